@@ -1,0 +1,39 @@
+"""What can go wrong for a caller, one class per documented exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ScreenError(Exception):
+    """Base of every error whose message is meant for the user."""
+
+
+class UsageError(ScreenError):
+    """The command, or an argument of it, makes no sense for this cohort (exit code 2)."""
+
+
+class RecipeError(UsageError):
+    """A recipe, or an override of one, cannot be built (exit code 2)."""
+
+
+class CohortError(ScreenError):
+    """The table breaks its contract (exit code 3).
+
+    Parameters
+    ----------
+    violations : sequence of str
+        One line per violation, by row number and column; never a patient's value or id.
+    """
+
+    def __init__(self, violations: Sequence[str] | str):
+        self.violations = [violations] if isinstance(violations, str) else list(violations)
+        super().__init__("\n".join(self.violations))
+
+
+class ModelError(ScreenError):
+    """A model or run directory is damaged, of a newer format, or made for other features (exit code 4)."""
+
+
+class Locked(ScreenError):
+    """Another run holds the lock of this output directory (exit code 75)."""
