@@ -1,0 +1,285 @@
+"""Trained models as directories of plain data; nothing is ever unpickled.
+
+`model.json` is canonical text (sorted keys, no clock) that carries its own digest and those of the two tables
+beside it, so one flipped byte anywhere is refused, and the same training gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arrays import pack, unpack
+from .errors import CohortError, ModelError, RecipeError
+from .publishing import publish, write_whole
+
+if TYPE_CHECKING:
+    import pandas
+
+    from .cohort import Cohort
+    from .cohort.contract import Contract
+    from .cohort.encoding import Encoder
+    from .recipe import Recipe
+
+__all__ = [
+    "FORMAT",
+    "Model",
+    "canonical",
+    "load_model",
+    "publish",
+    "read_document",
+    "save_model",
+    "write_whole",
+]
+
+FORMAT = 1
+MAX_DOCUMENT_BYTES = 64 << 20
+# Another processor or BLAS may differ in the last digits; a damaged machine differs in the first.
+SELF_TEST_TOLERANCE = 1e-5
+
+
+@dataclass
+class Model:
+    """A fitted machine with everything needed to score a new cohort.
+
+    Parameters
+    ----------
+    document : dict
+        Content of `model.json`; the digests are added by `seal`.
+    recipe, contract, encoder, estimator
+        The method, what it reads, how rows become numbers, and the machine fitted on all training rows.
+    calibration : ndarray, shape (n,) or (n, n_watched)
+        Out-of-fold scores of negative rows, sorted along the first axis: what p-values are ranks in.
+    validation : DataFrame
+        Out-of-fold `id, group, fold, label, score`.
+    selftest : ndarray, shape (n, n_encoded), optional
+        Encoded rows whose scores are stored and compared at each loading; seeded noise if not given.
+    directory : Path, optional
+        Where the model was loaded from.
+    """
+
+    document: dict[str, Any]
+    recipe: Recipe
+    contract: Contract
+    encoder: Encoder
+    estimator: Any
+    calibration: np.ndarray
+    validation: pandas.DataFrame
+    selftest: np.ndarray | None = None
+    directory: Path | None = field(default=None, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the whole directory, by way of the digests that `model.json` lists."""
+        return str(self.sealed["sha256"])
+
+    @property
+    def id(self) -> str:
+        """The first 12 digits of the digest."""
+        return self.digest[:12]
+
+    @property
+    def operating_points(self) -> list[dict[str, Any]]:
+        """One operating point a watched class, as `model.json` has them."""
+        return self.document["operating_points"]
+
+    @property
+    def watched(self) -> list[str]:
+        """The classes that are flagged, in the order of the columns of `scores`."""
+        return list(self.document["task"]["watched"])
+
+    def scores(self, cohort: Cohort) -> np.ndarray:
+        """Score every row; higher is more suspicious.
+
+        Returns
+        -------
+        ndarray, shape (n_rows, n_watched)
+        """
+        return self.scores_of(self.encoder.transform(cohort))
+
+    def scores_of(self, encoded: np.ndarray) -> np.ndarray:
+        """Score rows that are already encoded, shape (n_rows, n_encoded)."""
+        decision = np.asarray(self.estimator.decision_function(encoded), dtype=float)
+        if self.recipe.machine == "one_class":
+            decision = -decision
+        if decision.ndim == 1:
+            return decision[:, np.newaxis]
+        classes = list(self.document["task"]["classes"])
+        return decision[:, [classes.index(name) for name in self.watched]]
+
+    @cached_property
+    def sealed(self) -> dict[str, Any]:
+        """The document with its format number and digests: exactly what `model.json` holds."""
+        if self.directory is not None:
+            return self.document
+        return _seal(self.document, self.array_bytes, self.table_bytes)
+
+    @cached_property
+    def array_bytes(self) -> bytes:
+        """Content of `arrays.npz`."""
+        probe = self.selftest
+        if probe is None:
+            probe = np.random.default_rng(0).normal(scale=0.5, size=(16, len(self.encoder.names)))
+        arrays = {f"encoder/{name}": value for name, value in self.encoder.state().items()}
+        arrays |= {f"estimator/{name}": value for name, value in self.estimator.state().items()}
+        arrays |= {
+            "calibration": self.calibration,
+            "selftest/x": probe,
+            "selftest/score": self.scores_of(probe),
+        }
+        return pack(arrays)
+
+    @cached_property
+    def table_bytes(self) -> bytes:
+        """Content of `validation.parquet`."""
+        buffer = io.BytesIO()
+        self.validation.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+
+
+def save_model(
+    model: Model, directory: str | Path, draw: Callable[[dict[str, Any]], str] | None = None
+) -> Path:
+    """Write a model directory, whole or not at all.
+
+    Parameters
+    ----------
+    model : Model
+    directory : path
+        Absent, empty, or an earlier model directory, which is replaced.
+    draw : callable, optional
+        Makes `report.html` from the document.
+
+    Raises
+    ------
+    UsageError
+        The directory holds something else or cannot be written.
+    Locked
+        Another process is writing there.
+    """
+    with publish(directory, "model") as folder:
+        write_model(model, folder, draw)
+    return Path(directory)
+
+
+def write_model(model: Model, folder: Path, draw: Callable[[dict[str, Any]], str] | None = None) -> None:
+    """Write the files of a model into a directory that is being published."""
+    (folder / "arrays.npz").write_bytes(model.array_bytes)
+    (folder / "validation.parquet").write_bytes(model.table_bytes)
+    (folder / "model.json").write_bytes(canonical(model.sealed))
+    if draw is not None:
+        (folder / "report.html").write_text(draw(model.sealed), encoding="utf-8", newline="\n")
+
+
+def load_model(directory: str | Path) -> Model:
+    """Read a model directory and prove that it still scores as it did when it was trained.
+
+    Raises
+    ------
+    ModelError
+        A file is missing, damaged or of a newer format, or the self-test rows score differently.
+    """
+    import pandas
+
+    from .cohort.contract import Contract
+    from .cohort.encoding import Encoder
+    from .recipe import Recipe
+
+    folder = Path(directory)
+    document = read_document(folder, "model")
+    arrays = unpack(_verified(folder, "arrays.npz", document.get("arrays_sha256")))
+    table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
+    try:
+        recipe = Recipe.from_text(document["recipe"]["text"])
+        contract = Contract.from_dict(document["contract"])
+        model = Model(
+            document=document,
+            recipe=recipe,
+            contract=contract,
+            encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
+            estimator=recipe.build(**document["recipe"]["parameters"]).restore(_under(arrays, "estimator/")),
+            calibration=arrays["calibration"],
+            validation=pandas.read_parquet(io.BytesIO(table)),
+            selftest=arrays["selftest/x"],
+            directory=folder,
+        )
+        again, stored = model.scores_of(arrays["selftest/x"]), arrays["selftest/score"]
+    except (KeyError, TypeError, ValueError, IndexError, CohortError, RecipeError) as error:
+        raise ModelError(
+            f"{folder}: the model cannot be rebuilt ({type(error).__name__}: {error}); train it again"
+        ) from error
+    scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
+    if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
+        raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
+    return model
+
+
+def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
+    """Read `model.json` or `run.json` ("model" or "run"); the former with its digest checked."""
+    path = Path(directory) / f"{kind}.json"
+    try:
+        if path.stat().st_size > MAX_DOCUMENT_BYTES:
+            raise ModelError(f"{path} is too large to be a {kind}")
+        content = path.read_bytes()
+        document = json.loads(content)
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}; is this a {kind} directory?") from None
+    except (ValueError, RecursionError):
+        raise ModelError(f"{path} is damaged; restore it from a copy or make it again") from None
+    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+        raise ModelError(f"{path} is damaged: it has no format number")
+    if document["format"] > FORMAT:
+        raise ModelError(f"{path} has format {document['format']}, newer than {FORMAT}; update screening")
+    if kind == "model" and not _is_sealed(document, content):
+        raise ModelError(
+            f"{path} is damaged: its digest does not match; restore it from a copy or train again"
+        )
+    return document
+
+
+def canonical(document: dict[str, Any]) -> bytes:
+    """Write a document as JSON text that is the same for the same content."""
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1)
+    return text.encode() + b"\n"
+
+
+def _seal(document: dict[str, Any], arrays: bytes, table: bytes) -> dict[str, Any]:
+    sealed = document | {
+        "format": FORMAT,
+        "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
+        "validation_sha256": hashlib.sha256(table).hexdigest(),
+    }
+    sealed.pop("sha256", None)
+    return sealed | {"sha256": hashlib.sha256(canonical(sealed)).hexdigest()}
+
+
+def _is_sealed(document: dict[str, Any], content: bytes) -> bool:
+    rest = {name: value for name, value in document.items() if name != "sha256"}
+    try:
+        # The bytes themselves too: a flip in white space or a repeated key leaves the content as it was.
+        same = canonical(document) == content
+        return same and hashlib.sha256(canonical(rest)).hexdigest() == document.get("sha256")
+    except ValueError:
+        return False
+
+
+def _verified(folder: Path, name: str, digest: object) -> bytes:
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {folder / name}: {error.strerror}; restore it from a copy") from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ModelError(f"{folder / name} is damaged: its digest does not match model.json")
+    return content
+
+
+def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
