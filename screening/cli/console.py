@@ -1,0 +1,117 @@
+"""What every command shares: exit codes, one answer on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any
+
+import typer
+
+from ..errors import CohortError, Locked, ModelError, ScreenError, UsageError
+
+EXIT_CODES: dict[type[BaseException], int] = {
+    UsageError: 2,
+    CohortError: 3,
+    ModelError: 4,
+    Locked: 75,
+    ScreenError: 1,
+    KeyboardInterrupt: 130,
+}
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    text = "text"
+    json = "json"
+
+
+@contextmanager
+def exits() -> Iterator[None]:
+    """Turn an error meant for the user into a message and its exit code; a bug keeps its traceback."""
+    try:
+        yield
+    except tuple(EXIT_CODES) as error:
+        typer.echo(f"screen: {_message(error)}", err=True)
+        code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+        raise typer.Exit(code) from None
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted, nothing was written"
+    if isinstance(error, CohortError) and len(error.violations) > 1:
+        count = len(error.violations)
+        return "\n  ".join([f"the cohort breaks its contract in {count} places:", *error.violations])
+    return str(error)
+
+
+def tell(answer: Mapping[str, Any], as_json: bool) -> None:
+    """Print the answer of a command: one JSON object, or a line a key."""
+    if as_json:
+        typer.echo(json.dumps(answer, ensure_ascii=False, allow_nan=False))
+        return
+    width = max(map(len, answer), default=0)
+    for key, value in answer.items():
+        lines = _lines(value)
+        typer.echo(f"{key.replace('_', ' '):{width}}  {lines[0]}")
+        for line in lines[1:]:
+            typer.echo(f"{'':{width}}  {line}")
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{key}: {_lines(entry)[0]}" for key, entry in value.items()] or ["-"]
+    if isinstance(value, (list, tuple)):
+        return [_lines(entry)[0] for entry in value] or ["-"]
+    if isinstance(value, float):
+        return [f"{value:.4g}"]
+    return ["-" if value is None else str(value)]
+
+
+def bar(title: str) -> Callable[[int, int], None]:
+    """Make a progress bar on stderr; it shows after a second, and never where stderr is no terminal.
+
+    Returns
+    -------
+    callable
+        `progress(done, total)`.
+    """
+    began = time.monotonic()
+    shown = False
+
+    def progress(done: int, total: int) -> None:
+        nonlocal shown
+        if not sys.stderr.isatty() or time.monotonic() - began < 1:
+            return
+        share = min(done / max(total, 1), 1.0)
+        ended = done >= total
+        if ended and not shown:
+            return
+        marks = "#" * round(30 * share)
+        print(f"\r{title} [{marks:<30}] {share:4.0%}", end="\n" if ended else "", file=sys.stderr, flush=True)
+        shown = not ended
+
+    return progress
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line: what happened and where, never the values that were put in."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"level": record.levelname.lower(), "logger": record.name, "event": str(record.msg)}
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_to_stderr(form: LogFormat) -> None:
+    """Send logs and warnings to stderr, as text or as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if form is LogFormat.json else logging.Formatter("screen: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    logging.captureWarnings(True)

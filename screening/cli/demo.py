@@ -1,0 +1,64 @@
+"""`screen demo`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from .console import bar, exits, tell
+from .options import AsJson
+
+
+class Job(NamedTuple):
+    """One sample cohort and the method shown on it."""
+
+    name: str
+    past: str
+    new: str
+    recipe: str
+    max_rows: int | None
+
+
+JOBS = (
+    Job("nosocomial", "nosocomial_past.csv", "nosocomial_night.csv", "one_class_conformal", None),
+    Job("prostate", "prostate_past.parquet", "prostate_new.parquet", "shao_weighted", 2000),
+)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Directory to write models and runs in.")],
+    as_json: AsJson = False,
+) -> None:
+    """Train and score the synthetic sample cohorts, write every report and say where they are."""
+    from importlib.resources import as_file, files
+
+    from ..publishing import check_place
+
+    with exits(), as_file(files("screening.sample_cohorts")) as cohorts:
+        places = {job: (out / f"{job.name}_model", out / f"{job.name}_run") for job in JOBS}
+        for model, run in places.values():
+            check_place(model, "model")
+            check_place(run, "run")
+        for job, (model, run) in places.items():
+            _whole_job(job, cohorts, model, run)
+    reports = [str(place / "report.html") for pair in places.values() for place in pair]
+    tell({"reports": reports}, as_json)
+
+
+def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Path) -> None:
+    from .. import scoring, training
+    from ..cohort import read_cohort
+    from ..report import render_model
+    from ..store import load_model, save_model
+
+    past = read_cohort(str(cohorts / job.past), cohorts / f"{job.name}.toml", need_label=True)
+    model = training.train(past, job.recipe, max_rows=job.max_rows, progress=bar(f"Training {job.name}"))
+    save_model(model, model_directory, render_model)
+    scoring.score(
+        load_model(model_directory),
+        str(cohorts / job.new),
+        run_directory,
+        progress=bar(f"Scoring {job.name}"),
+    )

@@ -1,0 +1,30 @@
+"""`screen init`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from .console import exits, tell
+from .options import AsJson, Source
+
+
+def init(
+    cohort: Source,
+    out: Annotated[Path, typer.Option(help="Contract to write (TOML).")],
+    as_json: AsJson = False,
+) -> None:
+    """Infer a starter contract from COHORT: roles, types, ranges and categories, to be read and edited."""
+    from ..cohort import infer_contract
+    from ..publishing import write_whole
+
+    with exits():
+        if out.exists():
+            raise UsageError(f"{out} exists already, and may have been edited; give another --out")
+        contract = infer_contract(cohort)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out, contract.to_toml().encode())
+    tell({"contract": str(out), "features": len(contract.features)}, as_json)

@@ -1,0 +1,87 @@
+"""Options that several commands take, and what their text means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..operating_point import Rule
+
+Source = Annotated[
+    str, typer.Argument(metavar="COHORT", help="CSV or Parquet file, directory of them, or glob.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+ContractFile = Annotated[Path | None, typer.Option(help="Contract written by `screen init`, then edited.")]
+
+MinSensitivity = Annotated[
+    float | None, typer.Option(help="RULE: find at least this share of the cases (0.9 if no rule is given).")
+]
+MaxFlagRate = Annotated[float | None, typer.Option(help="RULE: flag at most this share of the rows.")]
+MissCost = Annotated[
+    float | None, typer.Option(help="RULE: one missed case costs as much as this many reviews.")
+]
+GMean = Annotated[bool, typer.Option("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")]
+Threshold = Annotated[float | None, typer.Option(help="RULE: this threshold on the score.")]
+Confidence = Annotated[
+    float | None, typer.Option(help="With a RULE: keep its promise with this confidence, such as 0.95.")
+]
+Prevalence = Annotated[
+    float | None, typer.Option(help="With a RULE: share of cases expected at scoring, for PPV and NPV.")
+]
+
+
+def rule_from(
+    *,
+    min_sensitivity: float | None,
+    max_flag_rate: float | None,
+    miss_cost: float | None,
+    g_mean: bool,
+    threshold: float | None,
+    confidence: float | None,
+    prevalence: float | None,
+) -> Rule:
+    """Make the one rule that was asked for; more than one is a `UsageError`."""
+    from ..operating_point import Rule
+
+    values = {
+        "min_sensitivity": min_sensitivity,
+        "max_flag_rate": max_flag_rate,
+        "miss_cost": miss_cost,
+        "g_mean": True if g_mean else None,
+        "threshold": threshold,
+    }
+    given = [name for name, value in values.items() if value is not None]
+    if len(given) > 1:
+        options = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise UsageError(f"{options} exclude each other; give one rule")
+    name = given[0] if given else "min_sensitivity"
+    value = None if name == "g_mean" else (values[name] if given else 0.9)
+    try:
+        return Rule(name=name, value=value, confidence=confidence, prevalence=prevalence)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def parameters_from(texts: list[str]) -> dict[str, Any]:
+    """Read `name=value` pairs; numbers, true and false as such, anything else as text."""
+    parameters = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--param {text}: write it as name=value")
+        try:
+            parameters[name.strip()] = json.loads(value)
+        except ValueError:
+            parameters[name.strip()] = value.strip()
+    return parameters
+
+
+def names_from(text: str | None) -> list[str]:
+    """Read column names separated by commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -1,0 +1,35 @@
+"""`screen recipes`"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .console import exits, tell
+from .options import AsJson
+
+if TYPE_CHECKING:
+    from ..recipe import Recipe
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="Show this recipe in full.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the methods, or show one with its paper, parameters and search space."""
+    from ..recipe import list_recipes, load_recipe
+
+    with exits():
+        chosen = [load_recipe(name)] if name else list_recipes()
+    if as_json:
+        tell({"recipes": [_entry(recipe) for recipe in chosen]}, as_json)
+    elif name:
+        tell(_entry(chosen[0]), as_json)
+    else:
+        tell({recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in chosen}, as_json)
+
+
+def _entry(recipe: Recipe) -> dict[str, Any]:
+    keys = ("name", "title", "paper", "machine", "parameters", "search", "criterion")
+    return {key: getattr(recipe, key) for key in keys}

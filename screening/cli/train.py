@@ -1,0 +1,86 @@
+"""`screen train`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options
+from .console import bar, exits, tell
+from .options import AsJson, ContractFile, Source
+
+
+def train(
+    cohort: Source,
+    recipe: Annotated[str, typer.Option(metavar="NAME|FILE", help="Method; `screen recipes` lists them.")],
+    out: Annotated[Path, typer.Option(help="Model directory to write.")],
+    label: Annotated[str | None, typer.Option(help="Column that says who was a case.")] = None,
+    positive: Annotated[list[str] | None, typer.Option(help="Label value to find; may be repeated.")] = None,
+    id: Annotated[str | None, typer.Option(help="Column that names a row.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column never split over folds, such as the patient.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")] = None,
+    contract: ContractFile = None,
+    min_sensitivity: options.MinSensitivity = None,
+    max_flag_rate: options.MaxFlagRate = None,
+    miss_cost: options.MissCost = None,
+    g_mean: options.GMean = False,
+    threshold: options.Threshold = None,
+    confidence: options.Confidence = None,
+    prevalence: options.Prevalence = None,
+    param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Fix a parameter.")] = None,
+    search: Annotated[int | None, typer.Option(help="Candidates tried by inner validation.", min=1)] = None,
+    folds: Annotated[int, typer.Option(help="Outer folds.", min=2)] = 5,
+    repeats: Annotated[int, typer.Option(help="Times the folds are drawn.", min=1)] = 1,
+    max_rows: Annotated[int | None, typer.Option(help="Train on a stated sub-sample.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,
+    as_json: AsJson = False,
+) -> None:
+    """Cross-validate, choose the operating point by RULE, fit on all rows; write the model and its report."""
+    with exits():
+        rule = options.rule_from(
+            min_sensitivity=min_sensitivity,
+            max_flag_rate=max_flag_rate,
+            miss_cost=miss_cost,
+            g_mean=g_mean,
+            threshold=threshold,
+            confidence=confidence,
+            prevalence=prevalence,
+        )
+        parameters = options.parameters_from(param or [])
+
+        from .. import training
+        from ..cohort import read_cohort
+        from ..publishing import publish
+        from ..report import render_model
+        from ..store import write_model
+
+        with publish(out, "model") as folder:
+            model = training.train(
+                read_cohort(
+                    cohort,
+                    contract,
+                    label=label,
+                    positive=positive,
+                    id=id,
+                    group=group,
+                    drop=options.names_from(drop),
+                    need_label=True,
+                ),
+                recipe,
+                rule=rule,
+                folds=folds,
+                repeats=repeats,
+                seed=seed,
+                search=search,
+                params=parameters,
+                jobs=jobs,
+                max_rows=max_rows,
+                progress=bar("Training"),
+            )
+            write_model(model, folder, render_model)
+    tell({"model": str(out), "id": model.id, "operating_points": model.operating_points}, as_json)
