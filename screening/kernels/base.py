@@ -1,0 +1,159 @@
+"""Kernels that depend on one distance between rows: Gaussian and Laplacian."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+# Up to this many features a difference a feature is as fast as a matrix product, and exact.
+_FEW_FEATURES = 8
+_SCALE = re.compile(r"scale(?:\s*\*\s*(?P<times>[0-9.eE+-]+))?")
+
+
+def input_distances(x: np.ndarray, z: np.ndarray, norm: int = 2) -> np.ndarray:
+    """Distances between the rows of x and of z in the input space.
+
+    Parameters
+    ----------
+    x, z : ndarray of shape (n, n_features), (m, n_features)
+    norm : {2, 1}
+        2 gives *squared* Euclidean distances, 1 gives city-block distances (not squared).
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+    """
+    from scipy.spatial.distance import cdist
+
+    if norm == 1:
+        return cdist(x, z, "cityblock")
+    if norm != 2:
+        raise ValueError(f"norm must be 1 or 2, got {norm!r}")
+    if x.shape[1] <= _FEW_FEATURES or not len(z):
+        return cdist(x, z, "sqeuclidean")
+    # |x|^2 + |z|^2 - 2 x.z cancels badly far from the origin, so move the origin into the cloud first.
+    centre = z.mean(axis=0)
+    moved, others = x - centre, z - centre
+    squared = moved @ others.T
+    squared *= -2.0
+    squared += np.einsum("ij,ij->i", moved, moved)[:, None]
+    squared += np.einsum("ij,ij->i", others, others)
+    np.maximum(squared, 0.0, out=squared)
+    if x is z:
+        np.fill_diagonal(squared, 0.0)
+    return squared
+
+
+@dataclass(frozen=True)
+class _Radial:
+    gamma: float | str = "scale"
+
+    name: ClassVar[str]
+    norm: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.gamma, str):
+            self._times()
+        elif isinstance(self.gamma, bool) or not (np.isfinite(self.gamma) and self.gamma > 0):
+            raise ValueError(f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}")
+
+    def _times(self) -> float:
+        found = _SCALE.fullmatch(str(self.gamma).strip())
+        try:
+            times = float(found["times"] or 1.0) if found else 0.0
+        except ValueError:
+            times = 0.0
+        if not (np.isfinite(times) and times > 0):
+            raise ValueError(f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}")
+        return times
+
+    def _spread(self, x: np.ndarray) -> float:
+        raise NotImplementedError
+
+    def resolve(self, x: np.ndarray) -> float:
+        """The numeric gamma for training rows x of shape (n, n_features).
+
+        ``"scale"`` is 1 / (n_features * spread), with the variance of x as spread for the Gaussian and its
+        standard deviation for the Laplacian (so that a change of unit changes nothing); ``"scale*F"`` is
+        F times that. A constant x has spread 1.
+        """
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        spread = self._spread(x)
+        return self._times() / (x.shape[1] * (spread if spread > 0 else 1.0))
+
+    def resolved(self, x: np.ndarray) -> _Radial:
+        """The same kernel with its gamma as a number."""
+        return replace(self, gamma=self.resolve(x))
+
+    def distances(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """The distances the kernel is a function of, shape (n, m)."""
+        return input_distances(x, z, self.norm)
+
+    def of(self, distances: np.ndarray) -> np.ndarray:
+        """K from ``distances``, same shape."""
+        if isinstance(self.gamma, str):
+            raise ValueError(f"gamma={self.gamma!r} is not a number yet: call resolved(x) first")
+        return np.exp(-self.gamma * distances)
+
+    def __call__(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """K(x, z), shape (n, m)."""
+        return self.of(self.distances(x, z))
+
+    def diagonal(self, x: np.ndarray) -> np.ndarray:
+        """K(x_i, x_i), shape (n,): one for every radial kernel."""
+        return np.ones(len(x))
+
+
+@dataclass(frozen=True)
+class Gaussian(_Radial):
+    """K(x, y) = exp(-gamma |x - y|^2).
+
+    Parameters
+    ----------
+    gamma : float > 0, "scale" or "scale*F"
+        1 / (2 sigma^2), in units of 1 / (squared feature unit). ``"scale"`` is resolved from the training rows.
+    """
+
+    name: ClassVar[str] = "gaussian"
+    norm: ClassVar[int] = 2
+
+    @classmethod
+    def from_sigma(cls, sigma: float) -> Gaussian:
+        """The kernel exp(-|x - y|^2 / (2 sigma^2))."""
+        if isinstance(sigma, (bool, str)) or not (np.isfinite(sigma) and sigma > 0):
+            raise ValueError(f"sigma must be a number > 0, got {sigma!r}")
+        return cls(gamma=1.0 / (2.0 * sigma**2))
+
+    @property
+    def sigma(self) -> float:
+        """Width, in feature units; gamma must be a number."""
+        if isinstance(self.gamma, str):
+            raise ValueError(f"gamma={self.gamma!r} is not a number yet: call resolved(x) first")
+        return float(1.0 / np.sqrt(2.0 * self.gamma))
+
+    def _spread(self, x: np.ndarray) -> float:
+        return float(x.var())
+
+
+@dataclass(frozen=True)
+class Laplacian(_Radial):
+    """K(x, y) = exp(-gamma |x - y|_1).
+
+    Parameters
+    ----------
+    gamma : float > 0, "scale" or "scale*F"
+        In units of 1 / feature unit.
+    """
+
+    name: ClassVar[str] = "laplacian"
+    norm: ClassVar[int] = 1
+
+    def _spread(self, x: np.ndarray) -> float:
+        return float(x.std())
+
+
+KERNELS: dict[str, type[_Radial]] = {kernel.name: kernel for kernel in (Gaussian, Laplacian)}

@@ -1,0 +1,109 @@
+"""The dual problem every machine poses, and what a solution of it must satisfy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# An alpha this close to a bound, relative to it, is at the bound.
+AT_BOUND = 1e-8
+
+
+@dataclass(frozen=True)
+class Problem:
+    """min 1/2 a'Qa + p'a with Q_ij = s_i s_j c_i c_j K_ij, 0 <= a <= upper, sum s_i a_i = total.
+
+    K~ is never formed here: the Gram stays as it is and c enters beside it.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        Base kernel K.
+    signs : ndarray of shape (n,)
+        +1 or -1.
+    c : ndarray of shape (n,), > 0
+        Factor at the rows; ones for the plain kernel.
+    linear : ndarray of shape (n,)
+        p.
+    upper : ndarray of shape (n,), > 0
+        Bound of each alpha (the row's cost).
+    total : float or None
+        Right-hand side of the equality constraint; None where there is none (then there is no intercept).
+    """
+
+    gram: np.ndarray
+    signs: np.ndarray
+    c: np.ndarray
+    linear: np.ndarray
+    upper: np.ndarray
+    total: float | None
+
+    @property
+    def scale(self) -> float:
+        """Unit in which a violation of the optimality conditions is measured.
+
+        The change of f that one row at its bound makes at itself, but at most |p| (the margin): multiplying c
+        by a number and every bound by its inverse square then leaves the stopping rule as it was.
+        """
+        reach = float(np.max(self.upper * np.square(self.c) * np.diagonal(self.gram)))
+        margin = float(np.max(np.abs(self.linear)))
+        return max(min(reach, margin) if margin > 0 else reach, np.finfo(float).tiny)
+
+    def gradient(self, alphas: np.ndarray) -> np.ndarray:
+        """Qa + p, shape (n,)."""
+        used = np.flatnonzero(alphas)
+        signed = (self.signs * self.c * alphas)[used]
+        columns = self.gram if len(used) == len(alphas) else self.gram[:, used]
+        return self.signs * self.c * (columns @ signed) + self.linear
+
+    def objective(self, alphas: np.ndarray) -> float:
+        """1/2 a'Qa + p'a."""
+        return float(0.5 * alphas @ (self.gradient(alphas) + self.linear))
+
+    def free(self, alphas: np.ndarray) -> np.ndarray:
+        """Mask of the alphas strictly between their bounds."""
+        return (alphas > AT_BOUND * self.upper) & (alphas < (1.0 - AT_BOUND) * self.upper)
+
+    def certificate(self, alphas: np.ndarray) -> tuple[float, float]:
+        """Intercept and optimality gap of ``alphas``.
+
+        The gap is the largest violation of the optimality conditions in units of ``scale``; 0 at the optimum.
+        """
+        gradient = self.gradient(alphas)
+        down = alphas > AT_BOUND * self.upper  # may decrease
+        up = alphas < (1.0 - AT_BOUND) * self.upper  # may increase
+        if self.total is None:
+            violation = np.where(up, -gradient, -np.inf).max(initial=0.0)
+            return 0.0, float(max(violation, np.where(down, gradient, -np.inf).max(initial=0.0)) / self.scale)
+        level = -self.signs * gradient
+        plus = self.signs > 0
+        highest = level[(plus & up) | (~plus & down)].max(initial=-np.inf)
+        lowest = level[(plus & down) | (~plus & up)].min(initial=np.inf)
+        free = up & down
+        if free.any():
+            intercept = float(level[free].mean())
+        else:
+            ends = [end for end in (highest, lowest) if np.isfinite(end)]
+            intercept = float(np.mean(ends)) if ends else 0.0
+        return intercept, float(max(0.0, highest - lowest) / self.scale)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Decision f(x) = sum_i s_i alphas_i c_i c(x) K(x_i, x) + intercept.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (n,)
+    intercept : float
+        0 where the problem has no equality constraint.
+    gap : float
+        ``Problem.certificate``: at most the tolerance where the solver converged.
+    n_iter : int
+    """
+
+    alphas: np.ndarray
+    intercept: float
+    gap: float
+    n_iter: int
