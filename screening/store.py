@@ -1,7 +1,7 @@
 """Trained models as directories of plain data; nothing is ever unpickled.
 
-`model.json` is canonical text (sorted keys, no clock) that carries its own digest and those of the two tables
-beside it, so one flipped byte anywhere is refused, and the same training gives the same bytes.
+`model.json` is canonical text (no clock in it) that carries its own digest and those of the two tables beside it,
+so one flipped byte anywhere is refused, and the same training gives the same bytes.
 """
 
 from __future__ import annotations
@@ -246,8 +246,11 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
 
 
 def canonical(document: dict[str, Any]) -> bytes:
-    """Write a document as JSON text that is the same for the same content."""
-    text = json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1)
+    """Write a document as JSON text that is the same for the same content.
+
+    Keys keep their order, because the order of a contract's features is that of the encoded columns.
+    """
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
     return text.encode() + b"\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,6 +81,24 @@ def parameters_from(texts: list[str]) -> dict[str, Any]:
         except ValueError:
             parameters[name.strip()] = value.strip()
     return parameters
+
+
+def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
+    """Write the command again from what it was given, files by name only: what a model says of its own making."""
+    words = [context.command_path]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if parameter.name in leave_out or value in (None, [], (), False) or value == parameter.default:
+            continue
+        if parameter.param_type_name == "argument":
+            words.append(Path(str(value)).name)
+        elif value is True:
+            words.append(parameter.opts[0])
+        else:
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                text = one.name if isinstance(one, Path) else str(one)
+                words += [parameter.opts[0], text]
+    return shlex.join(words)
 
 
 def names_from(text: str | None) -> list[str]:

@@ -11,8 +11,12 @@ from . import options
 from .console import bar, exits, tell
 from .options import AsJson, ContractFile, Source
 
+# What has no bearing on the model; leaving it out keeps the same training the same bytes.
+WHERE_AND_HOW = frozenset({"out", "jobs", "as_json"})
+
 
 def train(
+    context: typer.Context,
     cohort: Source,
     recipe: Annotated[str, typer.Option(metavar="NAME|FILE", help="Method; `screen recipes` lists them.")],
     out: Annotated[Path, typer.Option(help="Model directory to write.")],
@@ -81,6 +85,7 @@ def train(
                 jobs=jobs,
                 max_rows=max_rows,
                 progress=bar("Training"),
+                command=options.command_of(context, WHERE_AND_HOW),
             )
             write_model(model, folder, render_model)
     tell({"model": str(out), "id": model.id, "operating_points": model.operating_points}, as_json)

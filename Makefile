@@ -1,0 +1,34 @@
+# `make demo` and `make test` need make and Python 3.11 or newer, nothing else; both make their own environment.
+VENV ?= .venv
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := $(VENV)/bin
+WORKERS ?= auto
+
+.PHONY: demo test clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/installed
+	$(BIN)/screen demo --out demo
+
+test: $(VENV)/installed-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+clean:
+	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/made:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer was not found; install it, or say make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	touch $@
+
+$(VENV)/installed: $(VENV)/made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@
