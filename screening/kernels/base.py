@@ -115,7 +115,7 @@ class Gaussian(_Radial):
     Parameters
     ----------
     gamma : float > 0, "scale" or "scale*F"
-        1 / (2 sigma^2), in units of 1 / (squared feature unit). ``"scale"`` is resolved from the training rows.
+        1 / (2 sigma^2), in units of 1 / (squared feature unit). ``"scale"`` comes from the training rows.
     """
 
     name: ClassVar[str] = "gaussian"

@@ -1,0 +1,79 @@
+"""Decay away from the predicted class's boundary, multi-class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from screening.factors.base import FirstPass, JointFirstPass, Remembered
+
+
+@dataclass(frozen=True)
+class ClassDecay:
+    """Conformal factor c(x) = exp(-p_m(x) |D_m(x)|), m the class the first pass predicts, Shao et al. (2021).
+
+    Parameters
+    ----------
+    form : {"weighted", "local"}
+        "weighted": p_m = w_m mean over the support vectors of machine m of |Phi(x_j) - Phi(x)|^2 with
+        w_m = n_m^-2 / sum_i n_i^-2 (eq. 16, 17, 19). "local": the mean over those of other classes closer
+        (squared) than Q w_m (eq. 21), without the weight.
+    Q : float, > 0
+        Reach of the local form, in units of the largest input distance between training rows; 0.1 to 1.
+    empty : {"zero", "nearest"}
+        p_m where no support vector is that close: 0, or the distance of the nearest one.
+    per_class : bool
+        One c for each machine, from its own D_m, in place of one for all.
+    """
+
+    form: str = "weighted"
+    Q: float = 1.0
+    empty: str = "zero"
+    per_class: bool = False
+
+    name: ClassVar[str] = "class_decay"
+    scope: ClassVar[str] = "joint"
+    machines: ClassVar[frozenset[str]] = frozenset({"multi_class"})
+    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
+
+    def __post_init__(self) -> None:
+        if self.form not in ("weighted", "local"):
+            raise ValueError(f"form must be 'weighted' or 'local', got {self.form!r}")
+        if self.empty not in ("zero", "nearest"):
+            raise ValueError(f"empty must be 'zero' or 'nearest', got {self.empty!r}")
+        if not self.Q > 0:
+            raise ValueError(f"Q must be > 0, got {self.Q}")
+
+    def parameters(self, first_pass: JointFirstPass) -> Remembered:
+        counts = np.asarray(first_pass.class_counts, float)
+        shares = (counts.min() / counts) ** 2
+        weights = shares / shares.sum()
+        if self.form == "weighted":
+            return {"weights": weights}
+        return {"reach": self.Q * first_pass.largest_distance * weights}
+
+    def at(self, x: np.ndarray, first_pass: JointFirstPass) -> np.ndarray:
+        """c at the rows of x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
+        remembered = first_pass.remembered(self)
+        decisions = np.abs(first_pass.decisions(x))
+        rates = [self._rate(x, m, machine, remembered) for m, machine in enumerate(first_pass.outputs)]
+        every = np.exp(-np.column_stack(rates) * decisions)
+        if self.per_class:
+            return every
+        return np.take_along_axis(every, first_pass.predicted(x)[:, None], axis=1)[:, 0]
+
+    def _rate(self, x: np.ndarray, m: int, machine: FirstPass, remembered: Remembered) -> np.ndarray:
+        distances = machine.feature_distances(x)
+        if not distances.shape[1]:
+            return np.zeros(len(x))
+        if self.form == "weighted":
+            return remembered["weights"][m] * distances.mean(axis=1)
+        others = distances[:, machine.support_labels < 0]
+        if not others.shape[1]:
+            return np.zeros(len(x))
+        near = others < remembered["reach"][m]
+        total = np.where(near, others, 0.0).sum(axis=1)
+        mean = total / np.maximum(near.sum(axis=1), 1)
+        return np.where(near.any(axis=1), mean, others.min(axis=1)) if self.empty == "nearest" else mean

@@ -1,0 +1,45 @@
+"""Density of the margin support vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from screening.factors.base import FirstPass, Remembered
+
+
+@dataclass(frozen=True)
+class MarginDensity:
+    """Conformal factor c(x) = sum_i alpha_i exp(-|x - x_i|^2 / (2 tau^2)), Cohen et al. (2004) eq. 15.
+
+    The sum is over the margin support vectors (0 < alpha_i < bound), over all of them if there are none.
+
+    Parameters
+    ----------
+    n : {"features", "rows"}
+        The n of tau = sigma / sqrt(n), sigma the width of the Gaussian kernel: the number of features
+        (Amari and Wu) or of training rows.
+    """
+
+    n: str = "features"
+
+    name: ClassVar[str] = "margin_density"
+    scope: ClassVar[str] = "output"
+    machines: ClassVar[frozenset[str]] = frozenset({"one_class", "two_class", "multi_class"})
+    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian"})
+
+    def __post_init__(self) -> None:
+        if self.n not in ("features", "rows"):
+            raise ValueError(f"n must be 'features' or 'rows', got {self.n!r}")
+
+    def parameters(self, first_pass: FirstPass) -> Remembered:
+        count = first_pass.n_features if self.n == "features" else len(first_pass.rows)
+        return {"tau": np.asarray(first_pass.kernel.sigma / np.sqrt(count))}
+
+    def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """c at the rows of x, shape (n_rows,)."""
+        tau = float(first_pass.remembered(self)["tau"])
+        weights = first_pass.alphas * (first_pass.margin if first_pass.margin.any() else 1.0)
+        return np.exp(first_pass.input_distances(x) / (-2.0 * tau**2)) @ weights

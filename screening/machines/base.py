@@ -1,0 +1,137 @@
+"""What the kernel machines share as scikit-learn estimators: parameters, fitted attributes, state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from screening.errors import ModelError
+from screening.factors import why_not
+from screening.kernels import Gaussian
+from screening.machines.passes import Passes
+
+
+class KernelMachine(BaseEstimator):
+    """Base of the machines; ``kernel``, ``factor`` and remedies are frozen values.
+
+    Their fields can be reached as ``kernel__gamma``, ``factor__Q`` or ``unequal_costs__cost_ratio`` in
+    ``set_params`` and ``GridSearchCV``; a new value is made, the old one is left as it was.
+    """
+
+    kind = ""
+
+    def _composed(self) -> dict[str, Any]:
+        parts = {name: getattr(self, name, None) for name in ("kernel", "factor")}
+        remedies = getattr(self, "remedies", ())
+        if isinstance(remedies, (tuple, list)):
+            parts |= {getattr(remedy, "name", ""): remedy for remedy in remedies}
+        return {name: part for name, part in parts.items() if is_dataclass(part) and name}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; with ``deep`` also those of the kernel, the factor and the remedies."""
+        params = super().get_params(deep=False)
+        if deep:
+            for name, part in self._composed().items():
+                params |= {f"{name}__{field.name}": getattr(part, field.name) for field in fields(part)}
+        return params
+
+    def set_params(self, **params: Any) -> KernelMachine:
+        """Set parameters, ``kernel__gamma`` and the like included."""
+        for key in [key for key in params if "__" in key]:
+            name, _, field = key.partition("__")
+            part = self._composed().get(name)
+            if part is None or field not in {each.name for each in fields(part)}:
+                raise ValueError(f"Invalid parameter {key!r}; valid are {sorted(self.get_params())}")
+            changed = replace(part, **{field: params.pop(key)})
+            if name in ("kernel", "factor"):
+                setattr(self, name, changed)
+            else:
+                self.remedies = tuple(changed if each is part else each for each in self.remedies)
+        super().set_params(**params)
+        return self
+
+    @property
+    def _kernel(self) -> Any:
+        return Gaussian() if self.kernel is None else self.kernel
+
+    @property
+    def _n_passes(self) -> int:
+        return self.passes if self.factor is not None else 0
+
+    def check_parameters(self) -> None:
+        """Refuse parameters out of range and compositions that make no sense.
+
+        Raises
+        ------
+        ValueError
+            Naming the parameter, or both sides of the composition.
+        """
+        if isinstance(self.passes, bool) or self.passes != int(self.passes) or self.passes < 0:
+            raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
+        if not self.tol > 0:
+            raise ValueError(f"tol must be > 0, got {self.tol!r}")
+        if self.factor is not None:
+            reason = why_not(self.factor, self.kind, getattr(self, "scheme", None), self._kernel.name)
+            if reason:
+                raise ValueError(reason)
+
+    def _keep(self, passes: Passes) -> None:
+        """Fitted attributes, from the passes alone, so that ``restore`` gives the same."""
+        last = passes.last
+        used = np.flatnonzero(np.any(last.dual.weights != 0, axis=1))
+        self._passes = passes
+        self.kernel_ = passes.kernel
+        self.support_ = passes.support[used]
+        self.support_vectors_ = passes.rows[used]
+        self.dual_coef_ = last.dual.weights[used].T
+        self.intercept_ = last.dual.intercept
+        self.passes_ = passes.report()
+        self.n_iter_ = max(1, sum(one.dual.n_iter for one in passes.chain))
+        self.kkt_gap_ = max(one.dual.gap for one in passes.chain)
+
+    def _decisions(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        x = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._passes.decisions(np.ascontiguousarray(x))
+
+    def factor_at(self, X: Any) -> np.ndarray:
+        """c of the last pass at the rows of X, (n_rows, 1), or (n_rows, n_outputs) where each has its own."""
+        check_is_fitted(self)
+        return self._passes.factors(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The fitted state as arrays, none of dtype object."""
+        check_is_fitted(self)
+        state = self._passes.state()
+        if hasattr(self, "classes_"):
+            state["classes"] = as_array(self.classes_)
+        return state
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> KernelMachine:
+        """Take over a fitted state made by an estimator of the same parameters.
+
+        Raises
+        ------
+        ModelError
+            If arrays are missing or do not fit each other.
+        """
+        passes = Passes.from_state(self._kernel, self.factor, state)
+        if len(passes.chain) > 1 and self.factor is None:
+            raise ModelError(f"the model has {len(passes.chain)} passes and its recipe has no factor")
+        if self.kind != "one_class":
+            if "classes" not in state:
+                raise ModelError("the model lacks the array 'classes'")
+            self.classes_ = state["classes"]
+        self._keep(passes)
+        self.n_features_in_ = passes.rows.shape[1]
+        return self
+
+
+def as_array(classes: np.ndarray) -> np.ndarray:
+    """Class names as an array that needs no pickle."""
+    return classes.astype(str) if classes.dtype == object else classes

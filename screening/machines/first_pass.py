@@ -1,0 +1,205 @@
+"""A trained pass as factors see it: decisions, support vectors and distances under the current kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from screening.kernels import input_distances, positive, rescaled_distances
+
+if TYPE_CHECKING:
+    from screening.machines.passes import Pass
+
+
+class Basis:
+    """The rows kernel expansions stand on; in training it holds their Gram and recognises them by identity.
+
+    The kernel to the rows asked for last is kept, since the decision, the factor and the next pass all want it.
+    """
+
+    def __init__(self, kernel: Any, rows: np.ndarray, gram: np.ndarray | None = None):
+        self.kernel = kernel
+        self.rows = rows
+        self.gram = gram
+        self._last: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+
+    def to(self, x: np.ndarray) -> np.ndarray:
+        """K between the rows of x and the basis, (n, n_basis)."""
+        if self.gram is not None and x is self.rows:
+            return self.gram
+        known, gram = self._last
+        if known is not x or gram is None:
+            gram = self.kernel(x, self.rows)
+            self._last = (x, gram)
+        return gram
+
+
+class Stage:
+    """One pass over a basis with the passes before it: the ``JointFirstPass`` of factors.
+
+    Made anew for every block of rows to score, so that what it keeps never outlives the call.
+    """
+
+    def __init__(
+        self, basis: Basis, one: Pass, previous: Stage | None, factor: Any, class_counts: np.ndarray
+    ) -> None:
+        self.basis = basis
+        self.one = one
+        self.previous = previous
+        self.factor = factor
+        self.class_counts = class_counts
+        self.outputs = [Output(self, m) for m in range(one.dual.weights.shape[1])]
+        self._kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._remembered: tuple[dict[str, np.ndarray], ...] = one.remembered
+
+    def _keep(self, what: str, x: np.ndarray, make: Any) -> np.ndarray:
+        known = self._kept.get(what)
+        if known is None or known[0] is not x:
+            known = (x, make(x))
+            self._kept[what] = known
+        return known[1]
+
+    def c(self, x: np.ndarray) -> np.ndarray:
+        """Product of the factors of all passes before, (n, 1) or (n, n_outputs)."""
+        if x is self.rows:
+            return self.one.c
+        if self.previous is None:
+            return np.ones((len(x), 1))
+        return self._keep("c", x, self._c_from_previous)
+
+    def _c_from_previous(self, x: np.ndarray) -> np.ndarray:
+        assert self.previous is not None
+        before = self.previous
+        return positive(before.c(x) * (before.factor_at(x) / before.one.scale))
+
+    def factor_at(self, x: np.ndarray) -> np.ndarray:
+        """This pass's own factor, not yet divided by its scale, (n, 1) or (n, n_outputs)."""
+        if self.factor.scope == "joint":
+            c = np.asarray(self.factor.at(x, self))
+            c = c[:, None] if c.ndim == 1 else c
+        else:
+            c = np.column_stack([self.factor.at(x, output) for output in self.outputs])
+        return positive(c)
+
+    def learn(self) -> tuple[dict[str, np.ndarray], ...]:
+        """Have the factor take its parameters from the training rows."""
+        asked: list[Any] = [self] if self.factor.scope == "joint" else list(self.outputs)
+        self._remembered = tuple(
+            {key: np.asarray(value) for key, value in self.factor.parameters(each).items()} for each in asked
+        )
+        return self._remembered
+
+    def remembered(self, factor: Any, output: int = 0) -> dict[str, np.ndarray]:
+        return self._remembered[output]
+
+    def decisions(self, x: np.ndarray) -> np.ndarray:
+        return self._keep("decisions", x, self._decisions)
+
+    def _decisions(self, x: np.ndarray) -> np.ndarray:
+        return (self.basis.to(x) @ self.one.coefficients) * self.c(x) + self.one.dual.intercept
+
+    def predicted(self, x: np.ndarray) -> np.ndarray:
+        """Class number with the largest decision; of one decision, its sign."""
+        decisions = self.decisions(x)
+        return (decisions[:, 0] > 0).astype(int) if decisions.shape[1] == 1 else decisions.argmax(axis=1)
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self.basis.rows
+
+    @property
+    def kernel(self) -> Any:
+        return self.basis.kernel
+
+    @property
+    def n_features(self) -> int:
+        return self.rows.shape[1]
+
+    @property
+    def largest_distance(self) -> float:
+        rows = self.rows
+        blocks = (input_distances(rows[i : i + 512], rows).max() for i in range(0, len(rows), 512))
+        return float(np.sqrt(max(blocks)))
+
+
+class Output:
+    """One decision function of a pass: the ``FirstPass`` of factors."""
+
+    def __init__(self, stage: Stage, m: int) -> None:
+        self._stage = stage
+        self._m = m
+        self._at = np.flatnonzero(stage.one.dual.weights[:, m])
+
+    def _c(self, c: np.ndarray) -> np.ndarray:
+        return c[:, self._m if c.shape[1] > 1 else 0]
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self._stage.rows
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self._stage.one.labels[:, self._m]
+
+    @property
+    def class_counts(self) -> np.ndarray:
+        return np.array([(self.labels < 0).sum(), (self.labels > 0).sum()])
+
+    @property
+    def support_vectors(self) -> np.ndarray:
+        return self.rows[self._at]
+
+    @property
+    def support_labels(self) -> np.ndarray:
+        return self.labels[self._at]
+
+    @property
+    def support_decision(self) -> np.ndarray:
+        return self.decision(self.rows)[self._at]
+
+    @property
+    def alphas(self) -> np.ndarray:
+        return np.abs(self._stage.one.dual.weights[self._at, self._m])
+
+    @property
+    def margin(self) -> np.ndarray:
+        return self._stage.one.dual.margin[self._at, self._m]
+
+    @property
+    def max_decision(self) -> float:
+        decision = self.decision(self.rows)[self.labels != 0]
+        return float(np.abs(decision).max())
+
+    @property
+    def largest_distance(self) -> float:
+        return self._stage.largest_distance
+
+    @property
+    def n_features(self) -> int:
+        return self._stage.n_features
+
+    @property
+    def kernel(self) -> Any:
+        return self._stage.kernel
+
+    def decision(self, x: np.ndarray) -> np.ndarray:
+        return self._stage.decisions(x)[:, self._m]
+
+    def feature_distances(self, x: np.ndarray) -> np.ndarray:
+        return self._distances(self._stage.basis.to(x)[:, self._at], self._c(self._stage.c(x)), x)
+
+    def support_distances(self) -> np.ndarray:
+        gram = self._stage.basis.to(self.rows)[np.ix_(self._at, self._at)]
+        return self._distances(gram, self._c(self._stage.one.c)[self._at], self.support_vectors)
+
+    def _distances(self, gram: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
+        there = self.support_vectors
+        diagonal = self.kernel.diagonal
+        return rescaled_distances(gram, c, self._c(self._stage.one.c)[self._at], diagonal(x), diagonal(there))
+
+    def input_distances(self, x: np.ndarray, norm: int = 2) -> np.ndarray:
+        return input_distances(x, self.support_vectors, norm)
+
+    def remembered(self, factor: Any) -> dict[str, np.ndarray]:
+        return self._stage.remembered(factor, self._m)

@@ -1,0 +1,107 @@
+"""One-class machine: the region where normal rows live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import validate_data
+
+from screening import solvers
+from screening.machines.base import KernelMachine
+from screening.machines.passes import Dual, fit_passes
+from screening.machines.training import solved
+
+
+class OneClassSVM(OutlierMixin, KernelMachine):
+    """One-class SVM (Schoelkopf et al. 1999), trained again with the rescaled kernel where there is a factor.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, optional
+        ``Gaussian(gamma="scale")`` if None.
+    nu : float in (0, 1]
+        Largest share of training rows outside, smallest share of support vectors.
+    factor : Factor, optional
+    passes : int, >= 0
+        Number of rescalings; without a factor it has no effect.
+    tol : float, > 0
+        Largest violation of the optimality conditions, in units of the change that one row at its bound makes.
+
+    Attributes
+    ----------
+    offset_ : float
+        rho; ``decision_function`` is ``score_samples`` - rho, > 0 for normal rows.
+
+    Notes
+    -----
+    Solved with sum alpha = 1 and 0 <= alpha_i <= 1 / (nu n); scikit-learn's decision is nu n times this one.
+    The scale of c changes nothing but numerics here, so c is always divided by its root mean square.
+    """
+
+    kind = "one_class"
+
+    def __init__(
+        self, kernel: Any = None, nu: float = 0.1, factor: Any = None, passes: int = 1, tol: float = 1e-3
+    ) -> None:
+        self.kernel = kernel
+        self.nu = nu
+        self.factor = factor
+        self.passes = passes
+        self.tol = tol
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not 0 < self.nu <= 1:
+            raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
+
+    def fit(self, X: Any, y: Any = None) -> OneClassSVM:
+        """Fit to normal rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : ignored
+        """
+        x = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
+        self.check_parameters()
+        n_rows = len(x)
+        kernel = self._kernel.resolved(x)
+        gram = kernel(x, x)
+
+        def solve(c: np.ndarray) -> Dual:
+            problem = solvers.Problem(
+                gram=gram,
+                signs=np.ones(n_rows),
+                c=c[:, 0],
+                linear=np.zeros(n_rows),
+                upper=np.full(n_rows, 1.0 / (self.nu * n_rows)),
+                total=1.0,
+            )
+            return solved(problem, self.tol)
+
+        labels = np.ones((n_rows, 1), np.int8)
+        counts = np.array([n_rows])
+        passes = fit_passes(
+            kernel, x, gram, labels, counts, solve, self.factor, self._n_passes, normalise=True
+        )
+        self._keep(passes)
+        return self
+
+    @property
+    def offset_(self) -> float:
+        """rho."""
+        return -float(self.intercept_[0])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """f(x), (n_rows,); > 0 is normal."""
+        return self._decisions(X)[:, 0]
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """f(x) + rho, (n_rows,)."""
+        return self.decision_function(X) + self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """+1 for normal rows, -1 for the others, (n_rows,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)

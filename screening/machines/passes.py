@@ -1,0 +1,270 @@
+"""First pass, factor, second pass: the one loop every machine trains by, and the passes it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from screening.errors import ModelError
+from screening.kernels import positive
+from screening.machines.first_pass import Basis, Stage
+
+_BLOCK_BYTES = 32_000_000
+
+
+@dataclass(frozen=True)
+class Dual:
+    """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rows, n_outputs)
+        alpha_i with its sign; exactly 0 off the support.
+    intercept : ndarray of shape (n_outputs,)
+    margin : ndarray of bool, shape (n_rows, n_outputs)
+        0 < alpha_i < bound.
+    gap : float
+        Largest over the outputs.
+    n_iter : int
+        Summed over the outputs.
+    """
+
+    weights: np.ndarray
+    intercept: np.ndarray
+    margin: np.ndarray
+    gap: float
+    n_iter: int
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One trained pass over the basis rows (the training rows, later the support vectors of any pass).
+
+    Parameters
+    ----------
+    dual : Dual
+    labels : ndarray of shape (n_basis, n_outputs)
+        +1, -1, or 0 for a row outside the output's problem.
+    c : ndarray of shape (n_basis, 1) or (n_basis, n_outputs)
+        Product of the factors of all passes before.
+    scale : ndarray of shape (1,) or (n_outputs,)
+        What this pass's own factor is divided by for the next one.
+    remembered : tuple of dict
+        The factor's parameters, one dict an output (one in all for a joint factor); empty in the last pass.
+    """
+
+    dual: Dual
+    labels: np.ndarray
+    c: np.ndarray
+    scale: np.ndarray
+    remembered: tuple[dict[str, np.ndarray], ...] = ()
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """weights * c, (n_basis, n_outputs)."""
+        return self.dual.weights * self.c
+
+    def take(self, kept: np.ndarray) -> Pass:
+        dual = replace(self.dual, weights=self.dual.weights[kept], margin=self.dual.margin[kept])
+        return replace(self, dual=dual, labels=self.labels[kept], c=self.c[kept])
+
+
+@dataclass(frozen=True)
+class Passes:
+    """All passes of a fitted machine, on the union of their support vectors.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, gamma a number
+    rows : ndarray of shape (n_basis, n_features)
+    support : ndarray of int, shape (n_basis,)
+        Row numbers of ``rows`` in the training table.
+    chain : tuple of Pass
+    factor : Factor or None
+    class_counts : ndarray of shape (n_classes,)
+    """
+
+    kernel: Any
+    rows: np.ndarray
+    support: np.ndarray
+    chain: tuple[Pass, ...]
+    factor: Any
+    class_counts: np.ndarray
+
+    @property
+    def last(self) -> Pass:
+        return self.chain[-1]
+
+    def decisions(self, x: np.ndarray, upto: int | None = None) -> np.ndarray:
+        """f of the last pass (or of pass ``upto``) at the rows of x, (n, n_outputs)."""
+        chain = self.chain if upto is None else self.chain[: upto + 1]
+        blocks = [stage.decisions(block) for block, stage in self._stages(x, chain)]
+        return np.concatenate(blocks) if blocks else np.empty((0, len(self.last.dual.intercept)))
+
+    def factors(self, x: np.ndarray) -> np.ndarray:
+        """The product of all factors at the rows of x: c of the last pass, (n, 1) or (n, n_outputs)."""
+        return np.concatenate([stage.c(block) for block, stage in self._stages(x, self.chain)])
+
+    def _stages(self, x: np.ndarray, chain: tuple[Pass, ...]) -> Iterator[tuple[np.ndarray, Stage]]:
+        size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
+        for start in range(0, len(x), size):
+            yield x[start : start + size], self.stage(chain)
+
+    def stage(self, chain: tuple[Pass, ...] | None = None) -> Stage:
+        """The last pass of ``chain`` as factors see it."""
+        basis = Basis(self.kernel, self.rows)
+        stage = None
+        for one in self.chain if chain is None else chain:
+            stage = Stage(basis, one, stage, self.factor, self.class_counts)
+        assert stage is not None
+        return stage
+
+    def moved(self, threshold: float) -> Passes:
+        """The same machine with ``threshold`` subtracted from its decision."""
+        dual = replace(self.last.dual, intercept=self.last.dual.intercept - threshold)
+        return replace(self, chain=(*self.chain[:-1], replace(self.last, dual=dual)))
+
+    def report(self) -> list[dict[str, Any]]:
+        """Per pass, in plain values: support vectors, gap, iterations, the factor made from it."""
+        return [
+            {
+                "n_support": int(np.any(one.dual.weights != 0, axis=1).sum()),
+                "kkt_gap": one.dual.gap,
+                "n_iter": one.dual.n_iter,
+                "factor": [{key: _told(value) for key, value in each.items()} for each in one.remembered],
+            }
+            for one in self.chain
+        ]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays from which ``from_state`` makes the same machine, bit for bit."""
+        state = {
+            "gamma": np.asarray(self.kernel.gamma, float),
+            "rows": self.rows,
+            "support": self.support,
+            "class_counts": self.class_counts,
+        }
+        for t, one in enumerate(self.chain):
+            state |= {
+                f"pass{t}/weights": one.dual.weights,
+                f"pass{t}/intercept": one.dual.intercept,
+                f"pass{t}/margin": one.dual.margin,
+                f"pass{t}/solved": np.asarray([one.dual.gap, one.dual.n_iter]),
+                f"pass{t}/labels": one.labels,
+                f"pass{t}/c": one.c,
+                f"pass{t}/scale": one.scale,
+            }
+            for m, each in enumerate(one.remembered):
+                state |= {f"pass{t}/factor{m}/{key}": np.asarray(value) for key, value in each.items()}
+        return state
+
+    @classmethod
+    def from_state(cls, kernel: Any, factor: Any, state: Mapping[str, np.ndarray]) -> Passes:
+        """Inverse of ``state``; ``kernel`` and ``factor`` are the recipe's.
+
+        Raises
+        ------
+        ModelError
+            If an array is missing or of a shape that does not fit the others.
+        """
+        try:
+            chain = tuple(_pass_from(state, t) for t in range(_count(state, "pass{}/weights")))
+            passes = cls(
+                kernel=replace(kernel, gamma=float(state["gamma"])),
+                rows=state["rows"],
+                support=state["support"],
+                chain=chain,
+                factor=factor,
+                class_counts=state["class_counts"],
+            )
+        except KeyError as missing:
+            raise ModelError(f"the model lacks the array {missing}") from None
+        n_basis, n_outputs = len(passes.rows), len(chain[0].dual.intercept) if chain else 0
+        wrong = [t for t, one in enumerate(chain) if not _fits(one, n_basis, n_outputs)]
+        if not chain or wrong or passes.rows.ndim != 2 or passes.support.shape != (n_basis,):
+            raise ModelError("the model's arrays do not fit each other")
+        return passes
+
+
+def fit_passes(
+    kernel: Any,
+    rows: np.ndarray,
+    gram: np.ndarray,
+    labels: np.ndarray,
+    class_counts: np.ndarray,
+    solve: Callable[[np.ndarray], Dual],
+    factor: Any = None,
+    n_passes: int = 0,
+    normalise: bool = False,
+) -> Passes:
+    """Train, build c from what was learned, train again: ``n_passes`` times.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, gamma a number
+    rows : ndarray of shape (n_rows, n_features)
+    gram : ndarray of shape (n_rows, n_rows)
+        K over ``rows``; never changed.
+    labels : ndarray of shape (n_rows, n_outputs)
+    solve : callable
+        From c, (n_rows, 1) or (n_rows, n_outputs), to the Dual of K~.
+    factor : Factor or None
+    n_passes : int
+        Number of rescalings; 0 is the plain machine.
+    normalise : bool
+        Divide each factor by its root mean square over the training rows.
+    """
+    basis = Basis(kernel, rows, gram)
+    c = np.ones((len(rows), 1))
+    chain: list[Pass] = []
+    stage: Stage | None = None
+    for left in range(n_passes if factor is not None else 0, -1, -1):
+        one = Pass(solve(c), labels, c, np.ones(1))
+        if left:
+            stage = Stage(basis, one, stage, factor, class_counts)
+            remembered = stage.learn()
+            now = stage.factor_at(rows)
+            scale = np.sqrt(np.mean(np.square(now), axis=0)) if normalise else np.ones(1)
+            one = stage.one = replace(one, scale=scale, remembered=remembered)
+            c = positive(c * (now / scale))
+        chain.append(one)
+    kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
+    return Passes(kernel, rows[kept], kept, tuple(one.take(kept) for one in chain), factor, class_counts)
+
+
+def _count(state: Mapping[str, np.ndarray], key: str) -> int:
+    count = 0
+    while key.format(count) in state:
+        count += 1
+    return count
+
+
+def _pass_from(state: Mapping[str, np.ndarray], t: int) -> Pass:
+    get = {key.split("/", 1)[1]: value for key, value in state.items() if key.startswith(f"pass{t}/")}
+    gap, n_iter = get["solved"]
+    dual = Dual(get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter))
+    remembered: list[dict[str, np.ndarray]] = []
+    while found := {key: value for key, value in get.items() if key.startswith(f"factor{len(remembered)}/")}:
+        remembered.append({key.split("/", 1)[1]: value for key, value in found.items()})
+    return Pass(dual, get["labels"], get["c"], get["scale"], tuple(remembered))
+
+
+def _fits(one: Pass, n_basis: int, n_outputs: int) -> bool:
+    full = (n_basis, n_outputs)
+    dual = one.dual
+    return (
+        dual.weights.shape == dual.margin.shape == one.labels.shape == full
+        and dual.intercept.shape == (n_outputs,)
+        and one.c.shape in ((n_basis, 1), full)
+        and one.scale.shape in ((1,), (n_outputs,))
+    )
+
+
+def _told(value: Any) -> Any:
+    array = np.asarray(value)
+    if array.size <= 16:
+        return array.tolist()
+    return {"min": float(array.min()), "median": float(np.median(array)), "max": float(array.max())}

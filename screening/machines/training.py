@@ -1,0 +1,96 @@
+"""One pass of a kernel machine as a problem to solve, in a form remedies can wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from screening import solvers
+from screening.machines.passes import Dual
+
+# A row whose alpha is below this share of the largest is no support vector.
+SUPPORT = 1e-8
+
+
+@dataclass(frozen=True)
+class Training:
+    """What one two-class pass trains on.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        Base kernel K.
+    labels : ndarray of shape (n,)
+        +1 or -1.
+    c : ndarray of shape (n,)
+    costs : ndarray of shape (n,)
+        Bound of each alpha.
+    tol : float
+    """
+
+    gram: np.ndarray
+    labels: np.ndarray
+    c: np.ndarray
+    costs: np.ndarray
+    tol: float
+
+    def take(self, rows: np.ndarray) -> Training:
+        """The same problem on some of its rows."""
+        return replace(
+            self,
+            gram=self.gram[np.ix_(rows, rows)],
+            labels=self.labels[rows],
+            c=self.c[rows],
+            costs=self.costs[rows],
+        )
+
+
+Solve = Callable[[Training], Dual]
+
+
+def solve_two_class(training: Training) -> Dual:
+    """C-SVC: min 1/2 a'Qa - 1'a, 0 <= a <= costs, sum s_i a_i = 0."""
+    problem = solvers.Problem(
+        gram=training.gram,
+        signs=training.labels.astype(float),
+        c=training.c,
+        linear=-np.ones(len(training.c)),
+        upper=training.costs,
+        total=0.0,
+    )
+    return solved(problem, training.tol)
+
+
+def solved(problem: solvers.Problem, tol: float) -> Dual:
+    """Solve, and drop what is too small to be a support vector."""
+    solution = solvers.solve(problem, tol)
+    alphas = np.where(solution.alphas > SUPPORT * solution.alphas.max(initial=0.0), solution.alphas, 0.0)
+    margin = (alphas > 0) & problem.free(alphas)
+    return Dual(
+        weights=(problem.signs * alphas)[:, None],
+        intercept=np.array([solution.intercept]),
+        margin=margin[:, None],
+        gap=solution.gap,
+        n_iter=solution.n_iter,
+    )
+
+
+def embedded(dual: Dual, rows: np.ndarray, n_rows: int) -> Dual:
+    """A dual over some rows as one over all of them, zero elsewhere."""
+    weights = np.zeros((n_rows, dual.weights.shape[1]))
+    margin = np.zeros(weights.shape, bool)
+    weights[rows], margin[rows] = dual.weights, dual.margin
+    return replace(dual, weights=weights, margin=margin)
+
+
+def joined(duals: list[Dual]) -> Dual:
+    """Several one-output duals as one of several outputs."""
+    return Dual(
+        weights=np.hstack([dual.weights for dual in duals]),
+        intercept=np.concatenate([dual.intercept for dual in duals]),
+        margin=np.hstack([dual.margin for dual in duals]),
+        gap=max(dual.gap for dual in duals),
+        n_iter=sum(dual.n_iter for dual in duals),
+    )

@@ -1,0 +1,136 @@
+"""Two-class machine: C-SVC, with remedies for imbalance wrapped around it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import validate_data
+
+from screening.machines.base import KernelMachine
+from screening.machines.passes import Dual, fit_passes
+from screening.machines.training import Training, solve_two_class
+
+
+class TwoClassSVM(ClassifierMixin, KernelMachine):
+    """Two-class SVM (Cortes and Vapnik 1995), trained again with the rescaled kernel where there is a factor.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, optional
+        ``Gaussian(gamma="scale")`` if None.
+    C : float, > 0
+        Cost of a row on the wrong side.
+    factor : Factor, optional
+    passes : int, >= 0
+        Number of rescalings; without a factor it has no effect.
+    remedies : sequence of remedies
+        Applied in this order, the first outermost (see ``screening.remedies``).
+    normalise : bool
+        Divide each factor by its root mean square over the training rows, so that it does not act on C.
+    tol : float, > 0
+        Largest violation of the optimality conditions, in units of the margin or, where that is less, of the
+        change that one row at its bound makes.
+
+    Notes
+    -----
+    ``classes_`` is sorted; its second member is the positive class, and ``decision_function`` is higher for it.
+    """
+
+    kind = "two_class"
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        C: float = 1.0,
+        factor: Any = None,
+        passes: int = 1,
+        remedies: Any = (),
+        normalise: bool = False,
+        tol: float = 1e-3,
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.factor = factor
+        self.passes = passes
+        self.remedies = remedies
+        self.normalise = normalise
+        self.tol = tol
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not (np.isfinite(self.C) and self.C > 0):
+            raise ValueError(f"C must be > 0, got {self.C!r}")
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> TwoClassSVM:
+        """Fit to labelled rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Two distinct labels.
+        groups : array-like of shape (n_rows,), optional
+            What remedies that validate inside must not split.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        kind = type_of_target(y)
+        if kind != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        self.check_parameters()
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("TwoClassSVM needs rows of 2 classes; the labels hold one class only")
+
+        x = np.ascontiguousarray(X)
+        n_given = len(x)
+        units = None if groups is None else np.asarray(groups)
+        kernel = self._kernel.resolved(x)
+        for remedy in self.remedies:
+            x, codes = remedy.resample(x, codes)
+        gram = kernel(x, x)
+        labels = np.where(codes == 1, 1, -1).astype(np.int8)
+        costs = np.full(len(x), float(self.C))
+        solve_pass = solve_two_class
+        for remedy in reversed(self.remedies):
+            solve_pass = partial(remedy.solve, solve=solve_pass)
+
+        def solve(c: np.ndarray) -> Dual:
+            return solve_pass(Training(gram, labels, c[:, 0], costs, self.tol))
+
+        passes = fit_passes(
+            kernel,
+            x,
+            gram,
+            labels[:, None],
+            np.bincount(codes, minlength=2),
+            solve,
+            self.factor,
+            self._n_passes,
+            self.normalise,
+        )
+        del gram
+        for remedy in self.remedies:
+            others = tuple(other for other in self.remedies if other is not remedy)
+            rest = clone(self).set_params(remedies=others, kernel=kernel)
+            passes = passes.moved(remedy.threshold(rest, x[:n_given], codes[:n_given], units))
+        self._keep(passes)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """f(x), (n_rows,); higher is more suspicious, > 0 is the positive class."""
+        return self._decisions(X)[:, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels out of ``classes_``, (n_rows,)."""
+        decisions = self.decision_function(X)
+        return self.classes_[(decisions > 0).astype(int)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

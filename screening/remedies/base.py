@@ -1,0 +1,36 @@
+"""Where a remedy can take part in the training of a two-class machine; by default it does nothing anywhere."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from screening.machines.passes import Dual
+from screening.machines.training import Solve, Training
+
+
+class Remedy:
+    """Base of the remedies; each overrides the one place where it acts."""
+
+    name: ClassVar[str]
+
+    def resample(self, x: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Training rows and their class numbers (1 = positive), new rows after the given ones."""
+        return x, codes
+
+    def solve(self, training: Training, solve: Solve) -> Dual:
+        """Solve one pass, by calling ``solve`` on this or another problem; the dual is over these rows."""
+        return solve(training)
+
+    def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: Any) -> float:
+        """What is subtracted from the last pass's decision.
+
+        Parameters
+        ----------
+        machine : TwoClassSVM
+            Unfitted, without this remedy, gamma a number.
+        x, codes, groups
+            The training rows; ``groups`` may be None.
+        """
+        return 0.0
