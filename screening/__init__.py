@@ -1,0 +1,34 @@
+"""Nightly batch screening for rare conditions with conformally rescaled kernel machines.
+
+Names are imported when they are first used, so that `screen --help` does not wait for scikit-learn.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "build": "screening.recipe",
+    "load_recipe": "screening.recipe",
+    "read_cohort": "screening.cohort.reading",
+    "train": "screening.training",
+    "score": "screening.scoring",
+    "load_model": "screening.store",
+    "save_model": "screening.store",
+    "OneClassSVM": "screening.machines.one_class",
+    "TwoClassSVM": "screening.machines.two_class",
+    "MultiClassSVM": "screening.machines.multi_class",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'screening' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

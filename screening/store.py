@@ -96,24 +96,34 @@ class Model:
         """The classes that are flagged, in the order of the columns of `scores`."""
         return list(self.document["task"]["watched"])
 
-    def scores(self, cohort: Cohort) -> np.ndarray:
-        """Score every row; higher is more suspicious.
+    @property
+    def thresholds(self) -> np.ndarray:
+        """The operating points' thresholds, shape (n_watched,)."""
+        return np.array([point["threshold"] for point in self.operating_points], dtype=float)
+
+    @property
+    def watched_columns(self) -> list[int]:
+        """Columns of `decisions` that belong to the watched classes."""
+        if self.document["task"]["kind"] == "binary":
+            return [0]
+        classes = list(self.document["task"]["classes"])
+        return [classes.index(name) for name in self.watched]
+
+    def decisions(self, encoded: np.ndarray) -> np.ndarray:
+        """Decision values of encoded rows, higher for more suspicious, or for more like the class.
 
         Returns
         -------
-        ndarray, shape (n_rows, n_watched)
+        ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class model
         """
-        return self.scores_of(self.encoder.transform(cohort))
-
-    def scores_of(self, encoded: np.ndarray) -> np.ndarray:
-        """Score rows that are already encoded, shape (n_rows, n_encoded)."""
         decision = np.asarray(self.estimator.decision_function(encoded), dtype=float)
         if self.recipe.machine == "one_class":
             decision = -decision
-        if decision.ndim == 1:
-            return decision[:, np.newaxis]
-        classes = list(self.document["task"]["classes"])
-        return decision[:, [classes.index(name) for name in self.watched]]
+        return decision[:, np.newaxis] if decision.ndim == 1 else decision
+
+    def scores(self, encoded: np.ndarray) -> np.ndarray:
+        """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
+        return self.decisions(encoded)[:, self.watched_columns]
 
     @cached_property
     def sealed(self) -> dict[str, Any]:
@@ -133,7 +143,7 @@ class Model:
         arrays |= {
             "calibration": self.calibration,
             "selftest/x": probe,
-            "selftest/score": self.scores_of(probe),
+            "selftest/score": self.scores(probe),
         }
         return pack(arrays)
 
@@ -211,7 +221,7 @@ def load_model(directory: str | Path) -> Model:
             selftest=arrays["selftest/x"],
             directory=folder,
         )
-        again, stored = model.scores_of(arrays["selftest/x"]), arrays["selftest/score"]
+        again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
     except (KeyError, TypeError, ValueError, IndexError, CohortError, RecipeError) as error:
         raise ModelError(
             f"{folder}: the model cannot be rebuilt ({type(error).__name__}: {error}); train it again"

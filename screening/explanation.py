@@ -1,0 +1,79 @@
+"""Why a row scored as it did: what each value changes when it is put to the training median."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from screening.cohort.cohort import Cohort
+    from screening.store import Model
+
+SHOWN = 5
+# Rows are explained in blocks, so that rows x features x support vectors stays small in memory.
+BLOCK = 64
+
+
+def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
+    """How much each feature's value raises the score over the training median in its place.
+
+    Parameters
+    ----------
+    model : Model
+    cohort : Cohort
+    columns : ndarray of int, shape (n_rows,)
+        Which watched class each row is explained for.
+
+    Returns
+    -------
+    ndarray, shape (n_rows, n_features)
+        score(row) - score(row with the feature at the median or most frequent category); > 0 raises.
+    """
+    names = list(cohort.contract.features)
+    result = np.empty((cohort.n_rows, len(names)))
+    for start in range(0, cohort.n_rows, BLOCK):
+        rows = np.arange(start, min(start + BLOCK, cohort.n_rows))
+        block = cohort.take(rows)
+        variants = [model.encoder.transform(block), *(model.encoder.neutral(block, name) for name in names)]
+        scores = model.scores(np.concatenate(variants)).reshape(len(variants), len(rows), -1)
+        own = scores[:, np.arange(len(rows)), columns[rows]]
+        result[rows] = (own[0] - own[1:]).T
+    return result
+
+
+def contributions(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, Any]]:
+    """For every row the features that change its score most, with what a reader needs to judge them.
+
+    Returns
+    -------
+    list of dict
+        `contributions` (at most 5, largest change first: feature, value, unit, usual, direction, change)
+        and `missing` (features without a value in this row).
+    """
+    names = list(cohort.contract.features)
+    facts = {feature["name"]: feature for feature in model.document["training"]["features"]}
+    change = changes(model, cohort, columns)
+    explained = []
+    # Shown as the reader knows them: before any normalisation within the group.
+    shown = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
+    for i in range(cohort.n_rows):
+        values = shown.iloc[i]
+        largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:SHOWN] if change[i, j] != 0]
+        explained.append(
+            {
+                "contributions": [
+                    {
+                        "feature": names[j],
+                        "value": cohort.contract.features[names[j]].shown(values[names[j]]),
+                        "unit": facts[names[j]]["unit"],
+                        "usual": facts[names[j]]["usual"],
+                        "direction": "raises" if change[i, j] > 0 else "lowers",
+                        "change": float(change[i, j]),
+                    }
+                    for j in largest
+                ],
+                "missing": [name for name in names if values[name] != values[name] or values[name] is None],
+            }
+        )
+    return explained

@@ -1,0 +1,228 @@
+"""What one night's scoring adds up to, gathered batch by batch: counts, cases, groups, evaluation."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort, joined
+from screening.explanation import contributions
+from screening.operating_point import performance
+from screening.record import per_class
+from screening.store import Model
+from screening.task import Task
+
+CASES_SHOWN = 200
+NEAR_MISSES_SHOWN = 20
+GROUPS_SHOWN = 200
+# Text that a spreadsheet would run as a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The figures of one batch of rows.
+
+    Parameters
+    ----------
+    decisions : ndarray, shape (n_rows, 1) or (n_rows, n_classes)
+    excess : ndarray, shape (n_rows, n_watched)
+        Score minus threshold of every watched class; 0 or more is flagged.
+    score, p_value, flagged : ndarray, shape (n_rows,)
+    """
+
+    decisions: np.ndarray
+    excess: np.ndarray
+    score: np.ndarray
+    p_value: np.ndarray
+    flagged: np.ndarray
+
+    @property
+    def column(self) -> np.ndarray:
+        """The watched class that speaks loudest for each row, shape (n_rows,)."""
+        return self.excess.argmax(axis=1)
+
+
+class _Top:
+    """The rows with the highest scores seen so far, at most `size` of them."""
+
+    def __init__(self, size: int):
+        self.size = size
+        self.cohort: Cohort | None = None
+        self.score = self.p_value = np.empty(0)
+        self.column = self.row = np.empty(0, dtype=np.int64)
+
+    def add(self, batch: Cohort, scored: Scored, chosen: np.ndarray) -> None:
+        rows = chosen[np.argsort(-scored.score[chosen], kind="stable")[: self.size]]
+        if len(rows) == 0:
+            return
+        kept = batch.take(rows)
+        self.cohort = kept if self.cohort is None else joined([self.cohort, kept])
+        self.score = np.concatenate([self.score, scored.score[rows]])
+        self.p_value = np.concatenate([self.p_value, scored.p_value[rows]])
+        self.column = np.concatenate([self.column, scored.column[rows]])
+        self.row = np.concatenate([self.row, batch.rows[rows]])
+        best = np.argsort(-self.score, kind="stable")[: self.size]
+        self.cohort = self.cohort.take(best)
+        self.score, self.p_value = self.score[best], self.p_value[best]
+        self.column, self.row = self.column[best], self.row[best]
+
+    def listed(self, model: Model) -> list[dict[str, Any]]:
+        if self.cohort is None:
+            return []
+        group = self.cohort.group
+        return [
+            {
+                "id": str(self.cohort.id[i]),
+                "group": None if group is None else str(group[i]),
+                "row": int(self.row[i]),
+                "score": float(self.score[i]),
+                "p_value": float(self.p_value[i]),
+                "class": model.watched[self.column[i]],
+            }
+            | reasons
+            for i, reasons in enumerate(contributions(model, self.cohort, self.column))
+        ]
+
+
+class Night:
+    """Adds up the batches of one run; memory grows with flagged rows and groups, not with rows."""
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.task = Task.from_dict(model.document["task"])
+        self.n_scored = 0
+        self.missing: Counter[str] = Counter()
+        self.flagged: list[tuple[np.ndarray, ...]] = []
+        self.flagged_by_class = np.zeros(len(self.task.watched), dtype=np.int64)
+        self.cases, self.near_misses = _Top(CASES_SHOWN), _Top(NEAR_MISSES_SHOWN)
+        self.groups: dict[str, list[float]] = defaultdict(lambda: [0, 0, -np.inf])
+        self.grid = [
+            np.asarray(model.document["validation"]["curves"][name]["threshold"], dtype=float)
+            for name in self.task.watched
+        ]
+        self.counts = [np.zeros(len(grid), dtype=np.int64) for grid in self.grid]
+        self.labelled: list[tuple[np.ndarray, ...]] = []
+
+    def add(self, batch: Cohort, scored: Scored) -> None:
+        """Count one batch in."""
+        self.n_scored += batch.n_rows
+        self.missing.update(batch.features.isna().sum().to_dict())
+        flagged = np.flatnonzero(scored.flagged)
+        self.flagged_by_class += (scored.excess >= 0).sum(axis=0)
+        self.cases.add(batch, scored, flagged)
+        self.near_misses.add(batch, scored, np.flatnonzero(~scored.flagged))
+        group = np.full(len(flagged), "") if batch.group is None else batch.group[flagged]
+        self.flagged.append(
+            (batch.id[flagged], group, scored.score[flagged], scored.p_value[flagged], scored.column[flagged])
+        )
+        scores = scored.excess + self.model.thresholds
+        for grid, count, column in zip(self.grid, self.counts, scores.T, strict=True):
+            ordered = np.sort(column)
+            count += len(ordered) - np.searchsorted(ordered, grid, side="left")
+        if batch.group is not None:
+            self._add_groups(batch.group, scored)
+        if batch.label is not None:
+            self._add_labels(batch, scored, scores)
+
+    def _add_groups(self, group: np.ndarray, scored: Scored) -> None:
+        names, place = np.unique(group, return_inverse=True)
+        rows, flagged = np.bincount(place), np.bincount(place, weights=scored.flagged)
+        top = np.full(len(names), -np.inf)
+        np.maximum.at(top, place, scored.score)
+        for name, n, n_flagged, highest in zip(names, rows, flagged, top, strict=True):
+            entry = self.groups[str(name)]
+            entry[0], entry[1], entry[2] = (
+                entry[0] + int(n),
+                entry[1] + int(n_flagged),
+                max(entry[2], highest),
+            )
+
+    def _add_labels(self, batch: Cohort, scored: Scored, scores: np.ndarray) -> None:
+        codes = self.task.target(batch.label)
+        group = np.zeros(batch.n_rows, dtype=str) if batch.group is None else batch.group
+        self.labelled.append((codes, scores, scored.decisions.argmax(axis=1), group))
+
+    def facts(self, refused: dict[str, int]) -> dict[str, Any]:
+        """The parts of `run.json` that come from the rows."""
+        cases = self.cases.listed(self.model)
+        n_flagged = sum(len(ids) for ids, *_ in self.flagged)
+        training = self.model.document["training"]
+        return {
+            "counts": {
+                "read": self.n_scored + sum(refused.values()),
+                "scored": self.n_scored,
+                "refused": sum(refused.values()),
+                "flagged": n_flagged,
+                "flagged_by_class": dict(zip(self.task.watched, self.flagged_by_class.tolist(), strict=True)),
+            },
+            "refused": dict(refused),
+            "evaluation": self._evaluation(),
+            "data": [
+                {
+                    "name": feature["name"],
+                    "type": feature["type"],
+                    "unit": feature["unit"],
+                    "missing": self.missing[feature["name"]] / max(self.n_scored, 1),
+                    "missing_training": training["missing"][feature["name"]],
+                }
+                for feature in training["features"]
+            ],
+            "groups": self._groups(),
+            "score_counts": {
+                name: {"thresholds": grid.tolist(), "counts": counts.tolist()}
+                for name, grid, counts in zip(self.task.watched, self.grid, self.counts, strict=True)
+            },
+            "cases": [{"rank": rank} | case for rank, case in enumerate(cases, start=1)],
+            "cases_total": n_flagged,
+            "cases_shown": len(cases),
+            "near_misses": self.near_misses.listed(self.model),
+        }
+
+    def _groups(self) -> list[dict[str, Any]] | None:
+        if not self.groups:
+            return None
+        worst = sorted(self.groups.items(), key=lambda item: (-item[1][1], -item[1][2], item[0]))
+        return [
+            {"group": name, "rows": rows, "flagged": flagged, "top_score": float(top)}
+            for name, (rows, flagged, top) in worst[:GROUPS_SHOWN]
+        ]
+
+    def _evaluation(self) -> dict[str, Any] | None:
+        """How the flags of this cohort agree with its labels, where it has them."""
+        if not self.labelled:
+            return None
+        codes, scores, predicted, group = (
+            np.concatenate(parts) for parts in zip(*self.labelled, strict=True)
+        )
+        together = group if self.groups else None
+        columns = [1] if self.task.kind == "binary" else self.task.watched_columns
+        facts: dict[str, Any] = {
+            name: performance(scores[:, m], codes == column, self.model.thresholds[m], together)
+            for m, (name, column) in enumerate(zip(self.task.watched, columns, strict=True))
+        }
+        if self.task.kind == "multi":
+            facts |= per_class(codes, predicted, self.task.classes)
+        return facts
+
+    def write_flagged(self, path: Path) -> None:
+        """Write `flagged.csv`, highest score first, safe to open in a spreadsheet."""
+        ids, group, score, p_value, column = (
+            np.concatenate(parts) for parts in zip(*self.flagged, strict=True)
+        )
+        with path.open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["rank", "id", "group", "class", "score", "p_value"])
+            for rank, i in enumerate(np.argsort(-score, kind="stable"), start=1):
+                texts = [ids[i], group[i], self.task.watched[column[i]]]
+                table.writerow([rank, *map(as_text, texts), repr(float(score[i])), repr(float(p_value[i]))])
+
+
+def as_text(value: str) -> str:
+    """Text that a spreadsheet shows and does not run as a formula."""
+    return "'" + value if value.startswith(FORMULA_STARTS) else value

@@ -1,0 +1,186 @@
+"""From a model and a new cohort to a run directory, in bounded memory."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from screening.cohort.cohort import Cohort
+from screening.cohort.reading import open_cohort
+from screening.conformal_p import p_values
+from screening.errors import UsageError
+from screening.night import Night, Scored
+from screening.publishing import publish
+from screening.record import versions
+from screening.report import render_run
+from screening.store import FORMAT, Model, canonical
+from screening.task import overall
+
+BATCH_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`.
+    document : dict
+        Content of `run.json`.
+    """
+
+    directory: Path
+    document: dict[str, Any]
+
+    def summary(self) -> dict[str, Any]:
+        """What the command prints: counts and places, no patient."""
+        kept = ("run_id", "date", "counts", "refused", "evaluation")
+        facts = {key: self.document[key] for key in kept}
+        return facts | {
+            "model": self.document["model"]["id"],
+            "out": str(self.directory),
+            "report": str(self.directory / "report.html"),
+        }
+
+
+def score(
+    model: Model,
+    source: str | Path,
+    out: str | Path,
+    *,
+    label: str | None = None,
+    date: str | None = None,
+    batch_rows: int = BATCH_ROWS,
+    progress: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Score every row of a cohort at the model's operating points and write the run directory.
+
+    Parameters
+    ----------
+    model : Model
+    source : str or Path
+        CSV or Parquet file, a directory of them, or a glob; read twice, in batches.
+    out : str or Path
+        Run directory; it appears whole or not at all.
+    label : str, optional
+        Column of true labels: used to evaluate, never written.
+    date : str, optional
+        Night of the run, YYYY-MM-DD; today if absent.
+    batch_rows : int
+        Rows in memory at a time; the scores do not depend on it.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    CohortError
+        The table breaks the model's contract; nothing is written.
+    UsageError
+        The date is none, or the place cannot be written.
+    Locked
+        Another run is writing there.
+    """
+    night = _day(date)
+    started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
+    with publish(out, "run") as folder:
+        stream = open_cohort(source, model.contract, batch_rows=batch_rows, label=label)
+        stream.check()
+        tally = Night(model)
+        with _ScoreTable(folder / "scores.parquet", model) as table:
+            for batch in stream:
+                scored = score_batch(model, batch)
+                table.write(batch, scored)
+                tally.add(batch, scored)
+                if progress is not None:
+                    progress(tally.n_scored, stream.n_rows or tally.n_scored)
+        facts = tally.facts(stream.refused)
+        document = {
+            "format": FORMAT,
+            "run_id": _run_id(model, stream.source.to_dict(), night, label),
+            "date": night,
+            "model": {"id": model.id, "digest": model.digest} | model.document,
+            "input": stream.source.to_dict() | {"notes": list(stream.notes)},
+            "versions": versions(),
+        } | facts
+        tally.write_flagged(folder / "flagged.csv")
+        (folder / "report.html").write_text(render_run(document), encoding="utf-8", newline="\n")
+        times = {
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - clock, 3),
+        }
+        (folder / "run.json").write_bytes(canonical(document | {"times": times}))
+    return Run(Path(out), document)
+
+
+def score_batch(model: Model, batch: Cohort) -> Scored:
+    """Score the rows of one batch at the model's operating points."""
+    decisions = model.decisions(model.encoder.transform(batch))
+    watched = decisions[:, model.watched_columns]
+    one = overall(watched, model.thresholds)
+    return Scored(
+        decisions=decisions,
+        excess=watched - model.thresholds,
+        score=one,
+        p_value=p_values(model.calibration, one),
+        flagged=(watched >= model.thresholds).any(axis=1),
+    )
+
+
+class _ScoreTable:
+    """`scores.parquet`, written batch by batch."""
+
+    def __init__(self, path: Path, model: Model):
+        task = model.document["task"]
+        self.classes = np.array(task["classes"]) if task["kind"] == "multi" else None
+        fields = [("id", pa.string())]
+        fields += [("group", pa.string())] if model.contract.group else []
+        fields += [("score", pa.float64()), ("p_value", pa.float64()), ("flagged", pa.bool_())]
+        if self.classes is not None:
+            fields += [
+                ("predicted", pa.string()),
+                *((f"score_{name}", pa.float64()) for name in self.classes),
+            ]
+        self.schema = pa.schema(fields)
+        self.path = path
+
+    def __enter__(self) -> _ScoreTable:
+        self.writer = pq.ParquetWriter(self.path, self.schema)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.close()
+
+    def write(self, batch: Cohort, scored: Scored) -> None:
+        columns: dict[str, Any] = {"id": batch.id, "group": batch.group}
+        columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}
+        if self.classes is not None:
+            columns["predicted"] = self.classes[scored.decisions.argmax(axis=1)]
+            columns |= {f"score_{name}": scored.decisions[:, m] for m, name in enumerate(self.classes)}
+        self.writer.write_table(pa.table([columns[name] for name in self.schema.names], schema=self.schema))
+
+
+def _day(date: str | None) -> str:
+    try:
+        return (datetime.date.fromisoformat(date) if date else datetime.date.today()).isoformat()
+    except ValueError:
+        raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
+
+
+def _run_id(model: Model, source: dict[str, Any], night: str, label: str | None) -> str:
+    """The same model, input and night give the same run."""
+    digests = [file["sha256"] for file in source["files"]]
+    key = canonical({"model": model.digest, "input": digests, "date": night, "label": label})
+    return hashlib.sha256(key).hexdigest()[:12]

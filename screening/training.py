@@ -1,0 +1,269 @@
+"""From a labelled cohort to a model: folds, operating point, final fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from screening import record
+from screening.cohort.cohort import Cohort
+from screening.errors import UsageError
+from screening.operating_point import OperatingPoint, Rule, choose, place
+from screening.recipe import Recipe, load_recipe
+from screening.store import Model
+from screening.task import Task, ask, overall
+from screening.validation.folds import split, sub_sample, units
+from screening.validation.out_of_fold import Fitted, Fold, Progress, cross_validate, fit, labels_of
+
+DEFAULT_RULE = Rule("min_sensitivity", 0.9)
+# The share a sub-sample brings a rarer positive class to: enough to learn from, and still the rarer one.
+RARE_SHARE = 0.2
+LARGEST_EXACT = 20_000
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Everything known of a recipe from rows it had not seen, with the scores on the final model's scale.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (n_scores,)
+        Row of the training cohort each score belongs to; every row occurs once a repeat.
+    scores : ndarray, shape (n_scores, n_watched)
+    predicted : ndarray of int, shape (n_scores,), or None
+        Class with the largest decision; None for a binary task.
+    """
+
+    rows: np.ndarray
+    fold: np.ndarray
+    scores: np.ndarray
+    predicted: np.ndarray | None
+    placement: str
+
+    def clusters(self, groups: np.ndarray | None, repeats: int) -> np.ndarray | None:
+        """What is one independent observation: the group, or the row where rows are scored several times."""
+        if groups is not None:
+            return groups[self.rows]
+        return self.rows.astype(str) if repeats > 1 else None
+
+
+def train(
+    cohort: Cohort,
+    recipe: Recipe | str,
+    *,
+    rule: Rule = DEFAULT_RULE,
+    folds: int = 5,
+    repeats: int = 1,
+    search: int | None = None,
+    params: dict[str, Any] | None = None,
+    max_rows: int | None = None,
+    seed: int = 0,
+    jobs: int = -1,
+    progress: Progress | None = None,
+    command: str | None = None,
+) -> Model:
+    """Cross-validate a recipe on a cohort, choose the operating point, and fit on all rows.
+
+    Parameters
+    ----------
+    cohort : Cohort with labels
+    recipe : Recipe or str
+        A recipe, its name, or the path of a recipe file.
+    rule : Rule
+        How the threshold is chosen from the out-of-fold scores.
+    folds, repeats : int
+        Outer folds, and how often they are dealt anew.
+    search : int, optional
+        Candidates that inner validation chooses among; the recipe's own number by default, 1 for none.
+    params : dict, optional
+        Parameters fixed by the caller; they are taken out of the search.
+    max_rows : int, optional
+        Train on a stratified sub-sample of this many rows.
+    seed : int
+        Deals the folds, the sub-sample and the candidates.
+    jobs : int
+        Threads; -1 for all cores. The result does not depend on it.
+    progress : callable, optional
+        Called with (fits finished, fits in all).
+
+    Returns
+    -------
+    Model
+        Not yet written; see `save_model`.
+
+    Raises
+    ------
+    UsageError
+        No labels, one class only, too few positives or groups for the folds, or too many rows.
+    RecipeError
+        The recipe or a parameter cannot be built.
+    """
+    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    recipe.refuse_if_not_persistable()
+    task = ask(cohort, recipe.machine == "multi_class")
+    sample, rule, notes = _sample(cohort, task, rule, max_rows, seed)
+    groups, note = units(sample, folds)
+    notes += [*task.notes, *([note] if note else [])]
+    target = task.target(labels_of(sample))
+    candidates = _candidates(recipe, params or {}, search, seed)
+
+    splits = [pair for repeat in range(repeats) for pair in split(target, groups, folds, seed + repeat)]
+    judged, choice = cross_validate(
+        sample, recipe, task, splits, candidates, groups, seed=seed, jobs=jobs, progress=progress
+    )
+    final = fit(sample, recipe, task, choice.chosen)
+    validation = on_final_scale(judged, final, sample, task)
+    points = operating_points(validation, sample, task, rule, groups, repeats, seed)
+
+    document = record.model_document(
+        cohort, sample, recipe, task, points, validation, choice, judged, final, groups,
+        n_folds=folds, repeats=repeats, seed=seed, max_rows=max_rows, command=command, notes=notes,
+    )  # fmt: skip
+    return Model(
+        document=document,
+        recipe=recipe,
+        contract=cohort.contract,
+        encoder=final.encoder,
+        estimator=final.estimator,
+        calibration=_calibration(validation, sample, task, groups, points),
+        validation=_out_of_fold(validation, sample, task, points),
+        selftest=_self_test(final, sample),
+    )
+
+
+def _sample(
+    cohort: Cohort, task: Task, rule: Rule, max_rows: int | None, seed: int
+) -> tuple[Cohort, Rule, list[str]]:
+    """The rows to train on, and the rule with the prevalence that a sub-sample no longer shows."""
+    notes = list(cohort.notes)
+    if rule.prevalence is None and cohort.contract.prevalence is not None:
+        rule = replace(rule, prevalence=cohort.contract.prevalence)
+    if max_rows is None or max_rows >= cohort.n_rows:
+        if cohort.n_rows > LARGEST_EXACT:
+            raise UsageError(
+                f"{cohort.n_rows} rows are more than the {LARGEST_EXACT} that an exact kernel machine takes; "
+                f"train on a stratified sub-sample with --max-rows {LARGEST_EXACT // 4}"
+            )
+        return cohort, rule, notes
+    target = task.target(labels_of(cohort))
+    kept = sub_sample(target, cohort.group, max_rows, RARE_SHARE if task.kind == "binary" else 0.0, seed)
+    positives, kept_positives = int((target == 1).sum()), int((target[kept] == 1).sum())
+    if task.kind == "binary":
+        notes.append(
+            f"trained and validated on {len(kept)} of {cohort.n_rows} rows, "
+            f"{kept_positives} of {positives} positive; predictive values and workload use the whole table's prevalence"
+        )
+        if rule.prevalence is None:
+            rule = replace(rule, prevalence=positives / len(target))
+    else:
+        notes.append(
+            f"trained and validated on {len(kept)} of {cohort.n_rows} rows, every class in proportion"
+        )
+    return cohort.take(kept), rule, notes
+
+
+def _candidates(
+    recipe: Recipe, params: dict[str, Any], search: int | None, seed: int
+) -> list[dict[str, Any]]:
+    """The recipe's candidates with the caller's parameters fixed, without repetitions."""
+    recipe.build(**params)
+    candidates = recipe.candidates(
+        recipe.default_candidates if search is None else search, np.random.default_rng(seed)
+    )
+    fixed = [candidate | params for candidate in candidates]
+    return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]
+
+
+def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task) -> Validation:
+    """Place every fold's out-of-fold decisions on the scale of the model fitted on all rows (METHODS 4)."""
+    columns = slice(None) if task.kind == "binary" else task.watched_columns
+    reference = _two_dimensional(final.decisions(sample))[:, columns]
+    watched = task.is_watched(labels_of(sample))
+    placed, numbers, predicted = [], [], []
+    statement = ""
+    for fold in folds:
+        test = _two_dimensional(fold.decisions)[:, columns]
+        own = _two_dimensional(fold.train_decisions)[:, columns]
+        moved = np.empty_like(test)
+        for m in range(test.shape[1]):
+            moved[:, m], statement = place(
+                test[:, m],
+                own[~watched[fold.train_rows, m], m],
+                reference[~watched[:, m], m],
+                one_class=final.one_class,
+            )
+        placed.append(moved)
+        numbers.append(np.full(len(fold.test_rows), fold.number))
+        predicted.append(_two_dimensional(fold.decisions).argmax(axis=1))
+    return Validation(
+        rows=np.concatenate([fold.test_rows for fold in folds]),
+        fold=np.concatenate(numbers),
+        scores=np.concatenate(placed),
+        predicted=None if task.kind == "binary" else np.concatenate(predicted),
+        placement=statement,
+    )
+
+
+def operating_points(
+    validation: Validation,
+    sample: Cohort,
+    task: Task,
+    rule: Rule,
+    groups: np.ndarray | None,
+    repeats: int,
+    seed: int,
+) -> list[OperatingPoint]:
+    """One operating point a watched class, each by the same rule."""
+    watched = task.is_watched(labels_of(sample))[validation.rows]
+    together = validation.clusters(groups, repeats)
+    return [
+        choose(validation.scores[:, m], watched[:, m], rule, together, seed) for m in range(watched.shape[1])
+    ]
+
+
+def _out_of_fold(
+    validation: Validation, sample: Cohort, task: Task, points: list[OperatingPoint]
+) -> pd.DataFrame:
+    rows = validation.rows
+    thresholds = np.array([point.threshold for point in points])
+    table = {"id": sample.id[rows]}
+    if sample.group is not None:
+        table["group"] = sample.group[rows]
+    table |= {"fold": validation.fold, "label": labels_of(sample)[rows]}
+    table["score"] = overall(validation.scores, thresholds)
+    if task.kind == "multi":
+        table |= {f"score_{name}": validation.scores[:, m] for m, name in enumerate(task.watched)}
+    return pd.DataFrame(table).sort_values(["fold", "id"], kind="stable", ignore_index=True)
+
+
+def _calibration(
+    validation: Validation,
+    sample: Cohort,
+    task: Task,
+    groups: np.ndarray | None,
+    points: list[OperatingPoint],
+) -> np.ndarray:
+    """Sorted out-of-fold scores of known negatives, what p-values are ranks in: one a row, or one a group.
+
+    A group stands for its highest negative row: then a row's rank is valid whatever else its group holds.
+    """
+    once = np.sort(np.unique(validation.rows, return_index=True)[1])
+    negative = once[~task.is_watched(labels_of(sample))[validation.rows[once]].any(axis=1)]
+    scores = overall(validation.scores[negative], np.array([point.threshold for point in points]))
+    if groups is not None:
+        scores = pd.Series(scores).groupby(groups[validation.rows[negative]]).max().to_numpy()
+    return np.sort(scores)
+
+
+def _self_test(final: Fitted, sample: Cohort) -> np.ndarray:
+    """A few encoded rows, blended so that none is a patient's, whose scores are compared at each loading."""
+    rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
+    encoded = final.encoder.transform(sample.take(rows))
+    return (encoded + encoded[::-1]) / 2
+
+
+def _two_dimensional(decisions: np.ndarray) -> np.ndarray:
+    return decisions[:, None] if decisions.ndim == 1 else decisions

@@ -1,0 +1,57 @@
+"""What inner validation maximises when it chooses among a recipe's candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from screening.errors import RecipeError
+
+CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
+
+
+def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
+    """Score decision values against their labels; higher is better.
+
+    Parameters
+    ----------
+    name : {"auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"}
+        "g_mean" judges the machine's own boundary (0, or the largest decision), "best_g_mean" the best
+        threshold on these rows; with several classes each is averaged over one class against the rest.
+    decisions : ndarray, shape (n_rows,) or (n_rows, n_classes)
+        Higher means more suspicious, or more like the class of the column.
+    target : ndarray of int, shape (n_rows,)
+        0 / 1, or the number of the column.
+
+    Raises
+    ------
+    RecipeError
+        No criterion has this name.
+    """
+    if name not in CRITERIA:
+        raise RecipeError(f"no criterion {name!r}; there are {', '.join(CRITERIA)}")
+    if decisions.ndim == 1:
+        return _binary(name, decisions, target == 1)
+    if name == "g_mean" or name == "balanced_accuracy":
+        predicted = decisions.argmax(axis=1)
+        recalls = [float(np.mean(predicted[target == m] == m)) for m in np.unique(target)]
+        return float(np.mean(recalls))
+    return float(np.mean([_binary(name, decisions[:, m], target == m) for m in np.unique(target)]))
+
+
+def _binary(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
+    from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+
+    if positive.all() or not positive.any():
+        return 0.5
+    if name == "auroc":
+        return float(roc_auc_score(positive, decision))
+    if name == "average_precision":
+        return float(average_precision_score(positive, decision))
+    if name == "best_g_mean":
+        one_minus_specificity, sensitivity, _ = roc_curve(positive, decision)
+        return float(np.sqrt(sensitivity * (1 - one_minus_specificity)).max())
+    flagged = decision > 0
+    sensitivity, specificity = flagged[positive].mean(), 1 - flagged[~positive].mean()
+    if name == "balanced_accuracy":
+        return float((sensitivity + specificity) / 2)
+    return float(np.sqrt(sensitivity * specificity))

@@ -1,0 +1,207 @@
+"""Out-of-fold scores, with every parameter chosen by inner folds of the training rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from screening.cohort.cohort import Cohort
+from screening.cohort.encoding import Encoder
+from screening.errors import UsageError
+from screening.recipe import Recipe
+from screening.task import Task
+from screening.validation.criteria import criterion
+from screening.validation.folds import Split, split
+
+INNER_FOLDS = 3
+
+Parameters = dict[str, Any]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """An encoder and an estimator fitted on the same rows."""
+
+    encoder: Encoder
+    estimator: Any
+    one_class: bool
+
+    def decisions(self, cohort: Cohort) -> np.ndarray:
+        """Decision values, higher for more suspicious; shape (n_rows,), or (n_rows, n_classes)."""
+        return suspicion(self.estimator, self.encoder.transform(cohort), self.one_class)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What inner validation chose, and the mean score of every candidate (empty: nothing to choose)."""
+
+    chosen: Parameters
+    candidates: list[Parameters]
+    scores: list[float]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What is kept of one outer fold: decisions on its test rows and on its own training rows."""
+
+    number: int
+    test_rows: np.ndarray
+    decisions: np.ndarray
+    train_rows: np.ndarray
+    train_decisions: np.ndarray
+    search: Search
+
+
+def suspicion(estimator: Any, encoded: np.ndarray, one_class: bool) -> np.ndarray:
+    """An estimator's decision values with the sign that makes higher mean more suspicious."""
+    decision = estimator.decision_function(encoded)
+    return -decision if one_class else decision
+
+
+def fit(cohort: Cohort, recipe: Recipe, task: Task, parameters: Parameters) -> Fitted:
+    """Encode and fit on the cohort's rows; a one-class recipe learns from the negatives only."""
+    one_class = recipe.machine == "one_class"
+    target = task.target(labels_of(cohort))
+    if one_class:
+        cohort = cohort.take(np.flatnonzero(target == 0))
+    encoder = Encoder(cohort.contract).fit(cohort)
+    estimator = recipe.build(**parameters)
+    encoded = encoder.transform(cohort)
+    estimator.fit(encoded) if one_class else estimator.fit(encoded, target)
+    return Fitted(encoder, estimator, one_class)
+
+
+def labels_of(cohort: Cohort) -> np.ndarray:
+    """The cohort's label text, shape (n_rows,).
+
+    Raises
+    ------
+    UsageError
+        The cohort was read without a label column.
+    """
+    if cohort.label is None:
+        raise UsageError("this needs a label column: name it with --label or in the contract")
+    return cohort.label
+
+
+def choose_parameters(
+    cohort: Cohort,
+    recipe: Recipe,
+    task: Task,
+    subsets: Sequence[np.ndarray],
+    candidates: Sequence[Parameters],
+    groups: np.ndarray | None,
+    seed: int,
+    run: Callable[[list[Any]], list[Any]],
+) -> list[Search]:
+    """Choose among candidates separately on each subset of rows, by inner cross-validation.
+
+    Returns
+    -------
+    list of Search
+        One a subset; the first candidate wins ties.
+    """
+    if len(candidates) < 2:
+        return [Search(dict(candidates[0]), [], []) for _ in subsets]
+    target = task.target(labels_of(cohort))
+    jobs = []
+    for rows in subsets:
+        inner = split(target[rows], None if groups is None else groups[rows], INNER_FOLDS, seed)
+        jobs += [
+            delayed(_judge)(cohort, recipe, task, candidates, rows[train], rows[test])
+            for train, test in inner
+        ]
+    judged = np.asarray(run(jobs)).reshape(len(subsets), INNER_FOLDS, len(candidates)).mean(axis=1)
+    # Rounding lets candidates that differ by noise in the last digits tie, whatever the machine.
+    best = np.round(judged, 9).argmax(axis=1)
+    return [
+        Search(dict(candidates[i]), [dict(c) for c in candidates], [float(v) for v in scores])
+        for i, scores in zip(best, judged, strict=True)
+    ]
+
+
+def _judge(
+    cohort: Cohort,
+    recipe: Recipe,
+    task: Task,
+    candidates: Sequence[Parameters],
+    train: np.ndarray,
+    test: np.ndarray,
+) -> list[float]:
+    learned, held_out = cohort.take(train), cohort.take(test)
+    target = task.target(labels_of(held_out))
+    return [
+        criterion(recipe.criterion, fit(learned, recipe, task, parameters).decisions(held_out), target)
+        for parameters in candidates
+    ]
+
+
+def _run_fold(cohort: Cohort, recipe: Recipe, task: Task, number: int, rows: Split, search: Search) -> Fold:
+    train, test = rows
+    fitted = fit(cohort.take(train), recipe, task, search.chosen)
+    return Fold(
+        number, test, fitted.decisions(cohort.take(test)), train, fitted.decisions(cohort.take(train)), search
+    )
+
+
+def cross_validate(
+    cohort: Cohort,
+    recipe: Recipe,
+    task: Task,
+    splits: Sequence[Split],
+    candidates: Sequence[Parameters],
+    groups: np.ndarray | None = None,
+    *,
+    seed: int = 0,
+    jobs: int = -1,
+    progress: Progress | None = None,
+) -> tuple[list[Fold], Search]:
+    """Score every row by a model that has not seen it, nor chosen its parameters on it.
+
+    Parameters
+    ----------
+    cohort : Cohort with labels
+    splits : sequence of (train, test) row numbers
+    candidates : sequence of dict
+        Parameter settings of the recipe; the first is the default.
+    groups : ndarray, shape (n_rows,), or None
+        Kept whole in the inner folds too.
+    progress : callable, optional
+        Called with (fits finished, fits in all).
+
+    Returns
+    -------
+    folds : list of Fold, in the order of splits
+    search : Search
+        The choice on all rows, for the final fit.
+    """
+    n_choices = (len(splits) + 1) * INNER_FOLDS if len(candidates) > 1 else 0
+    total = n_choices + len(splits)
+    finished = 0
+
+    def run(tasks: list[Any]) -> list[Any]:
+        nonlocal finished
+        results = []
+        # Threads: the solvers release the interpreter lock, and a patient's table is not copied to workers.
+        for result in Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks):
+            results.append(result)
+            finished += 1
+            if progress is not None:
+                progress(finished, total)
+        return results
+
+    everything = np.arange(cohort.n_rows)
+    subsets = [train for train, _ in splits] + [everything]
+    searches = choose_parameters(cohort, recipe, task, subsets, candidates, groups, seed, run)
+    folds = run(
+        [
+            delayed(_run_fold)(cohort, recipe, task, number, rows, search)
+            for number, (rows, search) in enumerate(zip(splits, searches, strict=False))
+        ]
+    )
+    return folds, searches[-1]
