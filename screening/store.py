@@ -1,7 +1,7 @@
 """Trained models as directories of plain data; nothing is ever unpickled.
 
-`model.json` is canonical text (no clock in it) that carries its own digest and those of the two tables beside it,
-so one flipped byte anywhere is refused, and the same training gives the same bytes.
+`model.json` is canonical text (no clock in it) with its own digest and those of the two tables beside it, so
+one flipped byte anywhere is refused, and the same training gives the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from .publishing import publish, write_whole
 if TYPE_CHECKING:
     import pandas
 
-    from .cohort import Cohort
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
     from .recipe import Recipe

@@ -84,7 +84,7 @@ def parameters_from(texts: list[str]) -> dict[str, Any]:
 
 
 def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
-    """Write the command again from what it was given, files by name only: what a model says of its own making."""
+    """Write the command again from what it was given, files by name only: how a model says it was made."""
     words = [context.command_path]
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")

@@ -1,0 +1,87 @@
+"""Imports point down, from the commands to the cohort; nothing below knows what stands above it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "screening"
+
+# From top to bottom; parts of one layer may use each other.
+LAYERS = (
+    {"__main__"},
+    {"cli"},
+    {"", "report", "scoring", "training", "comparison", "explanation", "record", "night"},
+    {"validation"},
+    {"ledger", "store", "recipe"},
+    {"operating_point", "intervals", "conformal_p", "remedies", "task"},
+    {"machines"},
+    {"factors"},
+    {"kernels", "solvers"},
+    {"cohort"},
+    {"arrays", "publishing"},
+    {"errors"},
+)
+HEIGHT = {part: -depth for depth, layer in enumerate(LAYERS) for part in layer}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(module: str) -> str:
+    """The part of the package a dotted module name belongs to; "" for the package itself."""
+    return [*module.split("."), ""][1]
+
+
+def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
+    """Every module of the package that is imported anywhere at run time, relative names resolved."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            stem = ".".join(filter(None, (base, node.module)))
+            yield from (f"{stem}.{alias.name}" for alias in node.names)
+        else:
+            yield from imports_of(node, package)
+
+
+def own_imports(path: Path) -> list[str]:
+    """Modules of `screening` that a file imports, without the data packages."""
+    inside = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    package = ".".join(inside[:-1])
+    named = imports_of(ast.parse(path.read_text(encoding="utf-8")), package)
+    return [name for name in named if name.split(".")[0] == "screening" and part_of(name) in HEIGHT]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_imports_only_its_own_layer_and_those_below(path):
+    inside = path.relative_to(PACKAGE).with_suffix("").parts
+    here = inside[0].replace("__init__", "") if len(inside) == 1 else inside[0]
+
+    upward = [name for name in own_imports(path) if HEIGHT[part_of(name)] > HEIGHT[here]]
+
+    assert upward == []
+
+
+def test_every_part_of_the_package_has_its_layer():
+    parts = {path.stem if path.is_file() else path.name for path in PACKAGE.iterdir()}
+    assert parts - {"__init__", "__pycache__"} <= set(HEIGHT)
+
+
+def test_solvers_and_kernels_know_no_method_by_name():
+    recipes = {path.stem for path in (PACKAGE.parent / "models").glob("*.toml")}
+    text = "".join(
+        path.read_text() for name in ("solvers", "kernels") for path in PACKAGE.glob(f"{name}/*.py")
+    )
+    distinctive = {name for name in recipes if "_" in name}
+
+    assert {name for name in distinctive if name in text} == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_stays_short_enough_to_be_read_at_once(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
