@@ -11,7 +11,7 @@ from typing import Any
 
 from screening.factors.base import Factor, FirstPass, JointFirstPass, why_not
 
-__all__ = ["FACTORS", "Factor", "FirstPass", "JointFirstPass", "why_not"]  # noqa: F822  (FACTORS is found below)
+__all__ = ["FACTORS", "Factor", "FirstPass", "JointFirstPass", "why_not"]
 
 
 def _found() -> dict[str, type]:
@@ -19,9 +19,9 @@ def _found() -> dict[str, type]:
     for module in pkgutil.iter_modules(__path__):
         if module.name == "base":
             continue
-        members = vars(importlib.import_module(f"{__name__}.{module.name}"))
-        for member in members.values():
-            if isinstance(member, type) and member.__module__.endswith(module.name) and "name" in vars(member):
+        here = f"{__name__}.{module.name}"
+        for member in vars(importlib.import_module(here)).values():
+            if isinstance(member, type) and member.__module__ == here and "name" in vars(member):
                 found[member.name] = member  # type: ignore[attr-defined]
     return dict(sorted(found.items()))
 

@@ -22,7 +22,7 @@ class FirstPass(Protocol):
 
     @property
     def labels(self) -> np.ndarray:
-        """+1 or -1 for every row of ``rows`` (0: not in this machine's problem); only inside ``parameters``."""
+        """+1 or -1 a row of ``rows`` (0: not in this machine's problem); only inside ``parameters``."""
 
     @property
     def class_counts(self) -> np.ndarray:
@@ -114,8 +114,8 @@ class JointFirstPass(Protocol):
 class Factor(Protocol):
     """A positive function c(x) built from the pass before.
 
-    ``scope`` "output" makes one c for each decision function from its own f and support vectors; "joint" makes
-    them from all outputs at once. ``machines`` are the machines it makes sense for.
+    ``scope`` "output" makes one c for each decision function from its own f and support vectors; "joint"
+    makes them from all outputs at once. ``machines`` are the machines it makes sense for.
     ``parameters`` is called once a pass, on the training rows; what it returns (numbers and arrays with one
     entry a support vector) is stored with the model and handed back by ``first_pass.remembered(self)``.
     """
@@ -153,7 +153,7 @@ def why_not(factor: Any, machine: str, scheme: str | None, kernel: str) -> str |
             "decision function"
         )
     if scheme == "one_vs_one" and factor.scope == "joint":
-        return f"factor {factor.name} needs one decision function a class, and scheme one_vs_one has one a pair"
+        return f"factor {factor.name} needs one decision a class, and scheme one_vs_one has one a pair"
     return None
 
 

@@ -1,8 +1,30 @@
-"""Dual problems and their decision functions, as scikit-learn estimators."""
+"""Dual problems and their decision functions, as scikit-learn estimators.
 
-from screening.machines.baselines import Logistic
-from screening.machines.multi_class import MultiClassSVM
-from screening.machines.one_class import OneClassSVM
-from screening.machines.two_class import TwoClassSVM
+The estimators are imported when first asked for: recipes and remedies can be read without scikit-learn.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from screening.machines.baselines import Logistic
+    from screening.machines.multi_class import MultiClassSVM
+    from screening.machines.one_class import OneClassSVM
+    from screening.machines.two_class import TwoClassSVM
+
+_FOUND_IN = {
+    "Logistic": "baselines",
+    "MultiClassSVM": "multi_class",
+    "OneClassSVM": "one_class",
+    "TwoClassSVM": "two_class",
+}
 
 __all__ = ["Logistic", "MultiClassSVM", "OneClassSVM", "TwoClassSVM"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FOUND_IN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_FOUND_IN[name]}"), name)

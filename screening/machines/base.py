@@ -24,6 +24,7 @@ class KernelMachine(BaseEstimator):
     """
 
     kind = ""
+    remedies: Any
 
     def _composed(self) -> dict[str, Any]:
         parts = {name: getattr(self, name, None) for name in ("kernel", "factor")}

@@ -27,7 +27,9 @@ class Logistic(ClassifierMixin, BaseEstimator):
     max_iter : int
     """
 
-    def __init__(self, C: float = 1.0, class_weight: str | dict[Any, float] = "none", max_iter: int = 2000) -> None:
+    def __init__(
+        self, C: float = 1.0, class_weight: str | dict[Any, float] = "none", max_iter: int = 2000
+    ) -> None:
         self.C = C
         self.class_weight = class_weight
         self.max_iter = max_iter
@@ -53,7 +55,7 @@ class Logistic(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes one log-linear score a class, (n_rows, n_classes)."""
+        """Log odds, (n_rows,); of more than two classes one score a class, (n_rows, n_classes)."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
         scores = x @ self.coef_.T + self.intercept_

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Basis:
     """The rows kernel expansions stand on; in training it holds their Gram and recognises them by identity.
 
-    The kernel to the rows asked for last is kept, since the decision, the factor and the next pass all want it.
+    The kernel to the rows asked for last is kept: the decision, the factor and the next pass all want it.
     """
 
     def __init__(self, kernel: Any, rows: np.ndarray, gram: np.ndarray | None = None):

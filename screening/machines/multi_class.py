@@ -103,7 +103,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
     def decision_function(self, X: Any) -> np.ndarray:
         """One score a class, (n_rows, n_classes) in ``classes_`` order.
 
-        Where there are two classes it is (n_rows,), half the difference of their scores, as scikit-learn asks.
+        Of two classes it is (n_rows,), half the difference of their scores, as scikit-learn asks.
         """
         scores = self.class_scores(X)
         return (scores[:, 1] - scores[:, 0]) / 2.0 if len(self.classes_) == 2 else scores

@@ -27,7 +27,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     passes : int, >= 0
         Number of rescalings; without a factor it has no effect.
     tol : float, > 0
-        Largest violation of the optimality conditions, in units of the change that one row at its bound makes.
+        Largest violation of the optimality conditions, in units of the change one row at its bound makes.
 
     Attributes
     ----------

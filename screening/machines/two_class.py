@@ -37,7 +37,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
 
     Notes
     -----
-    ``classes_`` is sorted; its second member is the positive class, and ``decision_function`` is higher for it.
+    ``classes_`` is sorted; its second member is the positive class, for which ``decision_function`` is higher.
     """
 
     kind = "two_class"
@@ -113,7 +113,6 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             self._n_passes,
             self.normalise,
         )
-        del gram
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
             rest = clone(self).set_params(remedies=others, kernel=kernel)

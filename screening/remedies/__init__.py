@@ -8,7 +8,7 @@ from typing import Any
 
 from screening.remedies.base import Remedy
 
-__all__ = ["REMEDIES", "Remedy"]  # noqa: F822  (REMEDIES is found below)
+__all__ = ["REMEDIES", "Remedy"]
 
 
 def _found() -> dict[str, type]:
@@ -16,9 +16,9 @@ def _found() -> dict[str, type]:
     for module in pkgutil.iter_modules(__path__):
         if module.name == "base":
             continue
-        members = vars(importlib.import_module(f"{__name__}.{module.name}"))
-        for member in members.values():
-            if isinstance(member, type) and member.__module__.endswith(module.name) and "name" in vars(member):
+        here = f"{__name__}.{module.name}"
+        for member in vars(importlib.import_module(here)).values():
+            if isinstance(member, type) and member.__module__ == here and "name" in vars(member):
                 found[member.name] = member  # type: ignore[attr-defined]
     return dict(sorted(found.items()))
 

@@ -1,4 +1,4 @@
-"""Where a remedy can take part in the training of a two-class machine; by default it does nothing anywhere."""
+"""Where a remedy can take part in the training of a two-class machine; by default nowhere."""
 
 from __future__ import annotations
 

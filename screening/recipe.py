@@ -1,0 +1,293 @@
+"""Recipes: a published method as a TOML file over kernel, factor, machine and remedy."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from screening.errors import RecipeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from screening.parts import Parts
+
+# What a recipe's [parameters] may name of the machine itself; everything else belongs to a part of it.
+MACHINE_PARAMETERS = {
+    "one_class": ("nu", "passes", "tol"),
+    "two_class": ("C", "passes", "normalise", "tol"),
+    "multi_class": ("C", "passes", "cost_ratio", "normalise", "tol"),
+    "baseline": (),
+}
+BASELINES = {"logistic": ("C", "class_weight", "max_iter")}
+CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
+
+_REQUIRED = ("name", "title", "paper", "machine")
+_OPTIONAL = ("about", "scheme", "baseline", "kernel", "factor", "remedy", "parameters", "search")
+_SEARCH = ("criterion", "candidates", "grid", "paper")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method, read from its TOML text.
+
+    Parameters
+    ----------
+    name, title, paper, about : str
+    machine : {"one_class", "two_class", "multi_class", "baseline"}
+    text : str
+        The TOML, verbatim.
+    parameters : dict
+        What ``build`` lets the caller override, with the defaults.
+    search : dict of list
+        Values that inner validation tries, by parameter.
+    paper_search : dict of list
+        The paper's own grid, for data scaled as in the paper.
+    criterion : str
+        What inner validation maximises.
+    default_candidates : int
+        Settings tried where the caller does not say how many.
+    kernel, factor : dict
+        ``type`` and fixed fields; empty where there is none.
+    remedies : dict of dict
+        Fixed fields by remedy, outermost first.
+    scheme : str or None
+        Of a multi-class machine.
+    baseline : str or None
+    """
+
+    name: str
+    title: str
+    paper: str
+    machine: str
+    text: str
+    about: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    search: dict[str, list[Any]] = field(default_factory=dict)
+    paper_search: dict[str, list[Any]] = field(default_factory=dict)
+    criterion: str = "auroc"
+    default_candidates: int = 8
+    kernel: dict[str, Any] = field(default_factory=dict)
+    factor: dict[str, Any] = field(default_factory=dict)
+    remedies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    scheme: str | None = None
+    baseline: str | None = None
+
+    @classmethod
+    def from_text(cls, text: str, source: str = "recipe") -> Recipe:
+        """Read a recipe.
+
+        Parameters
+        ----------
+        text : str
+            TOML.
+        source : str
+            What errors call it.
+
+        Raises
+        ------
+        RecipeError
+            Naming the key and what is possible there.
+        """
+        recipe = _parsed(text, source)
+        try:
+            recipe._parts.check()
+        except ValueError as error:
+            raise RecipeError(f"{source}: {error}") from None
+        return recipe
+
+    @cached_property
+    def _parts(self) -> Parts:
+        from screening.parts import Parts
+
+        return Parts(self)
+
+    def build(self, **overrides: Any) -> Any:
+        """The recipe as an unfitted estimator.
+
+        Parameters
+        ----------
+        **overrides
+            Parameters named in the recipe; ``sigma`` wherever ``gamma`` is, for the Gaussian kernel.
+
+        Raises
+        ------
+        RecipeError
+            If an override is unknown (with the list of names) or out of range.
+        """
+        known = self.names
+        unknown = [name for name in overrides if name not in known]
+        if unknown:
+            raise RecipeError(
+                f"recipe {self.name} has no parameter {', '.join(map(repr, unknown))}; "
+                f"it has {', '.join(known) or 'none'}"
+            )
+        try:
+            return self._parts.estimator(self.resolved(**overrides))
+        except (TypeError, ValueError) as error:
+            raise RecipeError(f"recipe {self.name}: {error}") from None
+
+    @property
+    def names(self) -> list[str]:
+        """Names that ``build`` takes."""
+        names = list(self.parameters)
+        if self.kernel.get("type") == "gaussian" and {"gamma", "sigma"} & set(names):
+            names += [name for name in ("gamma", "sigma") if name not in names]
+        return names
+
+    def resolved(self, **overrides: Any) -> dict[str, Any]:
+        """All parameters with the overrides in place; of ``gamma`` and ``sigma`` the one that was chosen."""
+        resolved = self.parameters | overrides
+        if {"gamma", "sigma"} <= set(resolved):
+            default = "gamma" if "gamma" in self.parameters else "sigma"
+            other = "sigma" if default == "gamma" else "gamma"
+            if overrides.get(default, self.parameters.get(default)) != self.parameters.get(default):
+                raise RecipeError(f"recipe {self.name}: give gamma or sigma = 1 / sqrt(2 gamma), not both")
+            del resolved[default if other in overrides else other]
+        return resolved
+
+    def candidates(
+        self, n: int, rng: np.random.Generator, grid: dict[str, list[Any]] | None = None
+    ) -> list[dict[str, Any]]:
+        """Settings for inner validation to choose among.
+
+        The first is the default and, where there is a factor, the second its limit (no pass), so that
+        validation can decline the factor; the rest is drawn from the grid without repetition.
+
+        Parameters
+        ----------
+        n : int, >= 1
+            Wanted; fewer where the grid has fewer.
+        rng : numpy Generator
+        grid : dict of list, optional
+            ``search`` if None; ``paper_search`` is the other sensible one.
+
+        Returns
+        -------
+        list of dict
+            Overrides for ``build``, each with all names of the grid.
+        """
+        if n < 1:
+            raise RecipeError(f"at least one candidate is needed, got {n}")
+        grid = self.search if grid is None else grid
+        names = [name for name in self.parameters if name in grid]
+        names += [name for name in grid if name not in names]
+        default = {name: self.parameters[name] for name in names if name in self.parameters}
+        if "sigma" in names and "gamma" in self.parameters:
+            default["gamma"] = self.parameters["gamma"]
+        found = [default]
+        if "passes" in default:
+            found.append(self._plain(default | {"passes": 0}))
+        total = math.prod(len(grid[name]) for name in names)
+        tried = 0
+        # A permutation of the whole grid is drawn only while it is small; beyond that repetitions are rare.
+        order = rng.permutation(total) if total <= 100_000 else rng.integers(total, size=20 * n)
+        while len(found) < n and tried < len(order) and names:
+            setting, code = {}, int(order[tried])
+            for name in names:
+                code, at = divmod(code, len(grid[name]))
+                setting[name] = grid[name][at]
+            tried += 1
+            setting = self._plain(setting)
+            if setting not in found:
+                found.append(setting)
+        return found[:n]
+
+    def _plain(self, setting: dict[str, Any]) -> dict[str, Any]:
+        """Without a pass the factor's own parameters say nothing: keep them at their defaults."""
+        if setting.get("passes") != 0:
+            return setting
+        idle = [name for name in setting if name in self._parts.factor_names]
+        return setting | {name: self.parameters[name] for name in idle}
+
+    def refuse_if_not_persistable(self) -> None:
+        """Raise RecipeError where a fitted estimator cannot be stored as arrays; every method here can."""
+
+
+def load_recipe(name_or_path: str | Path) -> Recipe:
+    """Read a shipped recipe by name, or a recipe file by path.
+
+    Raises
+    ------
+    RecipeError
+        If there is none (with the list of names), or it cannot be read.
+    """
+    text = str(name_or_path)
+    if text.endswith(".toml") or isinstance(name_or_path, Path):
+        path = Path(name_or_path)
+        try:
+            return Recipe.from_text(path.read_text(encoding="utf-8"), path.name)
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecipeError(f"cannot read the recipe {path.name}: {type(error).__name__}") from None
+    for each in files("screening.models").iterdir():
+        if each.name == f"{text}.toml":
+            return Recipe.from_text(each.read_text(encoding="utf-8"), each.name)
+    raise RecipeError(f"no recipe {text!r}; there are {', '.join(recipe.name for recipe in list_recipes())}")
+
+
+def list_recipes() -> list[Recipe]:
+    """All shipped recipes by name, read but not checked against the parts they name."""
+    texts = [each for each in files("screening.models").iterdir() if each.name.endswith(".toml")]
+    recipes = [_parsed(each.read_text(encoding="utf-8"), each.name) for each in texts]
+    return sorted(recipes, key=lambda recipe: recipe.name)
+
+
+def build(name_or_path: str | Path, **overrides: Any) -> Any:
+    """A recipe as an unfitted estimator; see ``Recipe.build``."""
+    return load_recipe(name_or_path).build(**overrides)
+
+
+def _parsed(text: str, source: str) -> Recipe:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{source}: not valid TOML: {error}") from None
+    problems = [f"{key!r} is missing" for key in _REQUIRED if not isinstance(table.get(key), str)]
+    problems += _unknown(table, (*_REQUIRED, *_OPTIONAL), "")
+    for key in ("kernel", "factor", "remedy", "parameters", "search"):
+        if not isinstance(table.get(key, {}), dict):
+            problems.append(f"[{key}] must be a table")
+    if problems:
+        raise RecipeError(f"{source}: {'; '.join(problems)}")
+    search = table.get("search", {})
+    parameters = table.get("parameters", {})
+    problems += _unknown(search, _SEARCH, "search.")
+    for part in ("grid", "paper"):
+        for name, values in search.get(part, {}).items():
+            if not isinstance(values, list) or not values:
+                problems.append(f"search.{part}.{name} must be a list of values")
+            if name not in parameters and not (name == "sigma" and "gamma" in parameters):
+                problems.append(f"search.{part}.{name} is not in [parameters]")
+    if table["machine"] not in MACHINE_PARAMETERS:
+        problems.append(f"machine {table['machine']!r} is not one of {', '.join(MACHINE_PARAMETERS)}")
+    if search.get("criterion", "auroc") not in CRITERIA:
+        problems.append(f"search.criterion must be one of {', '.join(CRITERIA)}")
+    if not all(isinstance(each, dict) for each in table.get("remedy", {}).values()):
+        problems.append("every remedy is a table [remedy.NAME]")
+    if problems:
+        raise RecipeError(f"{source}: {'; '.join(problems)}")
+    return Recipe(
+        **{key: table[key] for key in _REQUIRED},
+        text=text,
+        about=table.get("about", ""),
+        parameters=parameters,
+        search=search.get("grid", {}),
+        paper_search=search.get("paper", {}),
+        criterion=search.get("criterion", "auroc"),
+        default_candidates=search.get("candidates", 8),
+        kernel=table.get("kernel", {}),
+        factor=table.get("factor", {}),
+        remedies=table.get("remedy", {}),
+        scheme=table.get("scheme"),
+        baseline=table.get("baseline"),
+    )
+
+
+def _unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str) -> list[str]:
+    keys = ", ".join(known)
+    return [f"{prefix}{key!r} is not a key of a recipe ({keys})" for key in table if key not in known]
