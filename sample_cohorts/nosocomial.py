@@ -45,14 +45,15 @@ def census(rng, n_rows):
 def cohorts(rng):
     """Return the past cohort (75 of 683 infected) and the night's 240 patients, labelled.
 
-    Past rows are the first 75 infected and the first 608 others of one stream, in the stream's order; the
-    night is what comes next in it. Within a class the two are therefore exchangeable.
+    Past rows are the first 75 infected and the first 608 others of one stream, the night is what comes next
+    in it: within a class the two are exchangeable. The past is shuffled before it gets its dates, because
+    the stream's last rows all belong to the class that was not yet complete.
     """
     stream = census(rng, 3000)
     is_infected = (stream["infected"] == "yes").to_numpy()
     infected, clear = np.flatnonzero(is_infected), np.flatnonzero(~is_infected)
-    past = np.sort(np.r_[infected[:N_PAST_INFECTED], clear[:N_PAST_CLEAR]])
-    night = past[-1] + 1 + np.arange(N_NIGHT)
+    past = rng.permutation(np.r_[infected[:N_PAST_INFECTED], clear[:N_PAST_CLEAR]])
+    night = past.max() + 1 + np.arange(N_NIGHT)
     ids = np.array([f"{number:07d}" for number in rng.permutation(np.arange(1_000, 100_000))[: len(stream)]])
     seen = np.repeat(NIGHT, len(stream))
     seen[past] = np.sort(SURVEY_START + rng.integers(SURVEY_DAYS, size=len(past)))
