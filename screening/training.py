@@ -154,7 +154,7 @@ def _sample(
     if task.kind == "binary":
         notes.append(
             f"trained and validated on {len(kept)} of {cohort.n_rows} rows, "
-            f"{kept_positives} of {positives} positive; predictive values and workload use the whole table's prevalence"
+            f"{kept_positives} of {positives} positive; workload and predictive values use the table's prevalence"
         )
         if rule.prevalence is None:
             rule = replace(rule, prevalence=positives / len(target))

@@ -63,8 +63,9 @@ def split(target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int) 
         raise UsageError(
             f"{min(holders)} {what} for {folds} folds; use --folds {max(min(holders), 2)} or fewer"
         )
-    # Classes with fewer rows than folds share a stratum: they cannot be spread evenly anyway.
-    strata = np.where(np.asarray(holders)[strata] >= folds, strata, -1)
+    # A class with fewer rows than folds cannot be spread evenly: it is dealt with the commonest class.
+    commonest = int(np.bincount(strata).argmax())
+    strata = np.where(np.asarray(holders)[strata] >= folds, strata, commonest)
     if groups is None:
         return list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(strata, strata))
     return list(StratifiedGroupKFold(folds, shuffle=True, random_state=seed).split(strata, strata, groups))
