@@ -46,7 +46,7 @@ class Problem:
         The change of f that one row at its bound makes at itself, but at most |p| (the margin): multiplying c
         by a number and every bound by its inverse square then leaves the stopping rule as it was.
         """
-        reach = float(np.max(self.upper * np.square(self.c) * np.diagonal(self.gram)))
+        reach = float(np.max(self.upper * np.square(self.c) * self.gram.diagonal()))
         margin = float(np.max(np.abs(self.linear)))
         return max(min(reach, margin) if margin > 0 else reach, np.finfo(float).tiny)
 

@@ -1,0 +1,129 @@
+"""Weighted sums of kernels over many rows: f(x) = sum_i w_i K(x_i, x), for several outputs at once.
+
+A row's result does not depend on its batch or on the number of threads (see ``loops``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+_TASK = 4096  # rows a thread takes at a time
+_LOG2_E = 1.4426950408889634
+
+
+def rate_of(kernel: Any) -> float:
+    """The r of K = 2^(r d)."""
+    return -float(kernel.gamma) * _LOG2_E
+
+
+def _width(n_features: int) -> int:
+    return max(4, -(-n_features // 4) * 4)
+
+
+def padded(x: np.ndarray) -> np.ndarray:
+    """x as float32 with zero columns up to a multiple of four features."""
+    out = np.zeros((len(x), _width(x.shape[1])), np.float32)
+    out[:, : x.shape[1]] = x
+    return out
+
+
+def padded_transposed(x: np.ndarray) -> np.ndarray:
+    """Like ``padded`` with features along the first axis."""
+    out = np.zeros((_width(x.shape[1]), len(x)), np.float32)
+    out[: x.shape[1]] = x.T
+    return out
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def weighted_sum(
+    kernel: Any, x: np.ndarray, centres: np.ndarray, weights: np.ndarray, *, threads: int | None = None
+) -> np.ndarray:
+    """sum_i weights_i K(centre_i, x) at every row of x.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, gamma a number
+    x : ndarray of shape (n, n_features)
+    centres : ndarray of shape (m, n_features)
+    weights : ndarray of shape (m,) or (m, n_outputs)
+    threads : int, optional
+        All cores by default; the result does not depend on it.
+
+    Returns
+    -------
+    ndarray of shape (n,) or (n, n_outputs)
+        Absolute error about 1e-6 of sum_i |weights_i|.
+    """
+    columns = weights if weights.ndim == 2 else weights[:, None]
+    out = weighted_sums(kernel.norm, x, centres, [(kernel.gamma, columns)], threads=threads)[0]
+    return out if weights.ndim == 2 else out[:, 0]
+
+
+def weighted_sums(
+    norm: int,
+    x: np.ndarray,
+    centres: np.ndarray,
+    terms: Sequence[tuple[float | np.ndarray, np.ndarray]],
+    *,
+    threads: int | None = None,
+) -> list[np.ndarray]:
+    """Several sums over the same distances in one sweep: a decision and the bumps of its factor.
+
+    Parameters
+    ----------
+    norm : {2, 1}
+        Squared Euclidean or city-block distances d.
+    x, centres : ndarray of shape (n, n_features), (m, n_features)
+    terms : sequence of (gamma, weights)
+        gamma a number or one per centre, shape (m,); weights of shape (m, n_outputs).
+
+    Returns
+    -------
+    list of ndarray of shape (n, n_outputs)
+        sum_i weights_i exp(-gamma_i d(x, centre_i)), one array a term.
+    """
+    from screening.kernels.loops import ABSOLUTE, SQUARED, sweep_block
+    from screening.solvers.compiled import announced
+
+    rates = np.empty((len(terms), len(centres)), np.float32)
+    for q, (gamma, _) in enumerate(terms):
+        rates[q] = -np.asarray(gamma, float) * _LOG2_E
+    ends = np.cumsum([weights.shape[1] for _, weights in terms])
+    weights = np.concatenate([weights for _, weights in terms], axis=1)
+    # Scaled by a power of two, which changes no digit, so that float32 partial sums neither overflow nor vanish.
+    largest = float(np.abs(weights).max(initial=0.0))
+    unit = 2.0 ** np.frexp(largest)[1] if largest > 0 else 1.0
+    scaled = np.ascontiguousarray(weights / unit, np.float32)
+    kind = SQUARED if norm == 2 else ABSOLUTE
+    rows = np.ascontiguousarray(x, np.float32)
+    moved = padded(centres)
+    out = np.zeros((len(x), weights.shape[1]))
+
+    def task(first: int) -> None:
+        sweep_block(rows, first, min(first + _TASK, len(rows)), moved, kind, rates, ends, scaled, out)
+
+    with announced():
+        run_in_threads(task, range(0, len(rows), _TASK), threads)
+    out *= unit
+    return np.split(out, ends[:-1], axis=1)
+
+
+def run_in_threads(task: Any, items: Sequence[int], threads: int | None) -> None:
+    """task(item) for every item; serial where there is one thread or one item."""
+    threads = min(available_cores() if threads is None else threads, len(items))
+    if threads <= 1:
+        for item in items:
+            task(item)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(task, items):
+            pass

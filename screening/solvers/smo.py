@@ -1,0 +1,298 @@
+"""Sequential minimal optimisation for every dual of the project, on one compiled loop.
+
+The kernel matrix is never rescaled: c enters beside it. Points that sit at a bound and will stay there leave the
+active set by compaction, and what was left out is checked in full before a solution is returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from screening.solvers.problem import AT_BOUND, Problem, Solution
+
+DEFAULT_MEMORY = 1 << 30
+_SMALL = 400  # below this many active points shrinking costs more than it saves
+_WORTH = 0.85  # compact only where the active set shrinks to this share
+_CHUNK = 2e8  # points visited between two looks at the keyboard: about 0.2 s
+_FULL_CHECKS = 6
+
+
+@dataclass(frozen=True)
+class KernelRows:
+    """A kernel matrix that is computed by rows when asked for, in place of ``Problem.gram``.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, n_features)
+    kernel : Gaussian or Laplacian, gamma a number
+    """
+
+    x: np.ndarray
+    kernel: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.x), len(self.x))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def diagonal(self) -> np.ndarray:
+        """K(x_i, x_i), shape (n,)."""
+        return self.kernel.diagonal(self.x)
+
+    def __matmul__(self, weights: np.ndarray) -> np.ndarray:
+        """K weights, shape (n,)."""
+        from screening.kernels.sweep import weighted_sum
+
+        used = np.flatnonzero(weights)
+        return weighted_sum(self.kernel, self.x, self.x[used], weights[used])
+
+
+@dataclass
+class _Active:
+    """The problem over the active points, compact, as the compiled loops want it."""
+
+    gram: Any
+    memory: int
+    points: np.ndarray = field(init=False)
+    mode: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        from screening.kernels.loops import ABSOLUTE, SQUARED
+        from screening.kernels.sweep import padded_transposed, rate_of
+
+        computed = isinstance(self.gram, KernelRows)
+        self._all = np.zeros((4, 1), np.float32)
+        self.kind, self.rate = SQUARED, np.float32(0)
+        self.dense = np.zeros((1, 1), np.float32)
+        if computed:
+            self._all = padded_transposed(self.gram.x)
+            self.kind = SQUARED if self.gram.kernel.norm == 2 else ABSOLUTE
+            self.rate = np.float32(rate_of(self.gram.kernel))
+        else:
+            self.dense = np.ascontiguousarray(self.gram, np.float32)
+        self.computed = computed
+        self.buffer = np.empty(0, np.float32)
+        self.take(np.arange(len(self.gram)))
+
+    def take(self, points: np.ndarray, keep: np.ndarray | None = None) -> None:
+        """Make `points` the active set; `keep` says where they stand in the one before, to keep their rows."""
+        from screening.solvers import rows
+
+        before = len(self.points) if keep is not None else 0
+        m = len(points)
+        direct = not self.computed and m == len(self.dense)
+        was_cached = keep is not None and self.mode != rows.DIRECT
+        self.points = points
+        self.mode = rows.DIRECT if direct else rows.COMPUTED if self.computed else rows.GATHERED
+        self.xt = np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
+        wanted = 0 if direct else min(max(self.memory // 4, 2 * m), m * m)
+        if len(self.buffer) < wanted and not was_cached:
+            self.buffer = np.empty(wanted, np.float32)
+        capacity = max(min(len(self.buffer) // m, m), 0)
+        slot_of = np.full(m, -1, np.int64)
+        if was_cached:
+            rows.compact(
+                keep, before, self.buffer, self.slot_of, self.owner, self.newer, self.older, self.lru, slot_of
+            )
+        else:
+            self.lru = np.array([-1, -1, 0, 0, 0], np.int64)
+        grown = [np.full(capacity, -1, np.int64) for _ in range(3)]
+        if was_cached:
+            used = self.lru[rows.USED]
+            for new, old in zip(grown, (self.owner, self.newer, self.older), strict=True):
+                new[:used] = old[:used]
+        self.owner, self.newer, self.older = grown
+        self.slot_of = slot_of
+        self.lru[rows.CAPACITY] = capacity
+
+    def rows(self) -> tuple:
+        return (
+            self.mode, self.points, self.dense, self.xt, self.kind, self.rate, self.buffer,
+            self.slot_of, self.owner, self.newer, self.older, self.lru,
+        )  # fmt: skip
+
+    def times(self, weights: np.ndarray) -> np.ndarray:
+        """K weights over all points, in float64."""
+        from screening.solvers.rows import weighted_rows
+
+        if self.computed:
+            return self.gram @ weights
+        out = np.zeros(len(self.dense))
+        used = np.flatnonzero(weights)
+        weighted_rows(self.dense, used, weights[used], out)
+        return out
+
+
+def solve(
+    problem: Problem,
+    tol: float = 1e-3,
+    *,
+    start: np.ndarray | None = None,
+    memory: int = DEFAULT_MEMORY,
+    max_iter: int = 10_000_000,
+) -> Solution:
+    """Solve a dual with or without its equality.
+
+    Parameters
+    ----------
+    problem : Problem
+        ``gram`` is an array (taken as float32, best given so) or a ``KernelRows``.
+    tol : float, > 0
+        Largest violation of the optimality conditions, in units of ``problem.scale``.
+    start : ndarray of shape (n,), optional
+        Feasible alphas to start from.
+    memory : int, > 0
+        Bytes for cached kernel rows (two rows at least).
+    max_iter : int
+
+    Raises
+    ------
+    ValueError
+        If ``start`` breaks a constraint, or ``total`` cannot be reached within the bounds.
+    """
+    from screening.solvers.compiled import announced
+
+    with announced():
+        engine = _Engine(problem, tol, memory)
+        return engine.run(_feasible(problem, start), max_iter)
+
+
+def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
+    upper, signs = problem.upper, problem.signs
+    if start is not None:
+        alphas = np.array(start, float)
+        inside = (alphas >= 0).all() and (alphas <= upper * (1 + AT_BOUND)).all()
+        reach = max(float(upper.sum()), abs(problem.total or 0.0))
+        met = problem.total is None or abs(signs @ alphas - problem.total) <= 1e-9 * reach
+        if not (inside and met):
+            raise ValueError("start breaks a constraint: give alphas within their bounds that meet the total")
+        return np.minimum(alphas, upper)
+    alphas = np.zeros(len(upper))
+    if problem.total:
+        side = np.flatnonzero(signs == np.sign(problem.total))
+        filled = np.minimum(np.cumsum(upper[side]), abs(problem.total))
+        if not len(side) or filled[-1] < abs(problem.total) * (1 - 1e-9):
+            raise ValueError("total is out of reach: the bounds of the rows on its side sum to less")
+        alphas[side] = np.minimum(np.diff(filled, prepend=0.0), upper[side])
+    return alphas
+
+
+class _Engine:
+    """One solve: the state over all points, and the loop over chunks of compiled steps."""
+
+    def __init__(self, problem: Problem, tol: float, memory: int) -> None:
+        self.problem = problem
+        self.active = _Active(problem.gram, memory)
+        diagonal = np.asarray(problem.gram.diagonal(), float)
+        c = np.asarray(problem.c, float)
+        # In units where the largest K~_ii is 1 the float32 curvatures cannot overflow, whatever the scale of c.
+        unit = float(np.sqrt(np.max(c * c * diagonal))) or 1.0
+        self.unit = unit * unit
+        self.tol = tol * problem.scale
+        self.s = np.asarray(problem.signs, float)
+        self.c = c / unit
+        self.diagonal = diagonal
+        self.upper = np.asarray(problem.upper, float) * self.unit
+        self.p = np.asarray(problem.linear, float)
+        self.state = np.zeros(2)
+        self.equality = problem.total is not None
+        self.label = (self.s > 0).astype(np.int64)
+        self.coupling = np.array([[1.0, -1.0], [-1.0, 1.0]])
+
+    def run(self, alphas: np.ndarray, max_iter: int) -> Solution:
+        n = len(alphas)
+        self.alpha = alphas * self.unit
+        self.v = self._levels()
+        n_iter, checks = 0, 0
+        active = self.active
+        now = self._gathered(active.points)
+        while True:
+            m = len(active.points)
+            # Shrinking looks often, the keyboard seldom.
+            chunk = min(max(m, 500), max(int(_CHUNK / m), 1), max_iter - n_iter)
+            if m <= _SMALL:
+                chunk = min(max(int(_CHUNK / m), 1), max_iter - n_iter)
+            steps, gap = self._steps(chunk, now)
+            n_iter += steps
+            if n_iter >= max_iter or steps < chunk or gap <= self.tol:
+                self.alpha[active.points], self.v[active.points] = now[4], now[5]
+                if m == n or n_iter >= max_iter:
+                    break
+                checks += 1
+                self.v = self._levels()
+                if self._gap() <= self.tol:
+                    break
+                keep = self._undecided(np.arange(n), self.alpha, self.v)
+                active.take(keep if checks < _FULL_CHECKS else np.arange(n))
+                now = self._gathered(active.points)
+            elif m > _SMALL and checks < _FULL_CHECKS:
+                keep = self._undecided(active.points, now[4], now[5])
+                if len(keep) < _WORTH * m:
+                    self.alpha[active.points], self.v[active.points] = now[4], now[5]
+                    active.take(active.points[keep], keep)
+                    now = self._gathered(active.points)
+        alphas = np.minimum(self.alpha / self.unit, self.problem.upper)
+        intercept, gap = self._certificate()
+        return Solution(alphas, intercept, gap / self.problem.scale, n_iter)
+
+    def _levels(self) -> np.ndarray:
+        """v = -s * gradient (with the equality), the gradient itself without."""
+        f = self.active.times(self.s * self.c * self.alpha) if self.alpha.any() else np.zeros(len(self.alpha))
+        gradient = self.s * self.c * f + self.p
+        return -self.s * gradient if self.equality else gradient
+
+    def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
+        first = self.s if self.equality else self.label
+        if len(points) == len(first):
+            return [first, self.c, self.diagonal, self.upper, self.alpha.copy(), self.v.copy()]
+        return [each[points] for each in (first, self.c, self.diagonal, self.upper, self.alpha, self.v)]
+
+    def _steps(self, limit: int, now: list[np.ndarray]) -> tuple[int, float]:
+        from screening.solvers.loops import pair_steps, single_steps
+
+        if self.equality:
+            return pair_steps(limit, self.tol, *now, self.state, *self.active.rows())
+        label, *rest = now
+        return single_steps(limit, self.tol, label, self.coupling, *rest, self.state, *self.active.rows())
+
+    def _movable(self, points: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Masks: v may pull the point up; v may pull it down."""
+        rise, fall = alpha < self.upper[points], alpha > 0
+        if not self.equality:
+            return rise, fall
+        plus = self.s[points] > 0
+        return np.where(plus, rise, fall), np.where(plus, fall, rise)
+
+    def _undecided(self, points: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Positions that are free or on the wrong side of the levels between which the rest move."""
+        up, low = self._movable(points, alpha)
+        if not self.equality:
+            violation = max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0))
+            return np.flatnonzero((up & low) | (up & (v < violation)) | (low & (v > -violation)))
+        top, bottom = np.max(v[up], initial=-np.inf), np.min(v[low], initial=np.inf)
+        return np.flatnonzero((up & low) | (up & (v >= bottom)) | (low & (v <= top)))
+
+    def _gap(self) -> float:
+        return self._certificate()[1]
+
+    def _certificate(self) -> tuple[float, float]:
+        """Intercept and largest violation over all points."""
+        points = np.arange(len(self.alpha))
+        up, low = self._movable(points, self.alpha)
+        v = self.v
+        if not self.equality:
+            return 0.0, float(max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0)))
+        top, bottom = np.max(v[up], initial=-np.inf), np.min(v[low], initial=np.inf)
+        margin = AT_BOUND * self.upper
+        free = (self.alpha > margin) & (self.alpha < self.upper - margin)
+        if free.any():
+            intercept = float(v[free].mean())
+        else:
+            ends = [end for end in (top, bottom) if np.isfinite(end)]
+            intercept = float(np.mean(ends)) if ends else 0.0
+        return intercept, float(max(0.0, top - bottom))
