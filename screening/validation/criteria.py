@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.errors import RecipeError
-
-CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
+from screening.recipe import CRITERIA
 
 
 def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
