@@ -59,20 +59,19 @@ def tell(answer: Mapping[str, Any], as_json: bool) -> None:
         return
     width = max(map(len, answer), default=0)
     for key, value in answer.items():
-        lines = _lines(value)
-        typer.echo(f"{key.replace('_', ' '):{width}}  {lines[0]}")
-        for line in lines[1:]:
-            typer.echo(f"{'':{width}}  {line}")
+        lines = [_inline(one) for one in value] if isinstance(value, list) else [_inline(value)]
+        for head, line in zip([key, *[""] * len(lines)], lines or ["-"], strict=False):
+            typer.echo(f"{head:{width}}  {line}")
 
 
-def _lines(value: Any) -> list[str]:
+def _inline(value: Any) -> str:
     if isinstance(value, Mapping):
-        return [f"{key}: {_lines(entry)[0]}" for key, entry in value.items()] or ["-"]
-    if isinstance(value, (list, tuple)):
-        return [_lines(entry)[0] for entry in value] or ["-"]
+        return ", ".join(f"{key} {_inline(one)}" for key, one in value.items()) or "-"
+    if isinstance(value, list):
+        return " | ".join(map(_inline, value)) or "-"
     if isinstance(value, float):
-        return [f"{value:.4g}"]
-    return ["-" if value is None else str(value)]
+        return f"{value:.4g}"
+    return "-" if value is None else str(value)
 
 
 def bar(title: str) -> Callable[[int, int], None]:

@@ -18,13 +18,13 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Infer a starter contract from COHORT: roles, types, ranges and categories, to be read and edited."""
-    from ..cohort import infer_contract
+    from ..cohort import starter_contract
     from ..publishing import write_whole
 
     with exits():
         if out.exists():
             raise UsageError(f"{out} exists already, and may have been edited; give another --out")
-        contract = infer_contract(cohort)
+        contract, notes = starter_contract(cohort)
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, contract.to_toml().encode())
-    tell({"contract": str(out), "features": len(contract.features)}, as_json)
+    tell({"contract": str(out), "features": len(contract.features), "notes": notes}, as_json)

@@ -21,7 +21,9 @@ def recipes(
     from ..recipe import list_recipes, load_recipe
 
     with exits():
-        chosen = [load_recipe(name)] if name else list_recipes()
+        # The shipped ones are not built here: that would wait for scikit-learn.
+        shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
+        chosen = shipped or [load_recipe(str(name))]
     if as_json:
         tell({"recipes": [_entry(recipe) for recipe in chosen]}, as_json)
     elif name:
@@ -31,5 +33,5 @@ def recipes(
 
 
 def _entry(recipe: Recipe) -> dict[str, Any]:
-    keys = ("name", "title", "paper", "machine", "parameters", "search", "criterion")
+    keys = ("name", "title", "paper", "machine", "about", "parameters", "search", "criterion")
     return {key: getattr(recipe, key) for key in keys}
