@@ -1,0 +1,298 @@
+"""A model directory is whole, private, exact, and refused once a byte of it has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening import read_cohort
+from screening.arrays import pack, unpack
+from screening.cohort import Encoder
+from screening.errors import Locked, ModelError, UsageError
+from screening.publishing import hold, publish, write_whole
+from screening.recipe import list_recipes, load_recipe
+from screening.store import Model, canonical, load_model, read_document, save_model
+
+CLASSES = {"multi_class": ["a", "b", "c"]}
+
+
+def make_model(folder: Path, name: str) -> Model:
+    """A small model of a recipe, trained on made-up rows."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 2))
+    classes = CLASSES.get(load_recipe(name).machine, ["no", "yes"])
+    label = np.array(classes)[(x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5).astype(int) * (len(classes) > 2)]
+    table = pd.DataFrame({"id": [f"{i:04}" for i in range(60)], "u": x[:, 0], "v": x[:, 1], "y": label})
+    table.to_csv(folder / "past.csv", index=False)
+    cohort = read_cohort(folder / "past.csv", id="id", label="y", positive=classes[1], need_label=True)
+    encoder = Encoder(cohort.contract).fit(cohort)
+    encoded = encoder.transform(cohort)
+    recipe = load_recipe(name)
+    targets = {"one_class": None, "multi_class": np.searchsorted(classes, label)}
+    estimator = recipe.build().fit(encoded, targets.get(recipe.machine, (label == classes[1]).astype(int)))
+    document = {
+        "recipe": {"name": name, "text": recipe.text, "parameters": recipe.parameters},
+        "contract": cohort.contract.to_dict(),
+        "task": {
+            "kind": "multi" if len(classes) > 2 else "binary",
+            "classes": classes,
+            "watched": [classes[1]],
+        },
+        "operating_points": [{"class": classes[1], "threshold": 0.0}],
+    }
+    return Model(
+        document=document,
+        recipe=recipe,
+        contract=cohort.contract,
+        encoder=encoder,
+        estimator=estimator,
+        calibration=np.linspace(-1, 1, 9),
+        validation=pd.DataFrame({"id": cohort.id, "fold": 0, "label": label, "score": x[:, 0]}),
+        selftest=encoded[:8],
+    )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp("cohort"), "svm")
+
+
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory):
+    return save_model(model, tmp_path_factory.mktemp("models") / "m", lambda document: "<p>page</p>")
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", [recipe.name for recipe in list_recipes()])
+def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, tmp_path):
+    model = make_model(tmp_path, name)
+    x = np.random.default_rng(5).normal(size=(30, 2))
+
+    loaded = load_model(save_model(model, tmp_path / "m"))
+
+    assert loaded.digest == model.digest
+    assert np.array_equal(loaded.scores(x), model.scores(x))
+    assert np.array_equal(loaded.calibration, model.calibration)
+    assert loaded.validation.equals(model.validation)
+
+
+def test_a_new_process_gives_the_same_bits(model, saved):
+    x = np.random.default_rng(5).normal(size=(30, 2))
+    code = (
+        "import sys, numpy as np; from screening import load_model;"
+        "x = np.random.default_rng(5).normal(size=(30, 2));"
+        "sys.stdout.write(load_model(sys.argv[1]).scores(x).tobytes().hex())"
+    )
+
+    answer = subprocess.run([sys.executable, "-c", code, saved], capture_output=True, text=True, check=True)
+
+    assert answer.stdout == model.scores(x).tobytes().hex()
+
+
+def test_the_same_training_gives_the_same_bytes(model, saved, tmp_path):
+    again = save_model(make_model(tmp_path, "svm"), tmp_path / "m", lambda document: "<p>page</p>")
+
+    assert {p.name: p.read_bytes() for p in again.iterdir()} == {
+        p.name: p.read_bytes() for p in saved.iterdir()
+    }
+
+
+def test_one_changed_threshold_gives_another_id(model):
+    other = Model(**{**vars_of(model), "document": model.document | {"operating_points": []}})
+    assert other.id != model.id
+
+
+def vars_of(model: Model) -> dict:
+    return {name: getattr(model, name) for name in Model.__dataclass_fields__}
+
+
+@given(st.data())
+def test_any_flipped_byte_of_the_document_or_the_arrays_is_refused(saved, tmp_path_factory, data):
+    name = data.draw(st.sampled_from(["model.json", "arrays.npz", "validation.parquet"]))
+    content = bytearray((saved / name).read_bytes())
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    folder = tmp_path_factory.mktemp("flipped")
+    for file in ("model.json", "arrays.npz", "validation.parquet"):
+        (folder / file).write_bytes((saved / file).read_bytes())
+    (folder / name).write_bytes(content)
+
+    with pytest.raises(ModelError):
+        load_model(folder)
+
+
+def test_every_byte_of_the_document_counts(saved, tmp_path):
+    content = (saved / "model.json").read_bytes()
+    refused = 0
+    for place in range(0, len(content), 7):
+        flipped = bytearray(content)
+        flipped[place] ^= 1
+        (tmp_path / "model.json").write_bytes(flipped)
+        with pytest.raises(ModelError):
+            read_document(tmp_path, "model")
+        refused += 1
+
+    assert refused == len(range(0, len(content), 7))
+
+
+@pytest.mark.parametrize("name", ["model.json", "arrays.npz", "validation.parquet"])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_file_cut_short_is_refused(saved, tmp_path, name, share):
+    for file in ("model.json", "arrays.npz", "validation.parquet"):
+        (tmp_path / file).write_bytes((saved / file).read_bytes())
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: int(share * len(content))])
+
+    with pytest.raises(ModelError):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.json", "arrays.npz", "validation.parquet"])
+def test_a_missing_file_is_refused_by_name(saved, tmp_path, name):
+    for file in {"model.json", "arrays.npz", "validation.parquet"} - {name}:
+        (tmp_path / file).write_bytes((saved / file).read_bytes())
+
+    with pytest.raises(ModelError, match=name.replace(".", r"\.")):
+        load_model(tmp_path)
+
+
+def test_a_newer_format_is_refused_with_the_remedy(saved, tmp_path):
+    document = json.loads((saved / "model.json").read_bytes()) | {"format": 99}
+    (tmp_path / "model.json").write_bytes(canonical(document))
+
+    with pytest.raises(ModelError, match="update screening"):
+        load_model(tmp_path)
+
+
+def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(model, tmp_path):
+    forged = Model(**vars_of(model))
+    arrays = unpack(model.array_bytes)
+    forged.__dict__["array_bytes"] = pack(arrays | {"selftest/score": arrays["selftest/score"] + 0.01})
+    save_model(forged, tmp_path / "m")
+
+    with pytest.raises(ModelError, match="self-test"):
+        load_model(tmp_path / "m")
+
+
+def test_arrays_with_objects_or_without_finite_values_are_never_written():
+    with pytest.raises(TypeError):
+        pack({"a": np.array([{}], dtype=object)})
+    with pytest.raises(ValueError, match="finite"):
+        pack({"a": np.array([np.nan])})
+
+
+def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "sprung",))
+
+    np.savez(tmp_path / "arrays.npz", a=np.array([Trap()], dtype=object))
+
+    with pytest.raises(ModelError):
+        unpack((tmp_path / "arrays.npz").read_bytes())
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_only_the_owner_can_read_a_model(saved):
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()} == {0o600}
+
+
+def test_an_error_while_writing_leaves_nothing_behind(tmp_path):
+    with pytest.raises(RuntimeError), publish(tmp_path / "deep" / "run", "run") as folder:
+        (folder / "run.json").write_text("{}")
+        raise RuntimeError
+
+    assert names(tmp_path) == set()
+
+
+def test_an_earlier_result_stays_whole_when_its_replacement_fails(tmp_path):
+    with publish(tmp_path / "run", "run") as folder:
+        (folder / "run.json").write_text("first")
+    with pytest.raises(RuntimeError), publish(tmp_path / "run", "run") as folder:
+        (folder / "run.json").write_text("second")
+        raise RuntimeError
+
+    assert (tmp_path / "run" / "run.json").read_text() == "first"
+    assert names(tmp_path) == {"run"}
+
+
+def test_an_earlier_result_is_replaced_and_nothing_lies_about(tmp_path):
+    for text in ("first", "second"):
+        with publish(tmp_path / "run", "run") as folder:
+            (folder / "run.json").write_text(text)
+
+    assert (tmp_path / "run" / "run.json").read_text() == "second"
+    assert names(tmp_path) == {"run"}
+
+
+def test_what_a_killed_run_left_is_swept_away(tmp_path):
+    (tmp_path / ".run.partial").mkdir()
+    (tmp_path / ".run.partial" / "half").touch()
+    with publish(tmp_path / "run", "run") as folder:
+        (folder / "run.json").touch()
+
+    assert names(tmp_path) == {"run"}
+    assert names(tmp_path / "run") == {"run.json"}
+
+
+@pytest.mark.parametrize("content", [["thesis.docx"], ["model.json"], ["run.json", "notes.txt"]])
+def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path, content):
+    for name in content:
+        (tmp_path / name).touch()
+
+    with pytest.raises(UsageError), publish(tmp_path, "run"):
+        pytest.fail("the block must not start")
+
+    assert names(tmp_path) == set(content)
+
+
+def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
+    code = (
+        "import sys; from screening.publishing import hold; from screening.errors import Locked\n"
+        "try:\n    hold(sys.argv[1]).__enter__()\nexcept Locked:\n    sys.exit(75)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    with hold(tmp_path / "run"):
+        during = subprocess.run(command).returncode
+        with pytest.raises(Locked), hold(tmp_path / "run"):
+            pytest.fail("the block must not start")
+    after = subprocess.run(command).returncode
+
+    assert (during, after) == (75, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_place_that_cannot_be_written_is_named_before_any_work(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="cannot"), publish(tmp_path / "run", "run"):
+        pytest.fail("the block must not start")
+
+
+def test_a_file_in_the_way_is_a_usage_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError), publish(tmp_path / "file", "run"):
+        pytest.fail("the block must not start")
+    with pytest.raises(UsageError), publish(tmp_path / "file" / "run", "run"):
+        pytest.fail("the block must not start")
+
+
+def test_one_file_is_replaced_in_one_step(tmp_path):
+    write_whole(tmp_path / "a", b"first")
+    write_whole(tmp_path / "a", b"second")
+
+    assert (tmp_path / "a").read_bytes() == b"second"
+    assert names(tmp_path) == {"a"}
