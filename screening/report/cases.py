@@ -1,0 +1,124 @@
+"""Whom to look at: flagged rows with contributing values, near misses, and patients of grouped runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from screening.report import format as shown
+from screening.report.document import mapping, multi, part, points, sequence, unit_of_review
+
+
+def scores(run: Mapping[str, Any]) -> list[Any]:
+    """Return every score named on the page, to settle how many decimals tell them apart."""
+    return [c.get("score") for key in ("cases", "near_misses") for c in sequence(run, key)]
+
+
+def flagged(run: Mapping[str, Any], places: int) -> dict[str, Any]:
+    """Return the flagged rows, the ones just below the threshold, and how many of how many are shown."""
+    cases, near = list(sequence(run, "cases")), list(sequence(run, "near_misses"))
+    total = part(run, "cases_total")
+    total = total if shown.finite(total) else len(cases)
+    model = mapping(run, "model")
+    rows = [_case(run, case, places, number) for number, case in enumerate(cases, start=1)]
+    below = [_case(run, case, places, None) for case in near]
+    return {
+        "unit": unit_of_review(model),
+        "multi": multi(model),
+        "grouped": any(row["group"] for row in rows + below),
+        "has_p": any(row["p_value"] != shown.NOT_KNOWN for row in rows),
+        "rows": rows,
+        "near": below,
+        "near_lowest": below[-1]["score"] if below else "",
+        "capped": len(rows) < total,
+        "shown": shown.count(len(rows)),
+        "total": shown.count(total),
+    }
+
+
+def _case(run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: int | None) -> dict[str, Any]:
+    model = mapping(run, "model")
+    watched = {str(p.get("class")): i for i, p in enumerate(points(model))}
+    rank = case.get("rank")
+    return {
+        "rank": shown.count(rank if shown.finite(rank) else number),
+        "id": shown.name(case.get("id")),
+        "group": shown.name(case["group"]) if case.get("group") is not None else "",
+        "row": shown.count(case.get("row")),
+        "score": shown.fixed(case.get("score"), places),
+        "exact": repr(float(case["score"])) if shown.finite(case.get("score")) else "",
+        "p_value": shown.p_value(case.get("p_value")),
+        "class": shown.name(case.get("class")),
+        "panel": watched.get(str(case.get("class")), 0),
+        "why": [_contribution(model, c, places) for c in sequence(case, "contributions")],
+        "missing": [shown.feature(m) for m in sequence(case, "missing")],
+    }
+
+
+def _contribution(model: Mapping[str, Any], found: Mapping[str, Any], places: int) -> dict[str, Any]:
+    declared = mapping(model, "contract", "features", str(found.get("feature")))
+    value, usual = found.get("value"), found.get("usual")
+    change, unit = found.get("change"), found.get("unit") or declared.get("unit")
+    return {
+        "feature": shown.feature(found.get("feature")),
+        "value": value_text(value, declared),
+        "unit": shown.name(unit) if unit else "",
+        "usual": shown.usual(usual),
+        "outside": _outside(value, usual),
+        "raises": found.get("direction") != "lowers",
+        "change": shown.minus(f"{change:+.{max(0, places - 1)}f}") if shown.finite(change) else "",
+    }
+
+
+def value_text(value: Any, declared: Mapping[str, Any]) -> str:
+    """Return a patient's value as the contract means it: yes or no, the category, or a number."""
+    if value is None or value != value:
+        return "missing"
+    kind, categories = declared.get("type"), sequence(declared, "categories")
+    if isinstance(value, bool) or (kind == "boolean" and value in (0, 1)):
+        return "yes" if value else "no"
+    if not shown.finite(value):
+        return shown.name(value)
+    if kind == "ordinal" and float(value).is_integer() and 0 <= value < len(categories):
+        return shown.name(categories[int(value)])
+    return shown.number(value)
+
+
+def _outside(value: Any, usual: Any) -> str:
+    """Return H or L, as laboratory sheets mark a value above or below the usual range."""
+    if not shown.finite(value) or not isinstance(usual, (list, tuple)) or len(usual) != 2:
+        return ""
+    low, high = usual
+    if shown.finite(high) and value > high:
+        return "H"
+    return "L" if shown.finite(low) and value < low else ""
+
+
+def groups(run: Mapping[str, Any], places: int) -> dict[str, Any] | None:
+    """Return the patients of a grouped run, most flagged first."""
+    found = part(run, "groups")
+    if not isinstance(found, (list, tuple)) or not found:
+        return None
+    total = part(run, "groups_total")
+    rows = [
+        {
+            "group": shown.name(g.get("group")),
+            "rows": shown.count(g.get("rows")),
+            "flagged": shown.count(g.get("flagged")),
+            "any": bool(g.get("flagged")),
+            "share": _share(g.get("flagged"), g.get("rows")),
+            "top_score": shown.fixed(g.get("top_score"), places),
+        }
+        for g in found
+    ]
+    return {
+        "unit": unit_of_review(mapping(run, "model")),
+        "rows": rows,
+        "capped": shown.finite(total) and total > len(rows),
+        "shown": shown.count(len(rows)),
+        "total": shown.count(total if shown.finite(total) else len(rows)),
+    }
+
+
+def _share(part_of: Any, whole: Any) -> str:
+    return shown.percent(part_of / whole) if shown.finite(part_of) and whole else shown.NOT_KNOWN

@@ -1,0 +1,59 @@
+"""Reading the parts of a model or run document that several blocks need, keys that may be absent included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from screening.report import format as shown
+
+
+def part(document: Any, *path: str) -> Any:
+    """Return the value at `path` of nested mappings, None where any step is missing."""
+    for key in path:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
+
+
+def mapping(document: Any, *path: str) -> Mapping[str, Any]:
+    """Return the mapping at `path`, an empty one where there is none."""
+    found = part(document, *path)
+    return found if isinstance(found, Mapping) else {}
+
+
+def sequence(document: Any, *path: str) -> Sequence[Any]:
+    """Return the list at `path`, an empty one where there is none."""
+    found = part(document, *path)
+    return found if isinstance(found, (list, tuple)) else ()
+
+
+def stated(model: Mapping[str, Any], key: str) -> Any:
+    """Return a setting of the contract's cohort section (title, prevalence, capacity, ...)."""
+    return part(model, "contract", "cohort", key) or part(model, "contract", key)
+
+
+def points(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the operating points in use, the rarest class first."""
+    known = [p for p in sequence(model, "operating_points") if isinstance(p, Mapping)]
+    return sorted(known, key=lambda p: p["n_positive"] if shown.finite(p.get("n_positive")) else 0)
+
+
+def multi(model: Mapping[str, Any]) -> bool:
+    """Whether the model tells several classes apart."""
+    return part(model, "task", "kind") == "multi"
+
+
+def unit_of_review(model: Mapping[str, Any]) -> str:
+    """Return what one row is called on the page."""
+    return "voxel" if sequence(model, "contract", "cohort", "coordinates") else "row"
+
+
+def by_class(found: Any, label: Any, alone: bool) -> Mapping[str, Any]:
+    """Return what belongs to class `label`; where there is only one, any one will do."""
+    if not isinstance(found, Mapping):
+        return {}
+    inner = found.get(str(label))
+    if isinstance(inner, Mapping):
+        return inner
+    nested = [v for v in found.values() if isinstance(v, Mapping)]
+    return nested[0] if alone and nested else found if alone else {}

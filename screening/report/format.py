@@ -1,0 +1,154 @@
+"""Numbers and text as the page shows them; nothing here knows what is being shown."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
+
+NOT_KNOWN = "–"
+LONGEST_TEXT = 2000
+LONGEST_NAME = 64
+_UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+
+
+def finite(value: Any) -> TypeGuard[float]:
+    """Whether `value` is a number that can be drawn: not None, text, a truth value, NaN or infinite."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def text(value: Any, longest: int = LONGEST_TEXT) -> str:
+    """Return `value` as text in which every character is visible.
+
+    A control or direction mark inside an id could make one patient's number read as another's, so such
+    characters are spelled out. Text over `longest` characters keeps both ends and says how long it was.
+    """
+    whole = str(value)
+    shown = whole.replace("\r\n", "\n")
+    if len(shown) > longest:
+        shown = f"{shown[: longest - 12]} … {shown[-8:]} ({len(whole):,} characters)"
+    return "".join(
+        f"⟨U+{ord(c):04X}⟩" if c != "\n" and unicodedata.category(c) in _UNSEEN else c for c in shown
+    )
+
+
+def name(value: Any) -> str:
+    """Return an id, a group or a feature name: `text`, on one line and short enough for a table cell."""
+    return NOT_KNOWN if value is None else " ".join(text(value, LONGEST_NAME).split("\n"))
+
+
+def feature(value: Any) -> str:
+    """Return a column's name as words."""
+    return name(value.replace("_", " ") if isinstance(value, str) else value)
+
+
+def minus(figure: str) -> str:
+    """Replace the hyphen of a negative figure by a minus sign, which is as wide as a digit."""
+    return figure.replace("-", "−") if figure.startswith("-") else figure
+
+
+def number(value: Any) -> str:
+    """Return a measured value to four significant figures, never in exponent form below a million."""
+    if not finite(value):
+        return NOT_KNOWN
+    if float(value).is_integer() and abs(value) < 1e9:
+        return minus(f"{int(value):,}" if abs(value) >= 10_000 else str(int(value)))
+    figure = f"{value:.4g}"
+    if "e" in figure and abs(value) >= 1e-4 and abs(value) < 1e9:
+        figure = f"{value:,.0f}"
+    return minus(figure)
+
+
+def count(value: Any) -> str:
+    """Return a whole number with thousands separated."""
+    return minus(f"{round(value):,}") if finite(value) else NOT_KNOWN
+
+
+def percent(value: Any, places: int | None = None) -> str:
+    """Return a share (0 to 1) in per cent; one decimal below 10 % and next to 100 %, where it matters."""
+    if not finite(value):
+        return NOT_KNOWN
+    share = 100 * value
+    if places is None:
+        places = 0 if share in (0, 100) or 10 <= share < 99.5 else 1 if share < 99.95 else 2
+    return f"{share:.{places}f}%"
+
+
+def interval(low: Any, high: Any) -> str:
+    """Return a 95 % interval of a share as `84–95%`, or an empty text where there is none."""
+    if not (finite(low) and finite(high)):
+        return ""
+    places = 0 if high >= 0.1 else 1
+    return f"{100 * low:.{places}f}–{100 * high:.{places}f}%"
+
+
+def p_value(value: Any) -> str:
+    """Return a p-value with three decimals, four below 0.01; never as zero."""
+    if not finite(value):
+        return NOT_KNOWN
+    return "<0.0001" if value < 1e-4 else f"{value:.3f}" if value >= 0.01 else f"{value:.4f}"
+
+
+def ratio(value: Any) -> str:
+    """Return a small positive figure such as a number needed to evaluate."""
+    if not finite(value):
+        return NOT_KNOWN
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def decimals(values: Iterable[Any]) -> int:
+    """Return how many decimals tell scores of this spread apart: about three figures of the spread."""
+    known = [float(v) for v in values if finite(v)]
+    spread = max(known) - min(known) if len(known) > 1 else abs(known[0]) if known else 1.0
+    return min(9, max(0, 3 - math.ceil(math.log10(spread)))) if spread > 0 else 3
+
+
+def fixed(value: Any, places: int) -> str:
+    """Return a score with `places` decimals."""
+    if not finite(value):
+        return NOT_KNOWN
+    figure = f"{value:.{places}f}"
+    return minus(figure if float(figure) != 0 else figure.lstrip("-"))
+
+
+def usual(bounds: Any) -> str:
+    """Return a usual range as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
+    if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
+        return ""
+    low, high = bounds
+    if finite(low) and finite(high):
+        separator = " to " if low < 0 else "–"
+        return f"{number(low)}{separator}{number(high)}"
+    if finite(high):
+        return f"≤ {number(high)}"
+    return f"≥ {number(low)}" if finite(low) else ""
+
+
+def plural(how_many: Any, one: str, many: str | None = None) -> str:
+    """Return `1 row`, `2 rows`."""
+    return f"{count(how_many)} {one if how_many == 1 else many or one + 's'}"
+
+
+def rule(value: Any) -> str:
+    """Return the rule that chose a threshold, in words. Accepts its name, a mapping, or a text."""
+    if not isinstance(value, Mapping):
+        return _RULE_ALONE.get(str(value), str(value)) if value is not None else NOT_KNOWN
+    kind, aim = value.get("name"), value.get("value")
+    sure = f", with {percent(value['confidence'])} confidence" if finite(value.get("confidence")) else ""
+    words = {
+        "min_sensitivity": f"sensitivity at least {percent(aim)}{sure}",
+        "max_flag_rate": f"at most {number(100 * aim) if finite(aim) else NOT_KNOWN} flags per 100 rows",
+        "miss_cost": f"one missed case costs as much as {number(aim)} reviews",
+        "threshold": "threshold given by the user",
+    }
+    return words.get(str(kind), _RULE_ALONE.get(str(kind), str(kind)))
+
+
+_RULE_ALONE = {
+    "g_mean": "largest geometric mean of sensitivity and specificity",
+    "min_sensitivity": "a least sensitivity",
+    "max_flag_rate": "a largest flag rate",
+    "miss_cost": "cost of a missed case",
+    "threshold": "threshold given by the user",
+}

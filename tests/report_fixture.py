@@ -1,0 +1,300 @@
+"""Documents as training and scoring write them, drawn from a seed, for tests of the page."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from typing import Any
+
+import numpy as np
+
+Z = 1.959964
+FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
+    ("age", "number", "years", None, 68, 14),
+    ("temperature", "number", "°C", (36.1, 37.5), 37.1, 0.8),
+    ("c_reactive_protein", "number", "mg/L", (0, 10), 60, 55),
+    ("white_cell_count", "number", "10⁹/L", (4, 10), 9.5, 4),
+    ("creatinine", "number", "µmol/L", (49, 90), 96, 40),
+    ("albumin", "number", "g/L", (35, 50), 33, 6),
+    ("days_in_icu", "number", "days", None, 3, 4),
+    ("urinary_catheter_days", "number", "days", None, 4, 5),
+    ("central_venous_line", "boolean", None, None, 0.3, 0),
+    ("antibiotics_before", "boolean", None, None, 0.5, 0),
+    ("mccabe_score", "ordinal", None, None, 0.6, 0),
+    ("ward", "category", None, None, 0, 0),
+]
+EXTRA = [f"laboratory_value_{i:02d}" for i in range(1, 38)]
+MCCABE = ["non-fatal", "ultimately fatal", "rapidly fatal"]
+WARDS = ["surgery", "medicine", "ICU", "geriatrics"]
+
+
+def wilson(k: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    p = k / n
+    middle, half = p + Z**2 / (2 * n), Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n * n))
+    return (middle - half) / (1 + Z**2 / n), (middle + half) / (1 + Z**2 / n)
+
+
+def figures(scores: np.ndarray, y: np.ndarray, thresholds: np.ndarray) -> dict[str, list[Any]]:
+    positive, negative = scores[y], scores[~y]
+    hit = (positive >= thresholds[:, None]).sum(axis=1)
+    clear = (negative < thresholds[:, None]).sum(axis=1)
+    flags = hit + len(negative) - clear
+    se, sp = wilson(hit, len(positive)), wilson(clear, len(negative))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ppv, npv = hit / flags, clear / (len(y) - flags)
+    columns = {
+        "threshold": thresholds,
+        "sensitivity": hit / len(positive),
+        "sensitivity_low": se[0],
+        "sensitivity_high": se[1],
+        "specificity": clear / len(negative),
+        "specificity_low": sp[0],
+        "specificity_high": sp[1],
+        "flag_rate": flags / len(y),
+        "ppv": ppv,
+        "npv": npv,
+    }
+    return {k: [float(v) if np.isfinite(v) else None for v in column] for k, column in columns.items()}
+
+
+def operating_point(scores: np.ndarray, y: np.ndarray, label: str, threshold: float) -> dict[str, Any]:
+    at = {k: v[0] for k, v in figures(scores, y, np.array([threshold])).items()}
+    return {
+        **at,
+        "class": label,
+        "chosen_by": "training",
+        "reason": None,
+        "rule": {"name": "min_sensitivity", "value": 0.9, "confidence": None, "prevalence": None},
+        "ppv_low": at["ppv"] * 0.8,
+        "ppv_high": at["ppv"] * 1.2,
+        "npv_low": at["npv"] * 0.99,
+        "npv_high": 0.999,
+        "nne": 1 / at["ppv"],
+        "n_positive": int(y.sum()),
+        "n_negative": int((~y).sum()),
+        "n_groups": None,
+        "prevalence": float(y.mean()),
+        "notes": [f"with {int(y.sum())} positives, sensitivity 0.90 is known to ± 0.07"],
+    }
+
+
+def validation(rng: np.random.Generator, n: int, cases: int, label: str, shift: float) -> dict[str, Any]:
+    y = np.arange(n) < cases
+    scores = rng.normal(0, 0.4, n) + shift * y
+    thresholds = np.quantile(scores, np.linspace(0, 1, 200))
+    used = float(np.sort(scores[y])[int(0.1 * (cases + 1)) - 1])
+    options = []
+    for name, value, threshold in (
+        ("min_sensitivity", 0.95, np.sort(scores[y])[int(0.05 * (cases + 1))]),
+        ("min_sensitivity", 0.9, used),
+        ("min_sensitivity", 0.8, np.sort(scores[y])[int(0.2 * (cases + 1)) - 1]),
+        ("max_flag_rate", 0.1, np.quantile(scores, 0.9)),
+        ("miss_cost", 20, np.quantile(scores, 0.78)),
+        ("g_mean", None, np.quantile(scores, 0.74)),
+    ):
+        row = {k: v[0] for k, v in figures(scores, y, np.array([float(threshold)])).items()}
+        rule = {"name": name, "value": value, "confidence": None, "prevalence": None}
+        options.append({**row, "rule": rule, "nne": 1 / row["ppv"] if row["ppv"] else None})
+    return {
+        "point": operating_point(scores, y, label, used),
+        "curve": figures(scores, y, thresholds),
+        "summary": {"auroc": 0.87, "auroc_low": 0.82, "auroc_high": 0.91, "average_precision": 0.52},
+        "points": options,
+    }
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
+    """Return a model.json of a binary one-class model."""
+    part = validation(np.random.default_rng(0), n, cases, "yes", 0.75)
+    names = [f[0] for f in FEATURES] + EXTRA
+    declared = {
+        name: {"type": kind, "unit": unit, "usual": usual, "categories": None}
+        for name, kind, unit, usual, _, _ in FEATURES
+    }
+    declared["mccabe_score"]["categories"] = MCCABE
+    declared["ward"]["categories"] = WARDS
+    listed = [
+        {
+            "name": f[0],
+            "type": f[1],
+            "unit": f[2],
+            "usual": f[3] or ((f[4], f[4] + f[5]) if f[5] else None),
+            "median": f[4],
+        }
+        for f in FEATURES
+    ]
+    listed += [
+        {"name": e, "type": "number", "unit": "mmol/L", "usual": (1.5, 4.25), "median": 2.875} for e in EXTRA
+    ]
+    return {
+        "format": 1,
+        "recipe": {
+            "name": "one_class_conformal",
+            "title": "One-class SVM with a conformal kernel",
+            "paper": "Cohen, Hilario, Pellegrini and Geissbuhler 2004, eq. 15",
+            "machine": "one_class",
+            "text": 'name = "one_class_conformal"\n[parameters]\nnu = 0.2\npasses = 1\n',
+            "parameters": {"nu": 0.2, "gamma": 0.0123456789, "passes": 1, "factor": "margin density"},
+        },
+        "contract": {
+            "format": 1,
+            "cohort": {
+                "id": "patient",
+                "group": None,
+                "label": "infected",
+                "title": "Nosocomial infection surveillance",
+                "intended_use": "Nightly list of in-patients whose charts should be opened first.",
+                "minutes_per_review": 6.0,
+                "capacity": 90,
+                "prevalence": None,
+                "coordinates": [],
+                "subgroup": [],
+            },
+            "features": declared,
+        },
+        "task": {
+            "kind": "binary",
+            "label": "infected",
+            "positive": ["yes"],
+            "classes": ["no", "yes"],
+            "watched": ["yes"],
+        },
+        "operating_points": [part["point"]],
+        "validation": {
+            "folds": 5,
+            "repeats": 1,
+            "grouped": False,
+            "n_rows": n,
+            "n_positive": cases,
+            "n_groups": None,
+            "search": {
+                "criterion": "auroc",
+                "candidates": 8,
+                "chosen": {"nu": 0.2, "gamma": 0.0123},
+                "scores": [0.8],
+            },
+            "summary": {"yes": part["summary"]},
+            "curves": {"yes": part["curve"]},
+            "points": {"yes": part["points"]},
+            "placement": "Fold scores are placed on the final model's scale by ranks among negatives.",
+        },
+        "training": {
+            "source": {"files": [{"name": "nosocomial_past.csv", "sha256": digest("past"), "rows": n}]},
+            "n_rows_read": n,
+            "n_rows_used": n,
+            "max_rows": None,
+            "window": ["2023-01-01", "2024-12-31"],
+            "seed": 0,
+            "command": "screen train nosocomial_past.csv --label infected --out model",
+            "notes": ["delimiter ',' and encoding utf-8 detected"],
+            "missing": {name: 0.02 for name in names},
+            "features": listed,
+        },
+        "machine": {"n_support_vectors": 142, "sv_share": 0.234, "passes": [{}, {}], "kkt_gap": 3.2e-4},
+        "versions": {"screening": "0.1.0", "numpy": "2.1.0", "python": "3.11"},
+        "arrays_sha256": digest("arrays"),
+        "sha256": digest("model"),
+    }
+
+
+def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
+    found = []
+    for i in rng.choice(len(FEATURES), size=int(rng.integers(3, 6)), replace=False):
+        name, kind, unit, usual, centre, spread = FEATURES[i]
+        value: Any = {
+            "number": round(abs(float(rng.normal(centre + 1.5 * spread, spread))), 1),
+            "boolean": 1.0,
+            "ordinal": float(rng.integers(0, 3)),
+            "category": str(rng.choice(WARDS)),
+        }[kind]
+        change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
+        found.append(
+            {
+                "feature": name,
+                "value": value,
+                "unit": unit,
+                "usual": usual,
+                "change": change,
+                "direction": "raises" if change > 0 else "lowers",
+            }
+        )
+    return sorted(found, key=lambda c: -abs(c["change"]))
+
+
+def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
+    """Return a run.json of about n rows with about a third flagged."""
+    rng, model = np.random.default_rng(1), nosocomial_model()
+    threshold = model["operating_points"][0]["threshold"]
+    scores = np.sort(rng.normal(0, 0.4, n) + 0.75 * (rng.random(n) < 0.2))[::-1]
+    flagged = int((scores >= threshold).sum())
+    near = int((scores >= threshold - 0.06).sum())
+
+    def case(i: int) -> dict[str, Any]:
+        return {
+            "id": f"{100234 + 7 * i:08d}",
+            "group": None,
+            "row": 1 + (37 * i) % n,
+            "score": float(scores[i]),
+            "p_value": max(1, int(609 * np.exp(-3 * (scores[i] + 0.5)))) / 609,
+            "class": "yes",
+            "contributions": contributions(rng),
+            "missing": ["albumin"] if i % 9 == 0 else [],
+        }
+
+    names = list(model["training"]["missing"])
+    return {
+        "format": 1,
+        "run_id": "20250311-5f3a9c",
+        "date": "2025-03-11",
+        "times": {"started": "x", "seconds": 1.2},
+        "model": {"id": "5f3a9c1e22b0", "digest": digest("directory"), **model},
+        "input": {
+            "files": [{"name": "night_2025-03-11.csv", "sha256": digest("night")}],
+            "delimiter": ",",
+            "encoding": "utf-8",
+            "notes": ["3 rows refused: see reasons"],
+        },
+        "counts": {
+            "read": n + refused,
+            "scored": n,
+            "refused": refused,
+            "flagged": flagged,
+            "flagged_by_class": {"yes": flagged},
+        },
+        "refused": {"temperature outside its plausible range": refused} if refused else {},
+        "evaluation": None,
+        "data": [
+            {
+                "name": m,
+                "type": "number",
+                "unit": None,
+                "missing": 0.31 if m == "albumin" else 0.021,
+                "missing_training": 0.02,
+            }
+            for m in names
+        ],
+        "groups": None,
+        "score_counts": {"thresholds": scores[::-1].tolist(), "counts": list(range(n, 0, -1))},
+        "cases": [{"rank": i + 1, **case(i)} for i in range(flagged)],
+        "cases_total": flagged,
+        "cases_shown": flagged,
+        "near_misses": [case(i) for i in range(flagged, near)],
+    }
+
+
+HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}{% raw %}\u202eevil\u200b\"'&"
+
+KEPT = frozenset({"kind", "type", "direction", "digest", "sha256", "class", "watched"})
+
+
+def hostile(document: Any, keep: frozenset[str] = KEPT) -> Any:
+    """Return the document with every text in it (but for `keep`) followed by a hostile one."""
+    if isinstance(document, dict):
+        return {k: v if k in keep else hostile(v, keep) for k, v in document.items()}
+    if isinstance(document, (list, tuple)):
+        return [hostile(v, keep) for v in document]
+    return document + HOSTILE if isinstance(document, str) else copy.copy(document)

@@ -1,0 +1,122 @@
+"""Documents of a multi-class voxel model and of a grouped run, for tests of the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from report_fixture import digest, nosocomial_model, nosocomial_run, validation
+
+CLASSES = ["CG", "PZ", "stroma", "PIN", "G3+3", "G3+4", "atrophy", "G4+4", "G4+3"]
+
+
+def voxel_model() -> dict[str, Any]:
+    """Return a model.json of a multi-class voxel model with two watched classes."""
+    rng, model = np.random.default_rng(2), nosocomial_model()
+    shares = np.array([9000, 7000, 5200, 2600, 1500, 900, 700, 420, 310])
+    parts = {c: validation(rng, 6000, n, c, 0.9) for c, n in (("G4+3", 90), ("G4+4", 140))}
+    counts = rng.multinomial(30, [0.3] + [0.7 / 8] * 8, size=9) + np.diag((0.85 * shares).astype(int))
+    model["recipe"].update(
+        name="shao_weighted", title="Adaptive multi-class SVM, class-weighted", machine="multi_class"
+    )
+    model["contract"]["cohort"].update(
+        title="Prostate MRI voxels",
+        group="patient",
+        coordinates=["x", "y", "z"],
+        label="class",
+        capacity=None,
+        minutes_per_review=None,
+        intended_use="Draw a second reader's eye to regions; not a diagnosis.",
+    )
+    channels = [("T2W", 310.0), ("ADC", 1150.0), ("C_grade", 2.4)]
+    model["contract"]["features"] = {c: {"type": "number", "unit": None, "usual": None} for c, _ in channels}
+    model["training"]["features"] = [
+        {"name": c, "type": "number", "unit": None, "usual": [0.6 * m, 1.4 * m], "median": m}
+        for c, m in channels
+    ]
+    model["training"]["missing"] = {c: 0.0 for c, _ in channels}
+    model["training"]["max_rows"] = 20000
+    model["task"] = {
+        "kind": "multi",
+        "label": "class",
+        "positive": [],
+        "classes": CLASSES,
+        "watched": list(parts),
+    }
+    model["operating_points"] = [{**p["point"], "n_groups": 21} for p in parts.values()]
+    model["validation"].update(
+        grouped=True,
+        n_groups=21,
+        n_rows=27630,
+        summary={c: p["summary"] for c, p in parts.items()},
+        curves={c: p["curve"] for c, p in parts.items()},
+        points={c: p["points"] for c, p in parts.items()},
+        confusion={"classes": CLASSES, "counts": counts.tolist()},
+        per_class=[
+            {
+                "class": c,
+                "n": int(n),
+                "recall": 0.86,
+                "recall_low": 0.79,
+                "recall_high": 0.91,
+                "precision": 0.8,
+            }
+            for c, n in zip(CLASSES, shares, strict=True)
+        ],
+    )
+    return model
+
+
+def voxel_run() -> dict[str, Any]:
+    """Return a run.json of three new patients, flagged voxels capped."""
+    run, model, rng = nosocomial_run(refused=0), voxel_model(), np.random.default_rng(3)
+    run["model"] = {"id": "77aa01", "digest": digest("voxels"), **model}
+    run["counts"] = {
+        "read": 4200,
+        "scored": 4200,
+        "refused": 0,
+        "flagged": 95,
+        "flagged_by_class": {"G4+3": 41, "G4+4": 54},
+    }
+    run["groups"] = [
+        {"group": f"P{i:02d}", "rows": 1400, "flagged": n, "top_score": 1.7 - i / 10}
+        for i, n in ((22, 61), (24, 34), (23, 0))
+    ]
+    run["data"] = [
+        {"name": c, "type": "number", "unit": None, "missing": 0.0, "missing_training": 0.0}
+        for c in ("T2W", "ADC")
+    ]
+    grid = {}
+    for point in model["operating_points"]:
+        t = np.linspace(-1.2, 2.0, 300)
+        grid[point["class"]] = {
+            "thresholds": t.tolist(),
+            "counts": np.linspace(4200, 0, 300).astype(int).tolist(),
+        }
+    run["score_counts"] = grid
+    run["cases"] = [
+        {
+            "rank": i + 1,
+            "id": f"P22-{i:05d}",
+            "group": "P22" if i % 3 else "P24",
+            "row": i + 1,
+            "score": 1.7 - i / 90,
+            "p_value": 0.045,
+            "class": "G4+3" if i % 2 else "G4+4",
+            "missing": [],
+            "contributions": [
+                {
+                    "feature": c,
+                    "value": float(rng.normal(m, 0.2 * m)),
+                    "unit": None,
+                    "usual": [0.6 * m, 1.4 * m],
+                    "change": 0.4,
+                    "direction": "raises",
+                }
+                for c, m in (("ADC", 700.0), ("T2W", 310.0), ("C_grade", 4.0))
+            ],
+        }
+        for i in range(80)
+    ]
+    run["cases_total"], run["cases_shown"], run["near_misses"] = 95, 80, []
+    return run

@@ -1,0 +1,287 @@
+"""The page: what it says, that it adds up, and that no text of a patient's file can act in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from jinja2 import UndefinedError
+from report_fixture import HOSTILE, hostile, nosocomial_model, nosocomial_run
+from report_voxel_fixture import voxel_model, voxel_run
+
+from screening.report import page, render_model, render_run
+
+VOID = {"meta", "input", "path", "circle", "br", "img"}
+PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {
+    "nosocomial run": (render_run, nosocomial_run),
+    "voxel run": (render_run, voxel_run),
+    "nosocomial model": (render_model, nosocomial_model),
+    "voxel model": (render_model, voxel_model),
+}
+
+
+class Outline(HTMLParser):
+    """Collect the elements, their attributes, the visible text and the inlined texts of a page."""
+
+    def __init__(self, html: str):
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"style": [], "script": []}
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.open += [tag] * (tag not in VOID)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag in VOID or self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        (self.raw[self.open[-1]] if self.open[-1:] in (["style"], ["script"]) else self.words).append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(params=PAGES, scope="module")
+def html(request: pytest.FixtureRequest) -> str:
+    render, document = PAGES[request.param]
+    return render(document())
+
+
+def test_elements_are_nested_and_closed(html: str) -> None:
+    assert Outline(html).open == []
+
+
+def test_policy_names_the_inlined_style_and_script_by_digest_and_nothing_else(html: str) -> None:
+    outline = Outline(html)
+    policy = next(
+        m["content"] for m in outline.all("meta") if m.get("http-equiv") == "Content-Security-Policy"
+    )
+    (style,) = outline.raw["style"]
+    script = outline.raw["script"][-1]
+
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    assert policy == (
+        f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_page_refers_to_nothing_outside_itself_and_asks_not_to_be_found(html: str) -> None:
+    outline = Outline(html)
+    attributes = [a for _, a in outline.elements]
+    links = [a["href"] for a in attributes if "href" in a]
+
+    assert "http:" not in html and "https:" not in html
+    assert all(link is not None and re.fullmatch(r"#[a-z]+", link) for link in links)
+    assert not [a for a in attributes if {"src", "action", "style", "xlink:href"} & set(a)]
+    assert not [k for a in attributes for k in a if k.startswith("on")]
+    assert {"name": "robots", "content": "noindex, nofollow, noarchive"} in outline.all("meta")
+    assert {"name": "referrer", "content": "no-referrer"} in outline.all("meta")
+
+
+def test_every_chart_has_a_title_and_a_description_in_words(html: str) -> None:
+    outline = Outline(html)
+    ids = [a["id"] for _, a in outline.elements if "id" in a]
+    charts = outline.all("svg")
+
+    assert len(charts) >= 3
+    assert len(set(ids)) == len(ids)
+    assert all(chart["role"] == "img" for chart in charts)
+    assert all(set(str(chart["aria-labelledby"]).split()) <= set(ids) for chart in charts)
+
+
+def test_page_is_small_and_says_the_same_bytes_twice(html: str, request: pytest.FixtureRequest) -> None:
+    render, document = PAGES[request.node.callspec.params["html"]]
+
+    assert render(document()) == html
+    assert len(html.encode()) < 300_000
+
+
+def test_words_that_mislead_are_explained_once(html: str) -> None:
+    text = Outline(html).text
+
+    assert text.count("The score is not a probability") == 1
+    assert text.count("calibrated rarity") == 1
+    assert text.count("Geometry, and unrelated to the p-value") == 1
+    assert "Decision support: confirm by chart review" in text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(name: str) -> None:
+    render, document = PAGES[name]
+    calm, attacked = Outline(render(document())), Outline(render(hostile(document())))
+    count = [sum(tag == t for tag, _ in calm.elements) for t in ("script", "img", "style", "iframe")]
+
+    assert [
+        sum(tag == t for tag, _ in attacked.elements) for t in ("script", "img", "style", "iframe")
+    ] == count
+    assert len(attacked.raw["script"]) == len(calm.raw["script"])
+    assert attacked.raw["script"][-1] == calm.raw["script"][-1]
+    assert "<img src=x onerror=alert(1)>" in attacked.text
+    assert "{{7*7}}" in attacked.text
+    assert "⟨U+202E⟩evil⟨U+200B⟩" in attacked.text
+    assert "\u202e" not in attacked.text and "\u200b" not in attacked.text
+    assert attacked.open == []
+
+
+def test_hostile_names_of_classes_and_features_are_shown_and_never_act() -> None:
+    renamed = json.dumps(voxel_run()).replace("G4+3", json.dumps(HOSTILE)[1:-1]).replace("ADC", "</td><td>")
+    outline = Outline(render_run(json.loads(renamed)))
+
+    assert outline.open == []
+    assert not outline.all("img")
+    assert "</td><td>" in outline.text
+
+
+def test_ten_thousand_characters_keep_both_ends_and_say_how_long_they_were() -> None:
+    run = nosocomial_run()
+    run["cases"][0]["id"] = "A" * 9_000 + "B" * 1_000
+
+    text = Outline(render_run(run)).text
+
+    assert "(10,000 characters)" in text
+    assert "A" * 100 not in text
+    assert "BBBBBBBB (10,000" in text
+
+
+def test_data_for_the_script_holds_no_id_and_cannot_end_its_element() -> None:
+    run = nosocomial_run()
+    outline = Outline(render_run(run))
+    inlined = outline.raw["script"][0]
+
+    assert json.loads(inlined)["flagged"][json.loads(inlined)["validated"]] == run["counts"]["flagged"]
+    assert not [c["id"] for c in run["cases"] if c["id"] in inlined]
+    assert page.as_json({"x": "</script>&"}) == '{"x":"\\u003c/script\\u003e\\u0026"}'
+
+
+def test_counts_of_the_night_add_up_on_the_page() -> None:
+    run = nosocomial_run(refused=3)
+    text = Outline(render_run(run)).text
+
+    assert "243 read = 240 scored + 3 refused" in text
+    assert f"{run['counts']['flagged']} flagged for review" in text
+    assert "3 × temperature outside its plausible range" in text
+
+
+def test_counts_that_do_not_add_up_are_said_aloud() -> None:
+    run = nosocomial_run(refused=0)
+    run["counts"]["read"] += 1
+
+    assert "The counts do not add up" in Outline(render_run(run)).text
+
+
+def test_a_night_without_a_failed_check_is_ok_and_one_with_is_attention() -> None:
+    fine = nosocomial_run(refused=0)
+    fine["data"] = []
+    swamped = nosocomial_run(refused=0)
+    swamped["model"]["contract"]["cohort"]["capacity"] = 10
+
+    assert "OK No check failed." in Outline(render_run(fine)).text
+    assert "capacity is 10 reviews a night" in Outline(render_run(swamped)).text
+    assert "Missing far more often than in training: albumin." in Outline(render_run(swamped)).text
+
+
+def test_flags_far_from_what_validation_promised_are_an_alarm() -> None:
+    run = nosocomial_run(refused=0)
+    run["counts"]["flagged"] = 200
+
+    assert re.search(r"200 flagged where \d+ to \d+ were expected", Outline(render_run(run)).text)
+
+
+def test_a_cap_on_rows_says_how_many_of_how_many() -> None:
+    text = Outline(render_run(voxel_run())).text
+
+    assert "80 of 95 shown" in text
+    assert "of 95 shown" not in Outline(render_run(nosocomial_run())).text
+
+
+def test_every_flagged_row_and_near_miss_has_its_row_and_its_box_to_tick() -> None:
+    run = nosocomial_run()
+    outline = Outline(render_run(run))
+    rows = [a for a in outline.all("tr") if "data-score" in a]
+
+    assert [float(str(r["data-score"])) for r in rows if r["data-flagged"] == "1"] == [
+        c["score"] for c in run["cases"]
+    ]
+    assert len(rows) == len(run["cases"]) + len(run["near_misses"])
+    assert len([a for a in outline.all("input") if a["type"] == "checkbox"]) == len(rows)
+
+
+def test_slider_controls_stay_hidden_until_the_script_shows_them(html: str) -> None:
+    controls = [a for a in Outline(html).all("div") if a.get("class") == "controls"]
+
+    assert controls
+    assert all("hidden" in a for a in controls)
+
+
+def test_run_page_does_not_depend_on_when_it_was_drawn() -> None:
+    run = nosocomial_run()
+    later = {**run, "times": {"started": "2031-01-01T00:00:00", "seconds": 99}}
+
+    assert render_run(later) == render_run(run)
+
+
+@pytest.mark.parametrize("render", [render_model, render_run])
+def test_an_almost_empty_document_still_gives_a_page(render: Callable[[Any], str]) -> None:
+    outline = Outline(render({"format": 1, "cases": [{"id": None}], "operating_points": [{}], "data": [{}]}))
+
+    assert outline.open == []
+    assert "None" not in outline.text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_any_one_part_may_be_missing(name: str) -> None:
+    render, document = PAGES[name]
+    whole = document()
+    parts = [k for k in whole if k != "format"]
+
+    pages = [render({**whole, part: None}) for part in parts]
+
+    assert all(p.endswith("</html>\n") for p in pages)
+
+
+def test_rare_classes_come_first_and_recall_stands_with_precision() -> None:
+    text = Outline(render_model(voxel_model())).text
+    classes = text[text.index("Classes rare classes first") :]
+
+    assert classes.index("G4+3") < classes.index("G4+4") < classes.index("PZ") < classes.index("CG")
+    assert re.search(r"G4\+3 watched 310 1\.1% 86% 79–91% 80%", classes)
+
+
+def test_observed_figures_stand_beside_the_promised_ones() -> None:
+    run = nosocomial_run()
+    run["evaluation"] = {
+        "yes": {
+            "sensitivity": 0.875,
+            "sensitivity_low": 0.69,
+            "sensitivity_high": 0.96,
+            "n_positive": 24,
+            "n_negative": 216,
+        }
+    }
+    text = Outline(render_run(run)).text
+
+    assert "24 cases, 216 others" in text
+    assert "Sensitivity 88% 69–96% 92%" in text
+
+
+def test_a_variable_a_template_does_not_get_is_an_error() -> None:
+    with pytest.raises(UndefinedError):
+        page._draw("model.html.j2", footer="x", banner={})

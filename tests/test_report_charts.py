@@ -1,0 +1,98 @@
+"""Scales, curves and figures of the page."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening.report import format as shown
+from screening.report.charts import Axes, Scale
+from screening.report.tradeoff import Curve, Tally
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6), st.integers(2, 12))
+def test_ticks_are_round_inside_the_scale_and_about_as_many_as_asked(
+    low: float, span: float, about: int
+) -> None:
+    ticks = Scale(low, low + span, 0, 100).ticks(about)
+
+    assert len(ticks) <= 2 * about + 1
+    assert all(low - 1e-6 * span <= t <= low + span + 1e-6 * span for t in ticks)
+
+
+@given(st.text(max_size=300))
+def test_text_is_visible_and_can_be_written_as_utf8(value: str) -> None:
+    written = shown.text(value)
+
+    assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
+        "Cc",
+        "Cf",
+        "Co",
+        "Cs",
+        "Zl",
+        "Zp",
+    }
+    assert written.encode("utf-8").decode("utf-8") == written
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=60, unique=True), st.floats(-6, 6))
+def test_tally_counts_the_rows_at_or_above_a_threshold(scores: list[float], threshold: float) -> None:
+    ranked = sorted(scores)
+    tally = Tally({"thresholds": ranked, "counts": list(range(len(ranked), 0, -1))})
+
+    assert tally.at(threshold) == sum(s >= threshold for s in scores)
+
+
+def test_curve_is_read_between_its_points_and_held_at_its_ends() -> None:
+    curve = Curve(
+        {"threshold": [1.0, 0.0, None], "sensitivity": [0.5, 1.0, 0.2], "specificity": [1.0, 0.0, 0.1]}
+    )
+
+    assert [curve.at("sensitivity", t) for t in (-1.0, 0.5, 2.0)] == [1.0, 0.75, 0.5]
+    assert curve.at("ppv", 0.5) is None
+
+
+def test_axes_leave_out_what_cannot_be_drawn() -> None:
+    axes = Axes("a", "t", "d", (0, 1), (0, 1), "x", "y")
+    axes.line([0, 0.5, 1], [0, float("nan"), None], "first", "label")
+    axes.line([None], [1], "second")
+
+    assert [line["d"] for line in axes.drawing()["lines"]] == ["M56 294"]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"name": "min_sensitivity", "value": 0.9}, "sensitivity at least 90%"),
+        (
+            {"name": "min_sensitivity", "value": 0.9, "confidence": 0.95},
+            "sensitivity at least 90%, with 95% confidence",
+        ),
+        ({"name": "max_flag_rate", "value": 0.1}, "at most 10 flags per 100 rows"),
+        ({"name": "miss_cost", "value": 20.0}, "one missed case costs as much as 20 reviews"),
+        ("g_mean", "largest geometric mean of sensitivity and specificity"),
+    ],
+)
+def test_rules_are_put_in_words(value: Any, words: str) -> None:
+    assert shown.rule(value) == words
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "figure"),
+    [
+        (shown.number, 227.512, "227.5"), (shown.number, -3.0, "−3"), (shown.number, 123456.7, "123,457"),
+        (shown.number, None, "–"), (shown.percent, 0.0, "0%"), (shown.percent, 0.021, "2.1%"),
+        (shown.percent, 0.9996, "99.96%"), (shown.percent, 1, "100%"), (shown.p_value, 0.0, "<0.0001"),
+        (shown.p_value, 0.08, "0.080"), (shown.usual, [0, 10], "0–10"), (shown.usual, [None, 5], "≤ 5"),
+        (shown.usual, None, ""), (shown.count, 1234567, "1,234,567"), (shown.name, "a\nb", "a b"),
+    ],
+)  # fmt: skip
+def test_figures_are_written_as_a_reader_expects(
+    write: Callable[[Any], str], value: Any, figure: str
+) -> None:
+    assert write(value) == figure
