@@ -1,0 +1,181 @@
+"""The rows of a cohort once they are typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from screening.cohort.contract import Contract
+from screening.cohort.sources import Source
+from screening.errors import UsageError
+
+POSITIVE_WORDS = ("1", "yes", "true", "positive", "pos", "y", "t")
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Typed rows of a cohort, in the order of the table.
+
+    Attributes
+    ----------
+    features : DataFrame, shape (n_rows, n_features)
+        In contract order. number: float64; ordinal: float64 codes from 0; boolean: float64 0/1; category:
+        text. Missing: NaN, or None for text. Normalised where the contract says so.
+    id, group, label : ndarray of str (object), shape (n_rows,)
+        `id` is the row number where the contract names no id. `label` is "" where it is missing.
+    time : ndarray of datetime64[us], shape (n_rows,)
+    coordinates : ndarray, shape (n_rows, 3)
+    subgroups : DataFrame of text
+    raw : DataFrame or None
+        Values before normalisation of the normalised features.
+    rows : ndarray of int, shape (n_rows,)
+        Row numbers in the table, 1 being the first data row of the first file.
+    notes : list of str
+        What was detected or inferred.
+    refused : dict
+        Rows left out, by reason.
+    """
+
+    features: pd.DataFrame
+    id: np.ndarray
+    group: np.ndarray | None
+    label: np.ndarray | None
+    time: np.ndarray | None
+    coordinates: np.ndarray | None
+    subgroups: pd.DataFrame | None
+    raw: pd.DataFrame | None
+    rows: np.ndarray
+    contract: Contract
+    source: Source
+    notes: list[str] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.id)
+
+    @property
+    def first_row(self) -> int:
+        return int(self.rows[0]) if self.n_rows else 1
+
+    @property
+    def names(self) -> list[str]:
+        """Feature names in contract order."""
+        return list(self.features.columns)
+
+    def take(self, indices: Any) -> Cohort:
+        """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
+        places = np.arange(self.n_rows)[np.asarray(indices)]
+
+        def table(frame: pd.DataFrame | None) -> pd.DataFrame | None:
+            return None if frame is None else frame.iloc[places].reset_index(drop=True)
+
+        def array(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[places]
+
+        return replace(
+            self,
+            features=self.features.iloc[places].reset_index(drop=True),
+            id=self.id[places],
+            group=array(self.group),
+            label=array(self.label),
+            time=array(self.time),
+            coordinates=array(self.coordinates),
+            subgroups=table(self.subgroups),
+            raw=table(self.raw),
+            rows=self.rows[places],
+        )
+
+    @property
+    def classes(self) -> list[str]:
+        """Sorted texts of the label, missing ones apart.
+
+        Raises
+        ------
+        UsageError
+            The cohort was read without a label.
+        """
+        if self.label is None:
+            raise UsageError("this cohort was read without a label; name its column with --label")
+        return sorted({text for text in self.label if text})
+
+    def positives(self, positive: str | Sequence[str] | None = None) -> list[str]:
+        """Label texts that count as positive.
+
+        `positive`, else the contract's; else, of two classes, the one that reads like "yes", else the rarer.
+
+        Raises
+        ------
+        UsageError
+            There are more than two classes and none was named, or a named one does not occur.
+        """
+        classes = self.classes
+        asked = [positive] if isinstance(positive, str) else list(positive or self.contract.positive)
+        if asked:
+            found = [_matching(str(text), classes) for text in asked]
+            if None in found:
+                unknown = asked[found.index(None)]
+                raise UsageError(f"--positive {unknown}: no row has this label; labels are {_some(classes)}")
+            return list(dict.fromkeys(text for text in found if text))
+        if len(classes) < 2:
+            raise UsageError("the label column holds a single class; name the positive one with --positive")
+        if len(classes) > 2:
+            raise UsageError(f"the label has {len(classes)} classes ({_some(classes)}); name the positive ones with --positive")
+        for word in POSITIVE_WORDS:
+            for text in classes:
+                if text.lower() == word:
+                    return [text]
+        counts = [int(np.count_nonzero(self.label == text)) for text in classes]
+        return [classes[int(np.argmin(counts))]]
+
+    def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:
+        """0/1 per row, shape (n_rows,), 1 where the label is among `positives(positive)`."""
+        return np.isin(np.asarray(self.label, dtype=object), self.positives(positive)).astype(np.int64)
+
+
+def _matching(asked: str, classes: Sequence[str]) -> str | None:
+    """The class that is this text, or the same number in another notation."""
+    if asked in classes:
+        return asked
+    return next((text for text in classes if _number(asked) is not None and _number(asked) == _number(text)), None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _some(classes: Sequence[str]) -> str:
+    return ", ".join(classes[:20]) + (f" and {len(classes) - 20} more" if len(classes) > 20 else "")
+
+
+def joined(batches: Sequence[Cohort]) -> Cohort:
+    """One cohort of consecutive batches."""
+
+    def tables(parts: list[Any]) -> pd.DataFrame | None:
+        return None if parts[0] is None else pd.concat(parts, ignore_index=True)
+
+    def arrays(parts: list[Any]) -> np.ndarray | None:
+        return None if parts[0] is None else np.concatenate(parts)
+
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+    return replace(
+        first,
+        features=pd.concat([batch.features for batch in batches], ignore_index=True),
+        id=np.concatenate([batch.id for batch in batches]),
+        group=arrays([batch.group for batch in batches]),
+        label=arrays([batch.label for batch in batches]),
+        time=arrays([batch.time for batch in batches]),
+        coordinates=arrays([batch.coordinates for batch in batches]),
+        subgroups=tables([batch.subgroups for batch in batches]),
+        raw=tables([batch.raw for batch in batches]),
+        rows=np.concatenate([batch.rows for batch in batches]),
+    )

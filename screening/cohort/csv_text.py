@@ -1,0 +1,247 @@
+"""CSV as text: what its encoding, delimiter and decimal mark are, and its rows in blocks."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from screening.cohort.typing import NUMBER
+from screening.errors import CohortError
+
+DELIMITERS = (",", ";", "\t", "|")
+SAMPLE_ROWS = 2000
+# Bytes that mean nothing in cp1252; a file that holds one was written in something else.
+CP1252_HOLES = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))
+BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+", re.ASCII)
+DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+", re.ASCII)
+NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
+
+
+@dataclass(frozen=True)
+class CsvForm:
+    """How one CSV file is written; `skipped` leading lines (an Excel `sep=` line) are no table."""
+
+    encoding: str
+    delimiter: str
+    decimal: str
+    header: list[str]
+    skipped: int = 0
+
+    def notes(self) -> list[str]:
+        comma = ", decimal comma" if self.decimal == "," else ""
+        return [f"CSV, delimiter {NAMES[self.delimiter]}, encoding {self.encoding}{comma}"]
+
+
+def csv_form(path: Path) -> CsvForm:
+    """Detect encoding (from the whole file), delimiter and decimal mark (from its first rows).
+
+    Raises
+    ------
+    CohortError
+        Not text, no header, a header that looks like a data row.
+    """
+    encoding = _encoding(path)
+    try:
+        with _text(path, encoding) as stream:
+            head = stream.read(1 << 20)
+    except (UnicodeError, EOFError, OSError, zlib.error) as error:
+        raise CohortError(_damaged(path.name, encoding)) from error
+    skipped = 0
+    named = re.match(r"sep=(.)\r?\n", head)
+    if named:
+        skipped, head = 1, head[named.end() :]
+    delimiter = named[1] if named and named[1] in DELIMITERS else _delimiter(head)
+    rows = _parsed(head, delimiter)
+    if not rows:
+        raise CohortError(f"{path.name}: the file is empty; export it again")
+    header = [name.strip() for name in rows[0]]
+    _refuse_headless(path.name, header)
+    form = CsvForm(encoding, delimiter, ".", header, skipped)
+    return replace(form, decimal=_decimal(rows[1:], delimiter))
+
+
+def csv_blocks(
+    path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int
+) -> Iterator[tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]]:
+    """Yield (columns, n_rows, first_row, ragged, repeated_header); cells are text, blank lines no rows."""
+    places = {column: form.header.index(column) for column in wanted}
+    width, row, first = len(form.header), 0, 1
+    rows: list[list[str]] = []
+    ragged: list[int] = []
+    repeated: list[int] = []
+    try:
+        with _text(path, form.encoding) as stream:
+            for _ in range(form.skipped):
+                stream.readline()
+            reader = csv.reader(stream, delimiter=form.delimiter, strict=True)
+            raw_header = _first_filled(reader)
+            for cells in reader:
+                if not cells:
+                    continue
+                if len(cells) != width:
+                    # The row keeps its place, so that row numbers behind it stay true.
+                    ragged.append(len(rows))
+                    cells = [""] * width
+                elif cells == raw_header:
+                    repeated.append(len(rows))
+                rows.append(cells)
+                row += 1
+                if len(rows) == batch_rows:
+                    yield _block(rows, places, first, ragged, repeated)
+                    rows, ragged, repeated, first = [], [], [], row + 1
+    except csv.Error as error:
+        raise CohortError(
+            f"{name}, row {row + 1}: a quote is not closed or stands inside a cell, or a cell is longer than "
+            "131072 characters; double the quotes inside cells, or export the file again"
+        ) from error
+    except (UnicodeError, EOFError, OSError, zlib.error) as error:
+        raise CohortError(_damaged(name, form.encoding)) from error
+    if rows:
+        yield _block(rows, places, first, ragged, repeated)
+
+
+def _block(
+    rows: list[list[str]], places: dict[str, int], first: int, ragged: list[int], repeated: list[int]
+) -> tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]:
+    columns = {name: pa.array([cells[place] for cells in rows], pa.string()) for name, place in places.items()}
+    return columns, len(rows), first, _mask(len(rows), ragged), _mask(len(rows), repeated)
+
+
+def _mask(n_rows: int, places: list[int]) -> np.ndarray:
+    mask = np.zeros(n_rows, dtype=bool)
+    mask[places] = True
+    return mask
+
+
+def _first_filled(reader: Any) -> list[str]:
+    return next((cells for cells in reader if any(cell.strip() for cell in cells)), [])
+
+
+def _bytes(path: Path) -> BinaryIO:
+    stream = path.open("rb")
+    zipped = stream.read(2) == b"\x1f\x8b"
+    stream.seek(0)
+    if not zipped:
+        return stream
+    stream.close()
+    return gzip.open(path, "rb")  # type: ignore[return-value]
+
+
+def _text(path: Path, encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_bytes(path), encoding=encoding, newline="")
+
+
+def _damaged(name: str, encoding: str) -> str:
+    return f"{name}: damaged or cut short (read as {encoding}); export it again as UTF-8"
+
+
+def _encoding(path: Path) -> str:
+    """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    utf8, holes, lines = True, False, 1
+    try:
+        with _bytes(path) as stream:
+            head = stream.read(1 << 16)
+            for mark, encoding in BOMS:
+                if head.startswith(mark):
+                    return encoding
+            wide = _utf16_without_mark(head)
+            if wide:
+                return wide
+            chunk = head
+            while chunk:
+                if b"\0" in chunk:
+                    line = lines + chunk[: chunk.index(b"\0")].count(b"\n")
+                    raise CohortError(
+                        f"{path.name}, line {line}: a NUL byte; the file is binary or was damaged, export it again as UTF-8"
+                    )
+                lines += chunk.count(b"\n")
+                holes = holes or any(hole in chunk for hole in CP1252_HOLES)
+                if utf8:
+                    try:
+                        decoder.decode(chunk)
+                    except UnicodeDecodeError:
+                        utf8 = False
+                chunk = stream.read(1 << 20)
+            if utf8:
+                try:
+                    decoder.decode(b"", final=True)
+                except UnicodeDecodeError:
+                    utf8 = False
+    except (EOFError, OSError, zlib.error) as error:
+        raise CohortError(_damaged(path.name, "bytes")) from error
+    control = sum(byte < 9 or 13 < byte < 32 for byte in head)
+    if not utf8 and control > len(head) / 50:
+        raise CohortError(f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet")
+    return "utf-8" if utf8 else "latin-1" if holes else "cp1252"
+
+
+def _utf16_without_mark(head: bytes) -> str | None:
+    even, odd = head[0::2], head[1::2]
+    # ASCII digits and delimiters have a zero in the high byte only.
+    if len(head) < 4 or len(head) % 2:
+        return None
+    if odd.count(0) > 0.6 * len(odd) and even.count(0) == 0:
+        return "utf-16-le"
+    if even.count(0) > 0.6 * len(even) and odd.count(0) == 0:
+        return "utf-16-be"
+    return None
+
+
+def _parsed(head: str, delimiter: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    reader = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
+    try:
+        for cells in reader:
+            if cells and any(cell.strip() for cell in cells):
+                rows.append(cells)
+            if len(rows) > SAMPLE_ROWS:
+                break
+        else:
+            # The last row may be cut by the end of the sample.
+            rows = rows[:-1] if len(head) >= 1 << 20 and len(rows) > 1 else rows
+    except csv.Error:
+        pass
+    return rows
+
+
+def _delimiter(head: str) -> str:
+    """The delimiter under which most rows have as many cells as the header, then the one with most cells."""
+
+    def fit(delimiter: str) -> tuple[float, int]:
+        rows = _parsed(head, delimiter)[:200]
+        width = len(rows[0]) if rows else 0
+        if width < 2:
+            return 0.0, 0
+        return sum(len(cells) == width for cells in rows) / len(rows), width
+
+    return max(DELIMITERS, key=fit)
+
+
+def _decimal(rows: list[list[str]], delimiter: str) -> str:
+    if delimiter == ",":
+        return "."
+    commas = any(DECIMAL_COMMA.fullmatch(cell.strip()) for cells in rows for cell in cells)
+    points = any(DECIMAL_POINT.fullmatch(cell.strip()) for cells in rows for cell in cells)
+    return "," if commas and not points else "."
+
+
+def _refuse_headless(name: str, header: list[str]) -> None:
+    named = [text for text in header if text]
+    counted = named == [str(number) for number in range(len(named))]
+    if not counted and sum(bool(NUMBER.fullmatch(text)) for text in named) * 2 > len(named):
+        # The names are not shown: here they are a patient's values.
+        raise CohortError(f"{name}, first row: it looks like a patient's row, not like column names; add a header row")

@@ -1,0 +1,239 @@
+"""From typed columns to the numeric matrix that kernels see; everything learned is kept as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from screening.cohort.cohort import Cohort
+from screening.cohort.contract import Contract
+from screening.errors import CohortError, ModelError
+
+# A 0/1 column set in few rows would stand apart by 1 / sd; below this sd it does not grow further.
+LEAST_SPREAD = 0.1
+ABSENT = ""
+
+
+class Encoder:
+    """Impute, one-hot encode, centre and scale, as learned on the rows `fit` was given.
+
+    number: missing to the median. boolean: to the most frequent. ordinal: codes 0, 1, ..., missing to the lower
+    median. category: one 0/1 column a level seen in training (two levels: one column), missing to the most
+    frequent or, where the contract says so, a level of its own; a level not seen in training has no column set.
+    Where the contract asks for an indicator, a 0/1 column `NAME missing` is added. Then every column gets zero
+    mean and unit variance over the training rows (0/1 columns: an sd under 0.1 counts as 0.1).
+
+    Parameters
+    ----------
+    contract : Contract
+        Complete: with features.
+
+    Attributes
+    ----------
+    names : list of str
+        Encoded columns, such as `age`, `ward=ICU`, `lactate missing`.
+    columns : list of str
+        Feature of each encoded column.
+    medians : dict
+        Per feature the value put where it is missing, typed as in `Cohort.features`.
+    """
+
+    names: list[str]
+    columns: list[str]
+    medians: dict[str, Any]
+
+    def __init__(self, contract: Contract):
+        self.contract = contract
+        self._features: list[str] = list(contract.features)
+
+    def fit(self, cohort: Cohort) -> Encoder:
+        """Learn from the rows of `cohort`; returns self."""
+        if not cohort.n_rows:
+            raise CohortError("no rows to learn the encoding from")
+        self._fill: dict[str, float] = {}
+        self._levels: dict[str, list[str]] = {}
+        for name in self._features:
+            values = cohort.features[name]
+            kind = self.contract.features[name].type
+            if kind == "category":
+                self._levels[name], self._fill[name] = self._learn_levels(name, values)
+            else:
+                self._levels[name] = []
+                self._fill[name] = _typical(values.to_numpy(dtype=np.float64), kind)
+        self._name_columns()
+        raw = self._raw(cohort.features)
+        self._center = raw.mean(axis=0)
+        spread = raw.std(axis=0)
+        spread[self._binary] = np.where(spread[self._binary] > 0, np.maximum(spread[self._binary], LEAST_SPREAD), 0)
+        # A column that is constant in training carries no information; what rounding leaves is no spread.
+        self._scale = np.where(spread > 1e-12 * np.abs(self._center), spread, 1.0)
+        return self
+
+    def transform(self, cohort: Cohort) -> np.ndarray:
+        """Encode rows, float64, shape (n_rows, n_encoded)."""
+        return (self._raw(cohort.features) - self._center) / self._scale
+
+    def neutral(self, cohort: Cohort, feature: str) -> np.ndarray:
+        """Encode rows with `feature` put to its training median or most frequent value in all of them."""
+        return self.neutralised(self.transform(cohort), feature)
+
+    def neutralised(self, encoded: np.ndarray, feature: str) -> np.ndarray:
+        """The same as `neutral`, from rows that are encoded already."""
+        places = self.places(feature)
+        changed = encoded.copy()
+        changed[:, places] = self._typical_row()[places]
+        return changed
+
+    def places(self, feature: str) -> np.ndarray:
+        """Positions of the encoded columns of one feature."""
+        return np.flatnonzero(np.array(self.columns) == feature)
+
+    def unseen(self, cohort: Cohort) -> dict[str, int]:
+        """Rows per category feature whose text was not met in training (they have no column set)."""
+        counts = {}
+        for name in self._features:
+            if self.contract.features[name].type == "category":
+                codes = pd.Categorical(cohort.features[name], categories=self._known(name)).codes
+                counts[name] = int(np.count_nonzero((codes < 0) & cohort.features[name].notna().to_numpy()))
+        return {name: count for name, count in counts.items() if count}
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What was learned, as arrays without objects; `from_state` takes it back bit for bit."""
+        levels = [level for name in self._features for level in self._levels[name]]
+        return {
+            "features": np.array(self._features, dtype=np.str_),
+            "fill": np.array([self._fill[name] for name in self._features], dtype=np.float64),
+            "levels": np.array(levels, dtype=np.str_),
+            "level_counts": np.array([len(self._levels[name]) for name in self._features], dtype=np.int64),
+            "center": self._center,
+            "scale": self._scale,
+        }
+
+    @classmethod
+    def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
+        """Rebuild a fitted encoder.
+
+        Raises
+        ------
+        ModelError
+            The arrays do not belong to this contract.
+        """
+        encoder = cls(contract)
+        try:
+            encoder._features = [str(name) for name in state["features"]]
+            counts = [int(count) for count in state["level_counts"]]
+            levels = [str(level) for level in state["levels"]]
+            fill = [float(value) for value in state["fill"]]
+            center, scale = np.array(state["center"], np.float64), np.array(state["scale"], np.float64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError("the encoder's arrays are incomplete; train the model again") from error
+        sound = (
+            set(encoder._features) == set(contract.features)
+            and len(counts) == len(fill) == len(encoder._features) == len(contract.features)
+            and min(counts, default=0) >= 0
+            and sum(counts) == len(levels)
+        )
+        if not sound:
+            raise ModelError("the encoder's arrays belong to another contract; train the model again")
+        ends = np.cumsum(counts)
+        encoder._levels = {
+            name: levels[end - count : end] for name, end, count in zip(encoder._features, ends, counts, strict=True)
+        }
+        encoder._fill = dict(zip(encoder._features, fill, strict=True))
+        encoder._name_columns()
+        if center.shape != (len(encoder.names),) or scale.shape != center.shape or not (scale > 0).all():
+            raise ModelError("the encoder's arrays have the wrong shape; train the model again")
+        encoder._center, encoder._scale = center, scale
+        return encoder
+
+    def _learn_levels(self, name: str, values: pd.Series) -> tuple[list[str], float]:
+        counts = values.value_counts()
+        listed = self.contract.features[name].categories
+        levels = [text for text in (sorted(counts.index) if listed is None else listed) if text in counts.index]
+        fill = float(np.argmax([counts[text] for text in levels])) if levels else 0.0
+        if self._own_level(name):
+            missing = int(values.isna().sum())
+            if missing > (counts.max() if levels else 0):
+                fill = float(len(levels))
+            levels = [*levels, ABSENT]
+        return levels, fill
+
+    def _own_level(self, name: str) -> bool:
+        return self.contract.features[name].missing == "category"
+
+    def _known(self, name: str) -> list[str]:
+        return [level for level in self._levels[name] if level != ABSENT]
+
+    def _shown_levels(self, name: str) -> list[int]:
+        """Positions of the levels that have a column: with two, the second says all."""
+        return [1] if len(self._levels[name]) == 2 else list(range(len(self._levels[name])))
+
+    def _name_columns(self) -> None:
+        self.names, self.columns, binary = [], [], []
+        self.medians = {}
+        for name in self._features:
+            feature, levels = self.contract.features[name], self._levels[name]
+            if feature.type == "category":
+                shown = [levels[place] or "(missing)" for place in self._shown_levels(name)]
+                added = [f"{name}={level}" for level in shown]
+                typical = levels[int(self._fill[name])] if levels else ABSENT
+                self.medians[name] = typical or None
+            else:
+                added = [name]
+                self.medians[name] = self._fill[name]
+            binary += [feature.type in ("category", "boolean")] * len(added)
+            if feature.missing == "indicator":
+                added.append(f"{name} missing")
+                binary.append(True)
+            self.names += added
+            self.columns += [name] * len(added)
+        self._binary = np.array(binary, dtype=bool)
+
+    def _raw(self, features: pd.DataFrame) -> np.ndarray:
+        """Encoded columns before centring and scaling."""
+        raw = np.zeros((len(features), len(self.names)))
+        at = 0
+        for name in self._features:
+            feature, values = self.contract.features[name], features[name]
+            missing = values.isna().to_numpy()
+            if feature.type == "category":
+                at = self._raw_category(raw, at, name, values, missing)
+            else:
+                raw[:, at] = np.where(missing, self._fill[name], values.to_numpy(dtype=np.float64))
+                at += 1
+            if feature.missing == "indicator":
+                raw[:, at] = missing
+                at += 1
+        return raw
+
+    def _raw_category(self, raw: np.ndarray, at: int, name: str, values: pd.Series, missing: np.ndarray) -> int:
+        known = self._known(name)
+        codes = np.array(pd.Categorical(values, categories=known).codes, dtype=np.int64)
+        codes[missing] = len(known) if self._own_level(name) else int(self._fill[name])
+        for place in self._shown_levels(name):
+            raw[:, at] = codes == place
+            at += 1
+        return at
+
+    def _typical_row(self) -> np.ndarray:
+        typical = pd.DataFrame({
+            name: pd.Series([value], dtype=object if isinstance(value, str | None) else np.float64)
+            for name, value in self.medians.items()
+        })
+        row = self._raw(typical)[0]
+        # A category whose typical level is "missing" is not missing as an indicator would have it.
+        return (row - self._center) / self._scale
+
+
+def _typical(values: np.ndarray, kind: str) -> float:
+    there = np.sort(values[~np.isnan(values)])
+    if not there.size:
+        return 0.0
+    if kind == "number":
+        return float(np.median(there))
+    if kind == "boolean":
+        return float(there.mean() > 0.5)
+    return float(there[(there.size - 1) // 2])

@@ -1,0 +1,186 @@
+"""Types and roles of columns where no contract states them; every guess is stated."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from screening.cohort.contract import Contract
+from screening.cohort.sources import Source
+from screening.cohort.summary import ColumnSummary
+from screening.errors import CohortError
+
+INDICATOR_SHARE = 0.05
+ID_NAME = re.compile(r"(.*_)?(id|mrn|pid|identifier|uid)", re.IGNORECASE)
+LABELS = ("label", "outcome", "target", "class", "y")
+GROUPS = ("patient_id", "patient", "subject_id", "subject", "group")
+TIMES = ("date", "time", "admission_date", "admitted", "timestamp")
+BATCH_ROWS = 65536
+
+
+def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Contract, list[str]]:
+    """Complete `given` (roles only) with features inferred from the whole table.
+
+    Parameters
+    ----------
+    starter : bool
+        Also guess roles, list categories and ranges, and declare the missing-value codes that occur.
+
+    Returns
+    -------
+    contract : Contract
+    notes : list of str
+        What was inferred, by column name; no values.
+
+    Raises
+    ------
+    CohortError
+        Columns of a role are absent, files have different columns, or no feature is left.
+    """
+    _refuse_mixed(source, given)
+    summaries = _summaries(source, given)
+    rows = max((summary.rows for summary in summaries.values()), default=0)
+    if not rows:
+        raise CohortError("the cohort has no data rows, only column names; was the export empty?")
+    notes: list[str] = []
+    roles = _roles(summaries, given, notes) if starter else given
+    used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop}
+    features: dict[str, dict[str, Any]] = {}
+    dropped: dict[str, list[str]] = {}
+    kinds: dict[str, list[str]] = {}
+    for name, summary in summaries.items():
+        if name in used:
+            continue
+        reason = _useless(name, summary)
+        if reason:
+            dropped.setdefault(reason, []).append(name)
+            continue
+        feature = _feature(summary, starter)
+        features[name] = feature
+        kinds.setdefault(feature["type"], []).append(name)
+        if feature["missing"] != "impute":
+            kinds.setdefault(f"extra column for missing (over {INDICATOR_SHARE:.0%})", []).append(name)
+        if feature.get("missing_values"):
+            notes.append(f"column '{name}': texts that look like missing values were listed in missing_values; review")
+        if feature.get("censored"):
+            notes.append(f"column '{name}': censored values are read as their limit; review")
+        if summary.missing_codes and feature["type"] == "category" and not starter:
+            notes.append(f"column '{name}' holds a text such as NA; it is read as a category, not as missing")
+    notes += [f"inferred {kind}: {', '.join(names)}" for kind, names in kinds.items()]
+    notes += [f"dropped, {reason}: {', '.join(names)}" for reason, names in dropped.items()]
+    if not features:
+        raise CohortError("no column is left as a feature; " + "; ".join(notes[-5:] or ["the table has roles only"]))
+    content = roles.to_dict()
+    content["cohort"]["drop"] = [*roles.drop, *(name for names in dropped.values() for name in names)]
+    content.update(features=features, feature_order=[*features])
+    return Contract.from_dict(content), notes
+
+
+def _refuse_mixed(source: Source, given: Contract) -> None:
+    faults = []
+    named = [given.id, given.group, given.label, given.time, *given.subgroup, *given.coordinates]
+    first = source.files[0]
+    for file in source.files:
+        absent = [name for name in dict.fromkeys([*named, *given.drop]) if name and name not in file.header]
+        faults += [f"{file.name}: missing column '{name}'; correct the name given for it" for name in absent]
+        missing = [name for name in first.header if name not in file.header]
+        more = [name for name in file.header if name not in first.header]
+        if missing or more:
+            faults.append(
+                f"{file.name}: other columns than {first.name} ({len(missing)} missing, {len(more)} more); "
+                "read tables of one kind together, or name the features in a contract"
+            )
+    if faults:
+        raise CohortError(faults)
+
+
+def _summaries(source: Source, given: Contract) -> dict[str, ColumnSummary]:
+    columns = [name for name in source.files[0].header if name and name not in given.drop and name != given.label]
+    summaries = {name: ColumnSummary() for name in columns}
+    for file in source.files:
+        for block in file.blocks(columns, BATCH_ROWS):
+            for name, summary in summaries.items():
+                summary.add(block.columns[name], file.decimal)
+    return summaries
+
+
+def _useless(name: str, summary: ColumnSummary) -> str | None:
+    if summary.unreadable:
+        return "nested or binary"
+    if not summary.present:
+        return "no values"
+    if summary.dates > summary.present / 2:
+        return "dates (make an age or duration of them, or name one as time in a contract)"
+    if summary.constant and summary.present == summary.rows:
+        return "one value only"
+    distinct = len(summary.texts)
+    numeric = _mostly_numbers(summary)
+    if numeric:
+        identity = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 10
+        return "looks like an id (name it with --id)" if identity and ID_NAME.fullmatch(name) else None
+    if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
+        return "id or free text (nearly every row differs)"
+    return None
+
+
+def _mostly_numbers(summary: ColumnSummary) -> bool:
+    """Numbers, but for missing codes, censored values and a few that cannot be read."""
+    if summary.native:
+        return True
+    if not summary.numbers or summary.zero_led:
+        return False
+    share = summary.numbers / (summary.numbers + summary.odd)
+    return share >= 0.9 or (share >= 0.5 and len(summary.texts) > 30)
+
+
+def _feature(summary: ColumnSummary, starter: bool) -> dict[str, Any]:
+    often_missing = summary.missing_share > INDICATOR_SHARE
+    feature: dict[str, Any] = {"missing": "indicator" if often_missing else "impute"}
+    codes = sorted(summary.missing_codes)
+    # Without a review, 0 and 1 stay numbers: a later 2 must not stop a night's run.
+    reviewed_flag = starter and summary.texts <= {"0", "1"}
+    if summary.boolean_words and (not _mostly_numbers(summary) or reviewed_flag) and not summary.constant:
+        return {"type": "boolean", **feature}
+    if _mostly_numbers(summary):
+        feature["type"] = "number"
+        if starter:
+            usual = summary.percentiles(1, 99)
+            feature.update({"usual": usual} if usual else {})
+            feature.update({"missing_values": codes} if codes else {})
+            feature.update({"censored": "limit"} if summary.censored else {})
+        return feature
+    if starter and codes:
+        feature["missing_values"] = codes
+        words = {text.lower() for text in summary.texts - set(codes)}
+        if words and words <= {"yes", "no", "y", "n", "true", "false", "t", "f"}:
+            return {"type": "boolean", **feature}
+    feature.update(type="category", missing="category" if often_missing else "impute")
+    if starter:
+        feature["categories"] = sorted(summary.texts - set(codes))
+    return feature
+
+
+def _roles(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]) -> Contract:
+    """Roles by obvious column names, where none was given."""
+    taken = {given.id, given.group, given.label, given.time, *given.coordinates, *given.drop}
+    free = {name.lower(): name for name in summaries if name not in taken}
+    found: dict[str, Any] = {}
+    if not given.label:
+        found["label"] = next((free.pop(name) for name in LABELS if name in free), None)
+    if not given.coordinates and {"x", "y", "z"} <= free.keys():
+        found["coordinates"] = [free.pop(axis) for axis in "xyz"]
+    for lower, name in list(free.items()):
+        summary = summaries[name]
+        if not ID_NAME.fullmatch(lower) and lower not in GROUPS:
+            continue
+        # Up to the limit of texts counted, an id must differ in every row.
+        distinct = summary.present == summary.rows and len(summary.texts) >= min(summary.rows, 1000)
+        role = "id" if distinct else "group" if lower in GROUPS else None
+        if role and not getattr(given, role) and not found.get(role):
+            found[role] = free.pop(lower)
+    if not given.time:
+        dated = (n for n in TIMES if n in free and summaries[free[n]].dates == summaries[free[n]].rows)
+        found["time"] = next((free[name] for name in dated), None)
+    guessed = {role: value for role, value in found.items() if value}
+    notes += [f"guessed role {role}: {', '.join(v) if isinstance(v, list) else v}" for role, v in guessed.items()]
+    return given.with_roles(**guessed) if guessed else given

@@ -1,0 +1,231 @@
+"""Which files a cohort consists of, their digests, and their rows in blocks of columns."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from screening.cohort.csv_text import CsvForm, csv_blocks, csv_form
+from screening.errors import CohortError, UsageError
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
+# First bytes of files that are no table but are often handed over as one.
+STRANGERS = {
+    b"PK\x03\x04": "an Excel workbook or zip archive; save the sheet as CSV (UTF-8)",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
+    b"%PDF": "a PDF; export the table as CSV (UTF-8)",
+    b"BZh": "a bzip2 archive; unpack it",
+    b"\xfd7zXZ": "an xz archive; unpack it",
+    b"\x28\xb5\x2f\xfd": "a zstandard archive; unpack it",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of one file: `columns` maps names to arrow arrays of `n_rows`; `first_row` is 1-based in the file."""
+
+    columns: dict[str, Any]
+    n_rows: int
+    first_row: int
+    ragged: np.ndarray
+    repeated_header: np.ndarray
+
+
+@dataclass
+class SourceFile:
+    """One file of a cohort, `form` being None for Parquet; `rows` is known once it was read."""
+
+    path: Path
+    name: str
+    sha256: str
+    bytes: int
+    header: list[str]
+    form: CsvForm | None
+    rows: int | None = None
+    stamp: tuple[int, int] = (0, 0)
+
+    @property
+    def decimal(self) -> str:
+        return self.form.decimal if self.form else "."
+
+    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """Yield the file's rows in order; memory is bounded by `batch_rows`.
+
+        Raises
+        ------
+        CohortError
+            The file is damaged, or was changed since it was opened.
+        """
+        if _stamp(self.path) != self.stamp:
+            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
+        wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
+        rows = 0
+        if self.form is None:
+            found = _parquet_blocks(self.path, self.name, wanted, batch_rows)
+        else:
+            found = (Block(*parts) for parts in csv_blocks(self.path, self.name, self.form, wanted, batch_rows))
+        for block in found:
+            rows += block.n_rows
+            yield block
+        self.rows = rows
+
+
+@dataclass
+class Source:
+    """The files of a cohort, in reading order, with what was detected about them."""
+
+    files: list[SourceFile]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def n_rows(self) -> int | None:
+        """Data rows of all files, None before all were read."""
+        counts = [file.rows for file in self.files]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def delimiter(self) -> str | None:
+        """Delimiter of the CSV files (several: joined by spaces), None for Parquet."""
+        return " ".join(dict.fromkeys(file.form.delimiter for file in self.files if file.form)) or None
+
+    @property
+    def encoding(self) -> str | None:
+        """Encoding of the CSV files, None for Parquet."""
+        return " ".join(dict.fromkeys(file.form.encoding for file in self.files if file.form)) or None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for model.json and run.json."""
+        files = [
+            {"name": file.name, "sha256": file.sha256, "bytes": file.bytes, "rows": file.rows} for file in self.files
+        ]
+        return {"files": files, "delimiter": self.delimiter, "encoding": self.encoding, "rows": self.n_rows}
+
+
+def open_source(source: str | Path) -> Source:
+    """Find the files of a cohort, digest them, and read what their heads say.
+
+    Raises
+    ------
+    UsageError
+        No file is there.
+    CohortError
+        Files that are empty, no tables, or have faulty headers; all of them are named.
+    """
+    paths, notes = _found(source)
+    files: list[SourceFile] = []
+    faults: list[str] = []
+    for path in paths:
+        try:
+            file = _opened(path)
+        except CohortError as error:
+            faults += error.violations
+            continue
+        files.append(file)
+        faults += _header_faults(file)
+        notes += [f"{file.name}: {note}" for note in (file.form.notes() if file.form else ["Parquet"])]
+    if faults:
+        raise CohortError(faults)
+    return Source(files, notes)
+
+
+def _found(source: str | Path) -> tuple[list[Path], list[str]]:
+    path = Path(source)
+    if path.is_file():
+        return [path], []
+    if path.is_dir():
+        inside = sorted(child for child in path.iterdir() if child.is_file() and not child.name.startswith((".", "_")))
+        tables = [child for child in inside if child.name.lower().endswith(SUFFIXES)]
+        if not tables:
+            raise UsageError(f"no CSV or Parquet file in directory {source} (looked for {', '.join(SUFFIXES)})")
+        left = len(inside) - len(tables)
+        return tables, [f"{left} other file(s) of the directory were not read"] if left else []
+    matches = sorted(Path(match) for match in glob.glob(str(source), recursive=True) if Path(match).is_file())
+    if not matches:
+        raise UsageError(f"no file, directory or glob match at {source}")
+    return matches, []
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return -1, -1
+    return status.st_size, status.st_mtime_ns
+
+
+def _opened(path: Path) -> SourceFile:
+    digest, stamp = hashlib.sha256(), _stamp(path)
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(1 << 20)
+            chunk = head
+            while chunk:
+                digest.update(chunk)
+                chunk = stream.read(1 << 20)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    if not head.strip():
+        raise CohortError(f"{path.name}: the file is empty; export it again")
+    for magic, kind in STRANGERS.items():
+        if head.startswith(magic):
+            raise CohortError(f"{path.name}: this is {kind}")
+    # Content decides, not the name: a Parquet file called .csv is still read rightly.
+    if head.startswith(b"PAR1"):
+        header, form = _parquet_header(path), None
+    elif path.name.lower().endswith((".parquet", ".pq")):
+        raise CohortError(f"{path.name}: not a Parquet file; name it .csv if it is text, or export it again")
+    else:
+        form = csv_form(path)
+        header = form.header
+    return SourceFile(path, path.name, digest.hexdigest(), stamp[0], header, form, stamp=stamp)
+
+
+def _header_faults(file: SourceFile) -> list[str]:
+    named = [name for name in file.header if name]
+    if not named:
+        return [f"{file.name}: no column has a name; add a header row"]
+    faults = []
+    for name in dict.fromkeys(named):
+        places = [str(place) for place, other in enumerate(file.header, start=1) if other == name]
+        if len(places) > 1:
+            faults.append(
+                f"{file.name}: column name '{name}' occurs {len(places)} times "
+                f"(columns {', '.join(places)}); rename or remove all but one"
+            )
+    return faults
+
+
+def _parquet_header(path: Path) -> list[str]:
+    try:
+        with pq.ParquetFile(path) as file:
+            return list(file.schema_arrow.names)
+    except (pa.ArrowException, OSError) as error:
+        raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from error
+
+
+def _parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+    first = 1
+    try:
+        # pre_buffer would hold a whole row group, which may be the whole file.
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
+            if not wanted:
+                return
+            for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                none = np.zeros(batch.num_rows, dtype=bool)
+                yield Block(columns, batch.num_rows, first, none, none)
+                first += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise CohortError(f"{name}: the Parquet file is damaged behind row {first - 1}; export it again") from error

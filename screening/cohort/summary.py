@@ -1,0 +1,125 @@
+"""What one column holds, gathered batch by batch in bounded memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from screening.cohort.typing import FALSE, TRUE, fast_numbers, is_numeric, is_text, parsed_number, plain, texts
+
+MOST_TEXTS = 1000
+SAMPLE = 1 << 15
+LEADING_ZERO = r"^[+-]?0[0-9]+$"
+DATE = r"^\d{4}-\d{2}-\d{2}([T ]|$)"
+
+
+class ColumnSummary:
+    """Counts of a column's kinds of cells, its distinct texts up to a limit, and a sample of its numbers."""
+
+    def __init__(self) -> None:
+        self.rows = self.present = self.numbers = self.zero_led = self.dates = 0
+        self.missing_codes: dict[str, int] = {}
+        self.censored = 0
+        self.odd = 0  # neither number, nor censored, nor a usual missing code
+        self.unreadable = self.native = self.native_boolean = False
+        self.whole = True
+        self.low, self.high = np.inf, -np.inf
+        self.texts: set[str] = set()
+        self._sample = np.zeros(0)
+        self._step, self._seen = 1, 0
+
+    @property
+    def missing_share(self) -> float:
+        return 1 - self.present / self.rows if self.rows else 0.0
+
+    @property
+    def many_texts(self) -> bool:
+        return len(self.texts) > MOST_TEXTS
+
+    @property
+    def constant(self) -> bool:
+        return len(self.texts) <= 1 if not self.native else self.low == self.high
+
+    @property
+    def boolean_words(self) -> bool:
+        words = {text.lower() for text in self.texts}
+        return self.native_boolean or (bool(words) and words <= TRUE | FALSE)
+
+    def percentiles(self, low: float, high: float) -> tuple[float, float] | None:
+        """Percentiles of the sampled numbers, None if there are none."""
+        if not self._sample.size:
+            return None
+        return tuple(float(f"{x:.6g}") for x in np.percentile(self._sample, [low, high]))  # type: ignore[return-value]
+
+    def add(self, cells: Any, decimal: str) -> None:
+        """Take in one batch of the column."""
+        cells = plain(cells)
+        self.rows += len(cells)
+        if is_numeric(cells):
+            self.native = True
+            values = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            self.present += int(np.count_nonzero(~np.isnan(values)))
+            self._add_numbers(values)
+            self._add_texts(texts(cells)) if not self.many_texts else None
+            return
+        if pa.types.is_temporal(cells.type):
+            self.present += len(cells) - cells.null_count
+            self.dates += len(cells) - cells.null_count
+            return
+        words = texts(cells)
+        if words is None:
+            self.unreadable = True
+            return
+        self.native_boolean = self.native_boolean or not is_text(cells)
+        trimmed = pc.utf8_trim_whitespace(words)
+        given = trimmed.filter(pc.fill_null(pc.not_equal(trimmed, ""), False))
+        self.present += len(given)
+        if not self.many_texts:
+            self._add_texts(given)
+        self.dates += _matches(given, DATE)
+        self.zero_led += _matches(given, LEADING_ZERO)
+        values = fast_numbers(given, decimal)
+        if values is None:
+            values = self._mixed(given, decimal)
+        self._add_numbers(values)
+
+    def _mixed(self, given: pa.Array, decimal: str) -> np.ndarray:
+        counted = given.value_counts()
+        found = []
+        for text, count in zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True):
+            kind = parsed_number(text, decimal)
+            if isinstance(kind, float):
+                found += [kind] * count
+            elif kind == "censored":
+                self.censored += count
+            elif kind == "missing_code":
+                if len(self.missing_codes) < MOST_TEXTS:
+                    self.missing_codes[text] = self.missing_codes.get(text, 0) + count
+            else:
+                self.odd += count
+        return np.array(found, dtype=np.float64)
+
+    def _add_numbers(self, values: np.ndarray) -> None:
+        values = values[np.isfinite(values)]
+        if not values.size:
+            return
+        self.numbers += values.size
+        self.whole = self.whole and bool(np.all(values == np.rint(values)))
+        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+        start = -self._seen % self._step
+        self._sample = np.concatenate([self._sample, values[start :: self._step]])
+        self._seen += values.size
+        while self._sample.size > SAMPLE:
+            self._sample = self._sample[::2]
+            self._step *= 2
+
+    def _add_texts(self, given: pa.Array | None) -> None:
+        if given is not None:
+            self.texts.update(pc.unique(given.drop_null()).slice(0, MOST_TEXTS + 1).to_pylist())
+
+
+def _matches(given: pa.Array, pattern: str) -> int:
+    return int(pc.sum(pc.match_substring_regex(given, pattern)).as_py() or 0)

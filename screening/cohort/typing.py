@@ -1,0 +1,262 @@
+"""From a column as it was read (text, or what Parquet holds) to typed values and a mask per fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from screening.cohort.contract import Feature
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NUMBER_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d{1,3}(,\d{3})+(\.\d*)?", re.ASCII)
+CENSORED = re.compile(r"(<=?|>=?|≤|≥)\s*(.*)", re.DOTALL)
+INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+MISSING_CODES = frozenset(
+    "na n/a n.a. #n/a nan null none nil missing unknown unk not_done . ? - -- n.d. nd k.a.".split()
+)
+TRUE, FALSE = frozenset(("yes", "y", "true", "t", "1", "1.0")), frozenset(("no", "n", "false", "f", "0", "0.0"))
+
+
+@dataclass
+class Typed:
+    """Typed values of one column in one batch, shape (n_rows,), and the rows at fault by kind.
+
+    `values` is float64 with NaN for missing, or object (text, None for missing).
+    """
+
+    values: np.ndarray
+    faults: list[tuple[str, np.ndarray]] = field(default_factory=list)
+
+    def fault(self, kind: str, mask: np.ndarray) -> None:
+        if mask.any():
+            self.faults.append((kind, mask))
+
+
+def is_text(cells: pa.Array) -> bool:
+    return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+
+
+def plain(cells: Any) -> pa.Array:
+    """One contiguous array without dictionary encoding."""
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if pa.types.is_null(cells.type) or str(cells.type) == "string_view":
+        cells = cells.cast(pa.string())
+    return cells
+
+
+def is_numeric(cells: pa.Array) -> bool:
+    kind = cells.type
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def texts(cells: pa.Array) -> pa.Array | None:
+    """The column as text, null where missing; None where its kind has no text (nested, binary).
+
+    Whole numbers get their decimal text, also where Parquet holds them as floats.
+    """
+    kind = cells.type
+    if is_text(cells):
+        return cells
+    if pa.types.is_floating(kind):
+        wide = pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False)
+        unique, codes = np.unique(wide, return_inverse=True)
+        words = [str(int(x)) if x.is_integer() else None if x != x else repr(x) for x in unique.tolist()]
+        return pa.array(np.array(words, dtype=object)[codes], pa.string())
+    simple = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
+    return pc.cast(cells, pa.string()) if simple or pa.types.is_temporal(kind) else None
+
+
+def read_feature(cells: pa.Array, feature: Feature, decimal: str = ".") -> Typed:
+    """Type one feature column by its contract."""
+    cells = plain(cells)
+    typed = _READERS[feature.type](cells, feature, decimal)
+    if feature.missing == "refuse":
+        gone = np.array([x is None for x in typed.values]) if typed.values.dtype == object else np.isnan(typed.values)
+        for _, mask in typed.faults:
+            gone &= ~mask
+        typed.fault("missing", gone)
+    return typed
+
+
+def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
+    """Type a role column (id, group, label, subgroup): its text, unchanged unless `trim`.
+
+    Null, empty and blank cells are missing, and at fault of kind `absent` if that is given.
+    """
+    words = texts(plain(cells))
+    if words is None:
+        return Typed(np.full(len(cells), None, dtype=object), [("unreadable", np.ones(len(cells), dtype=bool))])
+    trimmed = pc.utf8_trim_whitespace(words)
+    empty = np.asarray(pc.fill_null(pc.equal(trimmed, ""), True))
+    typed = Typed(_shared(trimmed if trim else words, empty))
+    if absent:
+        typed.fault(absent, empty)
+    return typed
+
+
+def read_time(cells: pa.Array) -> Typed:
+    """Type a time column: ISO dates or timestamps to datetime64[us], zones to UTC."""
+    import pandas as pd
+
+    cells = plain(cells)
+    words = texts(cells)
+    if words is None or is_numeric(cells):
+        return Typed(np.full(len(cells), "NaT", "datetime64[us]"), [("not_time", np.ones(len(cells), dtype=bool))])
+    given = pc.utf8_trim_whitespace(words).to_pandas().replace("", None)
+    times = pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True)
+    typed = Typed(times.dt.tz_localize(None).to_numpy().astype("datetime64[us]"))
+    typed.fault("not_time", times.isna().to_numpy())
+    return typed
+
+
+def read_coordinate(cells: pa.Array, decimal: str = ".") -> Typed:
+    """Type a coordinate column: finite numbers, none missing."""
+    typed = _numbers(plain(cells), Feature(type="number"), decimal)
+    return Typed(typed.values, [("no_coordinate", ~np.isfinite(typed.values))] if np.isnan(typed.values).any() else [])
+
+
+def _missing(cells: pa.Array, feature: Feature) -> tuple[pa.Array, np.ndarray]:
+    """Trimmed text with null where missing, and the mask of the missing."""
+    trimmed = pc.utf8_trim_whitespace(cells)
+    absent = pc.is_in(trimmed, pa.array(["", *(text.strip() for text in feature.missing_values)], trimmed.type))
+    absent = pc.or_(absent, pc.is_null(trimmed))
+    return pc.if_else(absent, pa.scalar(None, trimmed.type), trimmed), np.asarray(absent)
+
+
+def fast_numbers(given: pa.Array, decimal: str) -> np.ndarray | None:
+    """Numbers of a text column if every cell is null or a plain finite number, else None."""
+    if decimal == ",":
+        if pc.any(pc.match_substring(given, ".")).as_py():
+            return None
+        given = pc.replace_substring(given, ",", ".")
+    try:
+        values = pc.cast(given, pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    finite = pc.all(pc.is_finite(values)).as_py()
+    return values.to_numpy(zero_copy_only=False) if finite is not False else None
+
+
+def parsed_number(text: str, decimal: str = ".", censored: str = "refuse") -> float | str:
+    """The number a text stands for, or the name of its fault."""
+    point = text.replace(",", ".") if decimal == "," and "." not in text else text
+    if NUMBER.fullmatch(point) and not (decimal == "," and "." in text):
+        value = float(point)
+        return value if np.isfinite(value) else "infinite"
+    bound = CENSORED.fullmatch(text)
+    if bound:
+        limit = parsed_number(bound[2], decimal)
+        if isinstance(limit, str):
+            return "not_number"
+        if censored == "refuse":
+            return "censored"
+        return limit / 2 if censored == "half" and bound[1] in ("<", "<=", "≤") else limit
+    if INFINITE.fullmatch(text):
+        return "infinite"
+    if text.lower() in MISSING_CODES:
+        return "missing_code"
+    if decimal == "," and "." in text and NUMBER.fullmatch(text.replace(",", "")):
+        return "decimal_point"
+    return "decimal_comma" if NUMBER_COMMA.fullmatch(text) else "not_number"
+
+
+def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
+    if is_text(cells):
+        given, _ = _missing(cells, feature)
+        values = fast_numbers(given, decimal)
+        typed = Typed(values) if values is not None else _by_text(
+            given, lambda text: parsed_number(text, decimal, feature.censored)
+        )
+    elif is_numeric(cells) or pa.types.is_boolean(cells.type):
+        if pa.types.is_boolean(cells.type):
+            cells = pc.cast(cells, pa.int8())
+        typed = Typed(pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    else:
+        present = ~np.asarray(pc.is_null(cells))
+        return Typed(np.full(len(cells), np.nan), [("unreadable", present)] if present.any() else [])
+    values = np.array(typed.values, dtype=np.float64)
+    # A code such as -999 is one number in every notation, so it is compared as a number too.
+    codes = [parsed_number(text.strip()) for text in feature.missing_values]
+    values[np.isin(values, [code for code in codes if isinstance(code, float)])] = np.nan
+    infinite = np.isinf(values)
+    typed.fault("infinite", infinite)
+    values[infinite] = np.nan
+    typed.values = values
+    if feature.plausible:
+        low, high = feature.plausible
+        typed.fault("implausible", (values < low) | (values > high))
+    return typed
+
+
+def _booleans(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
+    def meaning(text: str) -> float | str:
+        word = text.lower()
+        return 1.0 if word in TRUE else 0.0 if word in FALSE else "not_boolean"
+
+    return _worded(cells, feature, meaning)
+
+
+def _categories(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
+    words = texts(cells)
+    if words is None:
+        return Typed(np.full(len(cells), None, dtype=object), [("unreadable", np.ones(len(cells), dtype=bool))])
+    given, absent = _missing(words, feature)
+    typed = Typed(_shared(given, absent))
+    if feature.categories is not None:
+        known = np.asarray(pc.is_in(given, pa.array(feature.categories, given.type)))
+        unknown = ~known & ~absent
+        typed.fault("unknown_category", unknown)
+        typed.values[unknown] = None
+    return typed
+
+
+def _ordinals(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
+    codes = {text: float(code) for code, text in enumerate(feature.categories or ())}
+    return _worded(cells, feature, lambda text: codes.get(text, "unknown_category"))
+
+
+def _worded(cells: pa.Array, feature: Feature, meaning: Callable[[str], float | str]) -> Typed:
+    words = texts(cells)
+    if words is None:
+        return Typed(np.full(len(cells), np.nan), [("unreadable", np.ones(len(cells), dtype=bool))])
+    return _by_text(_missing(words, feature)[0], meaning)
+
+
+def _by_text(given: pa.Array, meaning: Callable[[str], float | str]) -> Typed:
+    """Values and faults by asking `meaning` once per distinct text."""
+    coded = given.dictionary_encode()
+    found = [meaning(text) for text in coded.dictionary.to_pylist()]
+    # The last entry stands for null, whose code is -1.
+    numbers = np.array([*(x if isinstance(x, float) else np.nan for x in found), np.nan])
+    codes = coded.indices.fill_null(-1).to_numpy()
+    typed = Typed(numbers[codes])
+    for kind in dict.fromkeys(x for x in found if isinstance(x, str)):
+        typed.fault(kind, np.array([*(x == kind for x in found), False])[codes])
+    return typed
+
+
+def _shared(words: pa.Array, empty: np.ndarray) -> np.ndarray:
+    """Object array in which equal texts are one Python string, None where `empty`."""
+    coded = words.dictionary_encode()
+    unique = np.empty(len(coded.dictionary) + 1, dtype=object)
+    unique[:-1] = coded.dictionary.to_pylist()
+    values = unique[coded.indices.fill_null(-1).to_numpy()]
+    values[empty] = None
+    return values
+
+
+_READERS: dict[str, Callable[[pa.Array, Feature, str], Typed]] = {
+    "number": _numbers,
+    "boolean": _booleans,
+    "category": _categories,
+    "ordinal": _ordinals,
+}
