@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from screening.factors import FACTORS, why_not
+from screening import factors, remedies
+from screening.factors import why_not
 from screening.kernels import KERNELS, Gaussian
 from screening.recipe import BASELINES, MACHINE_PARAMETERS
-from screening.remedies import REMEDIES
 
 if TYPE_CHECKING:
     from screening.recipe import Recipe
@@ -34,9 +34,9 @@ class Parts:
         if self.types["kernel"] is Gaussian:
             self.own["kernel"] += ("sigma",)
         if recipe.factor:
-            self._add("factor", recipe.factor, FACTORS)
+            self._add("factor", recipe.factor, factors.FACTORS)
         for name, values in recipe.remedies.items():
-            self._add(f"remedy.{name}", {"type": name, **values}, REMEDIES)
+            self._add(f"remedy.{name}", {"type": name, **values}, remedies.REMEDIES)
 
     def _add(self, part: str, table: dict[str, Any], known: dict[str, Any]) -> None:
         kind = table.get("type")

@@ -14,10 +14,10 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"", "report", "scoring", "training", "comparison", "explanation", "record", "night"},
+    {"", "report", "scoring", "training", "comparison", "comparing", "explanation", "record", "night"},
     {"validation"},
-    {"ledger", "store", "recipe"},
-    {"operating_point", "intervals", "conformal_p", "remedies", "task"},
+    {"ledger", "store", "recipe", "parts"},
+    {"operating_point", "performance", "placement", "intervals", "conformal_p", "remedies", "task"},
     {"machines"},
     {"factors"},
     {"kernels", "solvers"},

@@ -143,6 +143,7 @@ class Passes:
         """Arrays from which ``from_state`` makes the same machine, bit for bit."""
         state = {
             "gamma": np.asarray(self.kernel.gamma, float),
+            "n_passes": np.asarray(len(self.chain)),
             "rows": self.rows,
             "support": self.support,
             "class_counts": self.class_counts,
@@ -171,7 +172,7 @@ class Passes:
             If an array is missing or of a shape that does not fit the others.
         """
         try:
-            chain = tuple(_pass_from(state, t) for t in range(_count(state, "pass{}/weights")))
+            chain = tuple(_pass_from(state, t) for t in range(int(state["n_passes"])))
             passes = cls(
                 kernel=replace(kernel, gamma=float(state["gamma"])),
                 rows=state["rows"],
@@ -233,13 +234,6 @@ def fit_passes(
         chain.append(one)
     kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
     return Passes(kernel, rows[kept], kept, tuple(one.take(kept) for one in chain), factor, class_counts)
-
-
-def _count(state: Mapping[str, np.ndarray], key: str) -> int:
-    count = 0
-    while key.format(count) in state:
-        count += 1
-    return count
 
 
 def _pass_from(state: Mapping[str, np.ndarray], t: int) -> Pass:

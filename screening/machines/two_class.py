@@ -37,7 +37,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
 
     Notes
     -----
-    ``classes_`` is sorted; its second member is the positive class, for which ``decision_function`` is higher.
+    ``classes_`` is sorted; its second member is the positive class: higher ``decision_function``.
     """
 
     kind = "two_class"

@@ -30,7 +30,7 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
         raise ValueError("libsvm solves C-SVC and one-class problems with an equality constraint only")
     gram = problem.c[:, None] * problem.gram * problem.c
     two_class = bool(np.any(problem.linear))
-    alphas, n_iter = _c_svc(problem, gram, tol) if two_class else _one_class(problem, gram, tol)
+    alphas, n_iter = _c_svc(problem, gram, tol) if two_class else _novelty(problem, gram, tol)
     intercept, gap = problem.certificate(alphas)
     return Solution(alphas, intercept, gap, n_iter)
 
@@ -45,12 +45,14 @@ def _c_svc(problem: Problem, gram: np.ndarray, tol: float) -> tuple[np.ndarray, 
     return np.minimum(alphas, problem.upper), int(np.sum(machine.n_iter_))
 
 
-def _one_class(problem: Problem, gram: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
+def _novelty(problem: Problem, gram: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
     from sklearn.svm import OneClassSVM
 
     upper = float(problem.upper[0])
     assert problem.total is not None
-    nu = min(problem.total / (upper * len(gram)), 1.0)
+    nu = problem.total / (upper * len(gram))
+    if nu > 1.0 - 1e-9:
+        return problem.upper.copy(), 0  # one feasible point, which scikit-learn does not return
     # libsvm bounds alphas by 1; dividing K~ by its largest diagonal makes its tolerance relative.
     reach = float(np.diagonal(gram).max())
     machine = OneClassSVM(kernel="precomputed", nu=nu, tol=tol, cache_size=_CACHE_MB).fit(gram / reach)

@@ -1,0 +1,216 @@
+"""The machines as scikit-learn estimators: attributes, parameters, invariances, state."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from machines_cohort import three_clouds, two_clouds
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from screening.errors import ModelError
+from screening.factors import ClassDecay, MarginDensity
+from screening.kernels import Gaussian, Laplacian
+from screening.machines import Logistic, MultiClassSVM, OneClassSVM, TwoClassSVM
+from screening.remedies import MovedBoundary, UnequalCosts
+from screening.remedies.boundary import best_g_mean
+
+MACHINES = [
+    OneClassSVM(nu=0.3),
+    OneClassSVM(nu=0.3, factor=MarginDensity(), passes=2),
+    TwoClassSVM(Laplacian(), C=2.0),
+    TwoClassSVM(factor=MarginDensity(), remedies=(UnequalCosts(), MovedBoundary(folds=3))),
+    MultiClassSVM(C=2.0),
+    MultiClassSVM(factor=ClassDecay("weighted"), passes=2, cost_ratio="balanced"),
+    MultiClassSVM(factor=ClassDecay("local", Q=0.4, per_class=True)),
+    Logistic(class_weight="balanced"),
+]
+
+
+def rows_for(machine) -> tuple[np.ndarray, np.ndarray]:
+    return three_clouds(72) if isinstance(machine, MultiClassSVM) else two_clouds(72)
+
+
+def ids(machine) -> str:
+    factor = getattr(machine, "factor", None)
+    return f"{type(machine).__name__}-{getattr(factor, 'name', 'plain')}"
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=ids)
+def test_restored_state_scores_bit_for_bit_the_same(machine):
+    x, y = rows_for(machine)
+    new = np.random.default_rng(5).normal(size=(400, x.shape[1]))
+    fitted = clone(machine).fit(x, y)
+
+    state = {key: np.array(value) for key, value in fitted.state().items()}
+    restored = clone(machine).restore(state)
+
+    assert all(value.dtype != object for value in state.values())
+    np.testing.assert_array_equal(restored.decision_function(new), fitted.decision_function(new))
+    np.testing.assert_array_equal(restored.predict(new), fitted.predict(new))
+    assert restored.n_features_in_ == fitted.n_features_in_
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=ids)
+def test_state_without_one_of_its_arrays_is_refused(machine):
+    x, y = rows_for(machine)
+    state = clone(machine).fit(x, y).state()
+
+    for key in [key for key in state if "/factor" not in key]:
+        with pytest.raises(ModelError):
+            clone(machine).restore({other: value for other, value in state.items() if other != key})
+
+
+def test_state_with_arrays_of_other_shapes_is_refused():
+    x, y = two_clouds()
+    state = TwoClassSVM().fit(x, y).state()
+
+    with pytest.raises(ModelError, match="do not fit"):
+        TwoClassSVM().restore(state | {"pass0/weights": state["pass0/weights"][1:]})
+    with pytest.raises(ModelError, match="no factor"):
+        TwoClassSVM().restore(TwoClassSVM(factor=MarginDensity()).fit(x, y).state())
+
+
+@pytest.mark.parametrize("machine", MACHINES[:-1], ids=ids)
+def test_order_of_rows_and_of_features_changes_no_decision(machine):
+    x, y = rows_for(machine)
+    # Inner folds depend on the order of rows by their nature.
+    tight = clone(machine).set_params(tol=1e-8)
+    tight.set_params(**{name: () for name in {"remedies"} & set(tight.get_params(deep=False))})
+    rows = np.random.default_rng(2).permutation(len(x))
+    straight = clone(tight).fit(x, y).decision_function(x)
+
+    by_rows = clone(tight).fit(x[rows], y[rows]).decision_function(x)
+    by_features = clone(tight).fit(x[:, ::-1], y).decision_function(x[:, ::-1])
+
+    reach = np.abs(straight).max()
+    np.testing.assert_allclose(by_rows, straight, atol=1e-4 * reach)
+    np.testing.assert_allclose(by_features, straight, atol=1e-4 * reach)
+
+
+@pytest.mark.parametrize("machine", MACHINES[2:], ids=ids)
+def test_names_of_the_classes_change_no_decision(machine):
+    x, y = rows_for(machine)
+    named = np.array([f"class {value}" for value in y])
+    plain = clone(machine).fit(x, y)
+    other = clone(machine).fit(x, named)
+
+    np.testing.assert_array_equal(other.decision_function(x), plain.decision_function(x))
+    np.testing.assert_array_equal(other.predict(x), [f"class {value}" for value in plain.predict(x)])
+
+
+@pytest.mark.parametrize("machine", MACHINES[:-1], ids=ids)
+def test_decision_is_what_the_fitted_attributes_say(machine):
+    x, y = rows_for(machine)
+    fitted = clone(machine).fit(x, y)
+
+    c = fitted.factor_at(x)
+    gram = fitted.kernel_(x, fitted.support_vectors_)
+    expected = (gram @ (fitted.dual_coef_.T * c[fitted.support_])) * c + fitted.intercept_
+
+    np.testing.assert_array_equal(fitted.support_vectors_, x[fitted.support_])
+    np.testing.assert_allclose(
+        fitted.decision_function(x).reshape(len(x), -1), expected, atol=1e-9 * np.abs(expected).max()
+    )
+
+
+def test_a_row_scores_the_same_alone_as_in_a_long_table():
+    x, y = two_clouds()
+    fitted = TwoClassSVM(factor=MarginDensity()).fit(x, y)
+    table = np.random.default_rng(3).normal(size=(30_000, 3))
+
+    some = fitted.decision_function(table)[[0, 14_321, 29_999]]
+
+    np.testing.assert_allclose(fitted.decision_function(table[[0, 14_321, 29_999]]), some, rtol=1e-12)
+
+
+def test_fields_of_kernel_factor_and_remedy_are_parameters():
+    machine = TwoClassSVM(Gaussian(), factor=MarginDensity(), remedies=(UnequalCosts(),))
+
+    changed = clone(machine).set_params(
+        kernel__gamma=2.0, factor__n="rows", unequal_costs__cost_ratio=3.0, C=5.0
+    )
+
+    assert changed.kernel == Gaussian(2.0)
+    assert changed.factor == MarginDensity("rows")
+    assert changed.remedies == (UnequalCosts(3.0),)
+    assert (machine.kernel, machine.C) == (Gaussian(), 1.0)
+    with pytest.raises(ValueError, match="factor__kappa"):
+        machine.set_params(factor__kappa=1.0)
+
+
+def test_works_in_pipeline_cross_validation_and_grid_search():
+    x, y = two_clouds(120)
+    pipeline = make_pipeline(StandardScaler(), TwoClassSVM(Gaussian()))
+    grid = GridSearchCV(pipeline, {"twoclasssvm__kernel__gamma": [0.01, 0.3], "twoclasssvm__C": [1.0]}, cv=3)
+
+    assert cross_val_score(pipeline, x, y, cv=3, scoring="roc_auc").mean() > 0.7
+    assert grid.fit(x, y).best_estimator_[-1].kernel_.gamma in (0.01, 0.3)
+
+
+def test_a_fitted_machine_survives_pickle_for_parallel_workers():
+    x, y = two_clouds()
+    fitted = TwoClassSVM(factor=MarginDensity()).fit(x, y)
+
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(fitted)).decision_function(x), fitted.decision_function(x)
+    )
+
+
+@pytest.mark.parametrize(
+    ("machine", "word"),
+    [
+        (OneClassSVM(nu=0.0), "nu"),
+        (OneClassSVM(nu=1.5), "nu"),
+        (OneClassSVM(factor=ClassDecay()), "class_decay.*one_class"),
+        (OneClassSVM(Laplacian(), factor=MarginDensity()), "margin_density.*laplacian"),
+        (TwoClassSVM(C=0.0), "C must"),
+        (TwoClassSVM(passes=-1), "passes"),
+        (TwoClassSVM(tol=0.0), "tol"),
+        (MultiClassSVM(scheme="all"), "one_vs_rest"),
+        (MultiClassSVM(cost_ratio="much"), "cost_ratio"),
+        (Logistic(class_weight="much"), "class_weight"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(machine, word):
+    x, y = two_clouds()
+    with pytest.raises(ValueError, match=word):
+        machine.fit(x, y)
+
+
+def test_moved_boundary_only_moves_the_intercept():
+    x, y = two_clouds(120)
+    plain = TwoClassSVM().fit(x, y).decision_function(x)
+    moved = TwoClassSVM(remedies=(MovedBoundary(),)).fit(x, y).decision_function(x)
+
+    shift = plain - moved
+    assert np.ptp(shift) < 1e-12
+    assert abs(shift[0]) > 1e-3
+
+
+def test_moved_boundary_keeps_groups_whole():
+    x, y = two_clouds(120)
+    # A group a pair of rows of the same class: the decision of a copy must not help to place the boundary.
+    x, y, groups = np.repeat(x, 2, axis=0), np.repeat(y, 2), np.repeat(np.arange(120), 2)
+    machine = TwoClassSVM(Gaussian(50.0), C=100.0, remedies=(MovedBoundary(),))
+
+    split = clone(machine).fit(x, y).intercept_[0]
+    whole = clone(machine).fit(x, y, groups=groups).intercept_[0]
+
+    assert split != whole
+
+
+def test_best_g_mean_is_the_best_of_all_thresholds():
+    rng = np.random.default_rng(0)
+    decisions, positive = rng.normal(size=80), rng.random(80) < 0.2
+
+    def g_mean(threshold: float) -> float:
+        return np.sqrt((decisions[positive] > threshold).mean() * (decisions[~positive] <= threshold).mean())
+
+    best = max(g_mean(threshold) for threshold in decisions)
+
+    assert g_mean(best_g_mean(decisions, positive)) == pytest.approx(best)

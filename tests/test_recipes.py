@@ -1,0 +1,208 @@
+"""One suite over the folder of recipes, and what recipe files are refused for."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from machines_cohort import three_clouds, two_clouds
+from sklearn.utils.estimator_checks import check_estimator
+
+from screening import machines
+from screening.errors import RecipeError
+from screening.recipe import BASELINES, MACHINE_PARAMETERS, Recipe, build, list_recipes, load_recipe
+
+RECIPES = list_recipes()
+FOLDER = Path(__file__).parents[1] / "models"
+every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+
+PLAIN = """
+name = "mine"
+title = "Mine"
+paper = "None"
+machine = "two_class"
+"""
+
+
+def rows_for(recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
+    return three_clouds(60) if recipe.machine == "multi_class" else two_clouds(60)
+
+
+@every_recipe
+def test_recipe_is_named_as_its_file_and_says_where_it_comes_from(recipe):
+    assert (FOLDER / f"{recipe.name}.toml").read_text(encoding="utf-8") == recipe.text
+    assert load_recipe(recipe.name) == Recipe.from_text(recipe.text)
+    assert min(map(len, (recipe.title, recipe.paper, recipe.about))) > 0
+
+
+@every_recipe
+def test_recipe_builds_a_scikit_learn_estimator(recipe):
+    results = check_estimator(build(recipe.name), on_fail=None, on_skip=None)
+    assert [one["check_name"] for one in results if one["status"] == "failed"] == []
+
+
+@every_recipe
+def test_recipe_learns_and_its_state_restores_bit_for_bit(recipe):
+    x, y = rows_for(recipe)
+    new = np.random.default_rng(3).normal(size=(50, x.shape[1]))
+    fitted = build(recipe.name).fit(x, y)
+
+    again = Recipe.from_text(recipe.text).build(**recipe.parameters).restore(fitted.state())
+
+    np.testing.assert_array_equal(again.decision_function(new), fitted.decision_function(new))
+
+
+@every_recipe
+def test_every_value_of_the_search_builds(recipe):
+    for grid in (recipe.search, recipe.paper_search):
+        for name, values in grid.items():
+            for value in values:
+                recipe.build(**recipe.resolved(**{name: value}))
+
+
+@every_recipe
+def test_candidates_start_at_the_default_do_not_repeat_and_follow_the_seed(recipe):
+    first = recipe.candidates(12, np.random.default_rng(4))
+    again = recipe.candidates(12, np.random.default_rng(4))
+
+    assert first == again
+    assert first[0] == {name: recipe.parameters[name] for name in first[0]}
+    assert [one for i, one in enumerate(first) if one in first[:i]] == []
+    assert {frozenset(one) for one in first} == {frozenset(first[0])}
+    assert recipe.candidates(1, np.random.default_rng(4)) == first[:1]
+
+
+@pytest.mark.parametrize(
+    "recipe", [one for one in RECIPES if "passes" in one.parameters], ids=lambda recipe: recipe.name
+)
+def test_search_may_decline_the_factor(recipe):
+    assert recipe.candidates(2, np.random.default_rng(0))[1]["passes"] == 0
+    assert 0 in recipe.search["passes"]
+
+
+@every_recipe
+def test_unknown_override_is_refused_with_the_list(recipe):
+    with pytest.raises(RecipeError, match=next(iter(recipe.parameters))):
+        recipe.build(no_such_parameter=1)
+
+
+def test_parameters_a_recipe_may_name_are_the_machines_own():
+    own = {"one_class": "OneClassSVM", "two_class": "TwoClassSVM", "multi_class": "MultiClassSVM"}
+    for kind, name in own.items():
+        signature = set(inspect.signature(getattr(machines, name)).parameters)
+        assert signature - {"kernel", "factor", "remedies", "scheme"} == set(MACHINE_PARAMETERS[kind])
+    for name, parameters in BASELINES.items():
+        assert tuple(inspect.signature(getattr(machines, name.capitalize())).parameters) == parameters
+
+
+def test_sigma_goes_wherever_gamma_does():
+    assert build("svm", sigma=2.0).kernel.gamma == pytest.approx(1 / 8)
+    assert build("svm", gamma="scale", sigma=2.0).kernel.gamma == pytest.approx(1 / 8)
+    assert load_recipe("svm").resolved(sigma=2.0) == {"C": 1.0, "sigma": 2.0}
+    with pytest.raises(RecipeError, match="not both"):
+        build("svm", gamma=0.5, sigma=2.0)
+
+
+@pytest.mark.parametrize(
+    ("override", "word"), [({"C": -1}, "C must"), ({"gamma": "x"}, "gamma"), ({"C": "many"}, "recipe svm")]
+)
+def test_override_out_of_range_is_refused(override, word):
+    with pytest.raises(RecipeError, match=word):
+        build("svm", **override)
+
+
+def test_unknown_recipe_is_refused_with_the_list(tmp_path):
+    with pytest.raises(RecipeError, match="one_class_conformal"):
+        load_recipe("no_such_recipe")
+    with pytest.raises(RecipeError, match=r"absent\.toml"):
+        load_recipe(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name = ", ("TOML",)),
+        ("name = 'x'", ("title", "paper", "machine")),
+        (PLAIN + "colour = 1", ("colour",)),
+        (PLAIN.replace("two_class", "three_class"), ("three_class", "multi_class")),
+        (PLAIN + "[kernel]\ntype = 'sigmoid'", ("sigmoid", "laplacian")),
+        (PLAIN + "[factor]\ntype = 'magic'", ("magic", "margin_density")),
+        (PLAIN + "[factor]\ntype = 'margin_density'\nkappa = 1", ("kappa", "n")),
+        (PLAIN + "[factor]\ntype = 'class_decay'", ("class_decay", "two_class")),
+        (PLAIN + "[remedy.prayer]", ("prayer", "unequal_costs")),
+        (PLAIN + "[parameters]\nnu = 0.1", ("nu", "gamma")),
+        (PLAIN + "[parameters]\npasses = 1", ("passes", "factor")),
+        (PLAIN + "[search.grid]\nC = [1]", ("C", "parameters")),
+        (PLAIN + "[parameters]\nC = 1\n[search.grid]\nC = 1", ("C", "list")),
+        (PLAIN + "[search]\ncriterion = 'luck'", ("criterion", "auroc")),
+        (PLAIN + "scheme = 'one_vs_rest'", ("scheme", "multi_class")),
+        (PLAIN.replace("two_class", "one_class") + "[remedy.unequal_costs]", ("unequal_costs", "one_class")),
+        (PLAIN.replace("two_class", "baseline") + "baseline = 'oracle'", ("oracle", "logistic")),
+    ],
+)
+def test_recipe_that_cannot_work_is_refused_naming_what_and_where(text, words):
+    with pytest.raises(RecipeError) as caught:
+        Recipe.from_text(text, "mine.toml")
+    message = str(caught.value)
+    assert message.startswith("mine.toml")
+    assert [word for word in words if word not in message] == []
+
+
+def test_ones_own_recipe_file_is_read_by_path(tmp_path):
+    path = tmp_path / "mine.toml"
+    text = PLAIN + "[kernel]\ntype = 'laplacian'\n[parameters]\nC = 2.0\ngamma = 0.5\n"
+    path.write_text(text, encoding="utf-8")
+
+    estimator = build(path, gamma=0.25)
+
+    assert (estimator.C, estimator.kernel.name, estimator.kernel.gamma) == (2.0, "laplacian", 0.25)
+
+
+def test_listing_recipes_loads_no_numerical_library():
+    code = (
+        "import sys; from screening.recipe import list_recipes; list_recipes(); "
+        "print([name for name in ('numpy', 'scipy', 'sklearn', 'numba', 'pandas') if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
+
+
+def test_a_factor_is_one_file_and_one_recipe(tmp_path, monkeypatch):
+    (tmp_path / "halved_far_away.py").write_text(
+        '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+@dataclass(frozen=True)
+class HalvedFarAway:
+    reach: float = 1.0
+    name: ClassVar[str] = "halved_far_away"
+    scope: ClassVar[str] = "output"
+    machines: ClassVar[frozenset[str]] = frozenset({"two_class"})
+    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian"})
+
+    def parameters(self, first_pass):
+        return {"limit": self.reach * first_pass.max_decision}
+
+    def at(self, x, first_pass):
+        return 1.0 - 0.5 * (abs(first_pass.decision(x)) > first_pass.remembered(self)["limit"])
+''',
+        encoding="utf-8",
+    )
+    from screening import factors
+
+    monkeypatch.setattr(factors, "__path__", [*factors.__path__, str(tmp_path)])
+    named = "[factor]\ntype = 'halved_far_away'\n[parameters]\nreach = 0.5\npasses = 1\n"
+    recipe = Recipe.from_text(PLAIN + named)
+    x, y = two_clouds(60)
+
+    fitted = recipe.build(reach=0.25).fit(x, y)
+
+    assert set(np.unique(fitted.factor_at(x))) == {0.5, 1.0}
+    np.testing.assert_array_equal(
+        recipe.build(reach=0.25).restore(fitted.state()).decision_function(x), fitted.decision_function(x)
+    )
