@@ -1,0 +1,1 @@
+"""What stands behind a comparison of methods: finished folds, figures, paired differences, ranks."""

@@ -1,0 +1,83 @@
+"""Paired differences between methods on one cohort: the same bootstrap weights for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from screening.comparing.figures import Truth, measured
+from screening.comparing.outcome import Outcome
+from screening.intervals import percentiles
+
+DRAWS = 1000
+_CELLS_AT_ONCE = 4_000_000
+
+Draws = dict[str, dict[str, np.ndarray]]
+
+
+def resampled(
+    methods: Mapping[str, Sequence[Outcome]],
+    truths: Mapping[str, Truth],
+    groups: np.ndarray | None,
+    asked: float,
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> Draws:
+    """Figures of every method in the same bootstrap samples of groups (of rows, where there are none) and repeats.
+
+    The fitted models are kept: the spread is that of new test rows and of dealing the folds anew, not of
+    training on another cohort.
+
+    Parameters
+    ----------
+    methods : mapping from name to outcomes
+    truths : mapping from name to Truth
+    groups : ndarray, shape (n_rows,), or None
+    asked : float
+    seed : int
+
+    Returns
+    -------
+    dict of dict of ndarray, shape (draws,)
+        By method, then by figure.
+    """
+    rng = np.random.default_rng(seed)
+    n_rows = len(next(iter(truths.values())).watched)
+    codes = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
+    n_units = int(codes.max()) + 1
+    n_repeats = 1 + max(outcome.repeat for outcomes in methods.values() for outcome in outcomes)
+    parts: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in methods}
+    step = max(1, min(draws, _CELLS_AT_ONCE // n_rows))
+    for start in range(0, draws, step):
+        size = min(step, draws - start)
+        weights = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size).astype(float)[:, codes]
+        repeats = rng.multinomial(n_repeats, np.full(n_repeats, 1 / n_repeats), size=size).astype(float)
+        for name, outcomes in methods.items():
+            parts[name].append(measured(outcomes, truths[name], asked, weights, repeats))
+    return {
+        name: {figure: np.concatenate([part[figure] for part in found]) for figure in found[0]}
+        for name, found in parts.items()
+    }
+
+
+def independent_units(truth: Truth, groups: np.ndarray | None) -> int:
+    """Groups (rows, where there are none) of the class that has the fewest of them."""
+    units = np.arange(len(truth.watched)) if groups is None else groups
+    sides = [side for m in range(truth.watched.shape[1]) for side in (truth.watched[:, m], ~truth.watched[:, m])]
+    return min(len(np.unique(units[side])) for side in sides)
+
+
+def difference(
+    estimates: tuple[float, float], draws: tuple[np.ndarray, np.ndarray], n_units: int
+) -> dict[str, float | None]:
+    """Difference of a method from the control with its 95 % interval, None where it cannot be resampled."""
+    gap = draws[0] - draws[1]
+    known = gap[np.isfinite(gap)]
+    low, high = percentiles(known, n_units) if len(known) else (None, None)
+    return {
+        "difference": estimates[0] - estimates[1],
+        "low": None if low is None else float(low),
+        "high": None if high is None else float(high),
+    }

@@ -1,0 +1,141 @@
+"""Several methods on several cohorts: Friedman's test in its F form, Holm's steps, critical differences.
+
+After Demšar (2006), Statistical comparisons of classifiers over multiple data sets, JMLR 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+def ranked(figures: np.ndarray) -> np.ndarray:
+    """Rank of each method on each cohort, 1 for the largest figure, ties sharing their mean rank.
+
+    Parameters
+    ----------
+    figures : ndarray, shape (n_cohorts, n_methods)
+        Higher is better; rounded to 9 digits, so that noise in the last ones makes no rank.
+    """
+    from scipy.stats import rankdata
+
+    return rankdata(-np.round(figures, 9), axis=1)
+
+
+@dataclass(frozen=True)
+class Friedman:
+    """Whether any method differs from the others.
+
+    Parameters
+    ----------
+    chi2 : float
+        Friedman's statistic, corrected for ties.
+    f : float
+        Iman and Davenport's (N - 1) chi2 / (N (k - 1) - chi2); infinite where all cohorts agree on the order.
+    p : float
+        Of `f`, with k - 1 and (k - 1)(N - 1) degrees of freedom.
+    mean_ranks : ndarray, shape (n_methods,)
+    """
+
+    chi2: float
+    f: float
+    p: float
+    mean_ranks: np.ndarray
+
+
+def friedman(figures: np.ndarray) -> Friedman:
+    """Friedman's test in its F form (Iman and Davenport 1980).
+
+    Parameters
+    ----------
+    figures : ndarray, shape (n_cohorts, n_methods)
+        Higher is better.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two cohorts or two methods.
+    """
+    from scipy.special import fdtrc
+
+    n, k = _size(figures)
+    ranks = ranked(figures)
+    mean = ranks.mean(axis=0)
+    spread = np.square(ranks).sum() - n * k * (k + 1) ** 2 / 4
+    if spread <= 0:  # every cohort ties all methods
+        return Friedman(0.0, 0.0, 1.0, mean)
+    chi2 = float((k - 1) * n**2 * np.square(mean - (k + 1) / 2).sum() / spread)
+    left = n * (k - 1) - chi2
+    if left <= 1e-9:
+        return Friedman(chi2, float("inf"), 0.0, mean)
+    f = (n - 1) * chi2 / left
+    return Friedman(chi2, f, float(fdtrc(k - 1, (k - 1) * (n - 1), f)), mean)
+
+
+def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Holm's (1979) adjusted p-values: reject those at or below alpha, and the family errs with at most alpha."""
+    p = np.asarray(p_values, float)
+    order = np.argsort(p, kind="stable")
+    stepped = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    adjusted = np.empty_like(p)
+    adjusted[order] = stepped
+    return adjusted
+
+
+@dataclass(frozen=True)
+class AgainstControl:
+    """Each method against the control by mean ranks; the control's own entries are NaN.
+
+    Parameters
+    ----------
+    z : ndarray, shape (n_methods,)
+        Positive where the method ranks better than the control.
+    p, p_holm : ndarray, shape (n_methods,)
+        Two-sided, and adjusted over the other methods.
+    """
+
+    z: np.ndarray
+    p: np.ndarray
+    p_holm: np.ndarray
+
+
+def against_control(figures: np.ndarray, control: int) -> AgainstControl:
+    """Compare every method's mean rank with that of method number `control`, adjusted after Holm."""
+    from scipy.special import ndtr
+
+    n, k = _size(figures)
+    mean = ranked(figures).mean(axis=0)
+    z = (mean[control] - mean) / np.sqrt(k * (k + 1) / (6 * n))
+    p = 2 * ndtr(-np.abs(z))
+    others = np.arange(k) != control
+    adjusted = np.full(k, np.nan)
+    adjusted[others] = holm(p[others])
+    return AgainstControl(np.where(others, z, np.nan), np.where(others, p, np.nan), adjusted)
+
+
+def critical_difference(n_methods: int, n_cohorts: int, alpha: float = 0.05) -> float:
+    """Nemenyi's critical difference of mean ranks: any two methods further apart differ at level `alpha`."""
+    from scipy.stats import studentized_range
+
+    q = float(studentized_range.ppf(1 - alpha, n_methods, np.inf)) / np.sqrt(2)
+    return q * float(np.sqrt(n_methods * (n_methods + 1) / (6 * n_cohorts)))
+
+
+def cliques(mean_ranks: np.ndarray, difference: float) -> list[tuple[float, float]]:
+    """Longest runs of mean ranks no further apart than the critical difference, as (first, last) ranks."""
+    ranks = np.sort(mean_ranks)
+    runs: list[tuple[float, float]] = []
+    for first in ranks:
+        last = float(ranks[ranks <= first + difference].max())
+        if last > first and not (runs and runs[-1][1] >= last):
+            runs.append((float(first), last))
+    return runs
+
+
+def _size(figures: np.ndarray) -> tuple[int, int]:
+    n, k = figures.shape
+    if n < 2 or k < 2:
+        raise ValueError(f"ranks need at least two cohorts and two methods, got {n} and {k}")
+    return n, k
