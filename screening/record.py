@@ -120,7 +120,7 @@ def per_class(target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...
     rows = []
     for m, name in enumerate(classes):
         n, hits, called = int(counts[m].sum()), int(counts[m, m]), int(counts[:, m].sum())
-        low, high = wilson(hits, n) if n else (None, None)
+        low, high = map(float, wilson(hits, n)) if n else (None, None)
         rows.append(
             {
                 "class": name,
