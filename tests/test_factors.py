@@ -100,6 +100,12 @@ def test_margin_density_is_equation_15():
     np.testing.assert_allclose(c / c[0], expected / expected[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("width", [0.0, -1.0, float("inf")])
+def test_width_out_of_range_is_refused(width):
+    with pytest.raises(ValueError, match="width"):
+        MarginDensity(width=width)
+
+
 def test_one_class_factor_has_root_mean_square_one_over_training_rows():
     x, _ = two_clouds(80)
     machine = OneClassSVM(nu=0.2, factor=MarginDensity()).fit(x)

@@ -21,9 +21,13 @@ class MarginDensity:
     n : {"features", "rows"}
         The n of tau = sigma / sqrt(n), sigma the width of the Gaussian kernel: the number of features
         (Amari and Wu) or of training rows.
+    width : float, > 0
+        Multiple of that tau; 1 as printed. Rows of many features are far apart in units of that tau, so
+        that c is a spike on each support vector and every new row scores alike: then more is needed.
     """
 
     n: str = "features"
+    width: float = 1.0
 
     name: ClassVar[str] = "margin_density"
     scope: ClassVar[str] = "output"
@@ -33,10 +37,12 @@ class MarginDensity:
     def __post_init__(self) -> None:
         if self.n not in ("features", "rows"):
             raise ValueError(f"n must be 'features' or 'rows', got {self.n!r}")
+        if not (np.isfinite(self.width) and self.width > 0):
+            raise ValueError(f"width must be > 0, got {self.width!r}")
 
     def parameters(self, first_pass: FirstPass) -> Remembered:
         count = first_pass.n_features if self.n == "features" else len(first_pass.rows)
-        return {"tau": np.asarray(first_pass.kernel.sigma / np.sqrt(count))}
+        return {"tau": np.asarray(self.width * first_pass.kernel.sigma / np.sqrt(count))}
 
     def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
         """c at the rows of x, shape (n_rows,)."""
