@@ -104,11 +104,11 @@ def train(
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
     task = ask(cohort, recipe.machine == "multi_class")
-    sample, rule, notes = _sample(cohort, task, rule, max_rows, seed)
+    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed)
     groups, note = units(sample, folds)
     notes += [*task.notes, *([note] if note else [])]
     target = task.target(labels_of(sample))
-    candidates = _candidates(recipe, params or {}, search, seed)
+    candidates = candidates_of(recipe, params or {}, search, seed)
 
     splits = [pair for repeat in range(repeats) for pair in split(target, groups, folds, seed + repeat)]
     judged, choice = cross_validate(
@@ -134,7 +134,7 @@ def train(
     )
 
 
-def _sample(
+def sample_rows(
     cohort: Cohort, task: Task, rule: Rule, max_rows: int | None, seed: int
 ) -> tuple[Cohort, Rule, list[str]]:
     """The rows to train on, and the rule with the prevalence that a sub-sample no longer shows."""
@@ -154,7 +154,7 @@ def _sample(
     if task.kind == "binary":
         notes.append(
             f"trained and validated on {len(kept)} of {cohort.n_rows} rows, "
-            f"{kept_positives} of {positives} positive; workload and predictive values use the table's prevalence"
+            f"{kept_positives} of {positives} positive; predictive values at the table's prevalence"
         )
         if rule.prevalence is None:
             rule = replace(rule, prevalence=positives / len(target))
@@ -165,7 +165,7 @@ def _sample(
     return cohort.take(kept), rule, notes
 
 
-def _candidates(
+def candidates_of(
     recipe: Recipe, params: dict[str, Any], search: int | None, seed: int
 ) -> list[dict[str, Any]]:
     """The recipe's candidates with the caller's parameters fixed, without repetitions."""
@@ -186,11 +186,12 @@ def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task)
     statement = ""
     for fold in folds:
         test = _two_dimensional(fold.decisions)[:, columns]
+        anchor = _two_dimensional(fold.anchor)[:, columns]
         own = _two_dimensional(fold.train_decisions)[:, columns]
         moved = np.empty_like(test)
         for m in range(test.shape[1]):
             moved[:, m], statement = place(
-                test[:, m],
+                like_anchor(test[:, m], anchor[:, m], ~watched[fold.test_rows, m]),
                 own[~watched[fold.train_rows, m], m],
                 reference[~watched[:, m], m],
                 one_class=final.one_class,
@@ -205,6 +206,34 @@ def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task)
         predicted=None if task.kind == "binary" else np.concatenate(predicted),
         placement=statement,
     )
+
+
+def like_anchor(scores: np.ndarray, anchor: np.ndarray, negative: np.ndarray) -> np.ndarray:
+    """Carry scores over to the scale of another model of the same rows, by the ranks of the negatives.
+
+    A fold that chose other parameters than the final model scores on another scale. Its held-out negatives
+    are scored by both parameter settings, and the monotone map between the two sorted lists is applied to
+    every held-out row: what the fold found (ranks) stays, the scale becomes the final parameters'.
+
+    Parameters
+    ----------
+    scores, anchor : ndarray, shape (n_rows,)
+        Held-out scores by the fold's own and by the final parameters.
+    negative : ndarray of bool, shape (n_rows,)
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+        `scores` itself where both settings agree; linear beyond the negatives.
+    """
+    if np.array_equal(scores, anchor) or not negative.any():
+        return anchor
+    known, place_of = np.unique(np.sort(scores[negative]), return_inverse=True)
+    onto = np.bincount(place_of, weights=np.sort(anchor[negative])) / np.bincount(place_of)
+    width = known[-1] - known[0]
+    slope = (onto[-1] - onto[0]) / width if width > 0 else 1.0
+    beyond = np.maximum(scores - known[-1], 0) + np.minimum(scores - known[0], 0)
+    return np.interp(scores, known, onto) + slope * beyond
 
 
 def operating_points(

@@ -47,11 +47,16 @@ class Search:
 
 @dataclass(frozen=True)
 class Fold:
-    """What is kept of one outer fold: decisions on its test rows and on its own training rows."""
+    """What is kept of one outer fold: decisions on its test rows, and on its own training rows.
+
+    `anchor` and `train_decisions` are those of a model with the *final* model's parameters, fitted on the
+    same training rows: what ties this fold's scale to the final model's where it chose other parameters.
+    """
 
     number: int
     test_rows: np.ndarray
     decisions: np.ndarray
+    anchor: np.ndarray
     train_rows: np.ndarray
     train_decisions: np.ndarray
     search: Search
@@ -113,10 +118,22 @@ def choose_parameters(
     for rows in subsets:
         inner = split(target[rows], None if groups is None else groups[rows], INNER_FOLDS, seed)
         jobs += [
-            delayed(_judge)(cohort, recipe, task, candidates, rows[train], rows[test])
+            delayed(_held_out_decisions)(cohort, recipe, task, candidates, rows[train], rows[test])
             for train, test in inner
         ]
-    judged = np.asarray(run(jobs)).reshape(len(subsets), INNER_FOLDS, len(candidates)).mean(axis=1)
+    held_out = iter(run(jobs))
+    judged = []
+    for _ in subsets:
+        # Judged on the held-out rows of all inner folds together: one threshold has to serve several models,
+        # so a setting whose scale drifts from fit to fit must lose, however well it ranks within a fold.
+        decisions, codes = zip(*(next(held_out) for _ in range(INNER_FOLDS)), strict=True)
+        codes = np.concatenate(codes)
+        judged.append(
+            [
+                criterion(recipe.criterion, np.concatenate(each), codes)
+                for each in zip(*decisions, strict=True)
+            ]
+        )
     # Rounding lets candidates that differ by noise in the last digits tie, whatever the machine.
     best = np.round(judged, 9).argmax(axis=1)
     return [
@@ -125,28 +142,31 @@ def choose_parameters(
     ]
 
 
-def _judge(
+def _held_out_decisions(
     cohort: Cohort,
     recipe: Recipe,
     task: Task,
     candidates: Sequence[Parameters],
     train: np.ndarray,
     test: np.ndarray,
-) -> list[float]:
+) -> tuple[list[np.ndarray], np.ndarray]:
     learned, held_out = cohort.take(train), cohort.take(test)
-    target = task.target(labels_of(held_out))
-    return [
-        criterion(recipe.criterion, fit(learned, recipe, task, parameters).decisions(held_out), target)
-        for parameters in candidates
-    ]
+    decisions = [fit(learned, recipe, task, parameters).decisions(held_out) for parameters in candidates]
+    return decisions, task.target(labels_of(held_out))
 
 
-def _run_fold(cohort: Cohort, recipe: Recipe, task: Task, number: int, rows: Split, search: Search) -> Fold:
+def _run_fold(
+    cohort: Cohort, recipe: Recipe, task: Task, number: int, rows: Split, search: Search, final: Search
+) -> Fold:
     train, test = rows
-    fitted = fit(cohort.take(train), recipe, task, search.chosen)
-    return Fold(
-        number, test, fitted.decisions(cohort.take(test)), train, fitted.decisions(cohort.take(train)), search
-    )
+    learned, held_out = cohort.take(train), cohort.take(test)
+    fitted = fit(learned, recipe, task, search.chosen)
+    decisions = anchor = fitted.decisions(held_out)
+    like_final = fitted
+    if search.chosen != final.chosen:
+        like_final = fit(learned, recipe, task, final.chosen)
+        anchor = like_final.decisions(held_out)
+    return Fold(number, test, decisions, anchor, train, like_final.decisions(learned), search)
 
 
 def cross_validate(
@@ -200,7 +220,7 @@ def cross_validate(
     searches = choose_parameters(cohort, recipe, task, subsets, candidates, groups, seed, run)
     folds = run(
         [
-            delayed(_run_fold)(cohort, recipe, task, number, rows, search)
+            delayed(_run_fold)(cohort, recipe, task, number, rows, search, searches[-1])
             for number, (rows, search) in enumerate(zip(splits, searches, strict=False))
         ]
     )
