@@ -1,0 +1,76 @@
+"""Conformal p-values: how rare a score is among known negatives, from ranks alone.
+
+Not the conformal factor of the kernels, which is geometry: the word is the same, the thing is not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def p_values(calibration: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Share of negatives, the new one counted among them, that score at least as high.
+
+    p = (1 + number of calibration scores >= s) / (n + 1). For a negative exchangeable with the calibration
+    negatives, P(p <= j / (n + 1)) is j / (n + 1) where scores do not tie, and less where they do (Vovk et al.
+    2005): class-conditional, since positives have no part in it.
+
+    Parameters
+    ----------
+    calibration : ndarray of shape (n,)
+        Out-of-fold scores of known negatives, sorted ascending; where rows come in groups, one a group
+        (`group_maxima`), and then a p-value is asked for a group's highest score.
+    scores : ndarray of any shape
+
+    Returns
+    -------
+    ndarray of the same shape, in [1 / (n + 1), 1]
+    """
+    calibration = np.asarray(calibration, float)
+    below = np.searchsorted(calibration, np.asarray(scores, float), side="left")
+    return (1 + len(calibration) - below) / (len(calibration) + 1)
+
+
+def group_maxima(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """The highest score of each group, sorted ascending: rows of one patient are no independent witnesses."""
+    codes = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+    highest = np.full(codes.max(initial=-1) + 1, -np.inf)
+    np.maximum.at(highest, codes, np.asarray(scores, float))
+    return np.sort(highest)
+
+
+def benjamini_hochberg(p: np.ndarray, q: float = 0.1) -> np.ndarray:
+    """Which of the screened would be reported at false discovery rate q; an annotation, never the list.
+
+    Holds for conformal p-values that share one calibration set (Bates et al. 2023).
+
+    Parameters
+    ----------
+    p : ndarray of shape (m,)
+    q : float, in (0, 1)
+
+    Returns
+    -------
+    boolean ndarray of shape (m,)
+    """
+    p = np.asarray(p, float)
+    if not len(p):
+        return np.zeros(0, bool)
+    ordered = np.sort(p)
+    # A p-value of rank j may be j q / m; the last digit of the product is rounding, not evidence.
+    small = np.flatnonzero(ordered <= np.arange(1, len(p) + 1) * q / len(p) * (1 + 1e-12))
+    return p <= ordered[small[-1]] if len(small) else np.zeros(len(p), bool)
+
+
+def resolution_warning(n_calibration: int, n_screened: int, q: float = 0.1) -> str | None:
+    """Why no discovery may be possible at rate q, or None where a single case could be one.
+
+    The smallest p-value is 1 / (n + 1): q is reached only if m / (q (n + 1)) of m screened tie there.
+    """
+    needed = n_screened / (q * (n_calibration + 1))
+    if needed <= 1:
+        return None
+    return (
+        f"{n_calibration} negatives resolve p-values down to {1 / (n_calibration + 1):.2g}: among {n_screened} screened, "
+        f"a false discovery rate of {q:g} needs at least {np.ceil(needed - 1e-9):.0f} of them above every known negative"
+    )

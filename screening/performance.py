@@ -1,0 +1,186 @@
+"""What a threshold does to labelled rows: rates with intervals, the trade-off curve, the ranking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from screening.errors import UsageError
+from screening.intervals import predictive_interval
+from screening.ranking import ranking
+from screening.tally import Tally, group_codes, rate_bands, spaced_thresholds
+
+Triple = tuple[Any, Any, Any]
+"""A rate and the ends of its 95 % interval; None where there is nothing to judge it by."""
+
+UNDEFINED: Triple = (None, None, None)
+
+
+def checked(
+    scores, y, groups=None, both: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
+    """Scores, labels and groups as arrays: group numbers are None where rows are independent.
+
+    Raises
+    ------
+    ValueError
+        Shapes differ, or a score is not finite.
+    UsageError
+        With `both`: no positive or no negative row.
+    """
+    scores, y = np.asarray(scores, float), np.asarray(y)
+    positive = y if y.dtype == bool else y == 1
+    if scores.ndim != 1 or positive.shape != scores.shape:
+        raise ValueError(f"scores {scores.shape} and labels {positive.shape} must be of one shape (n_rows,)")
+    if groups is not None and len(groups) != len(scores):
+        raise ValueError(f"{len(groups)} groups for {len(scores)} scores")
+    if not np.isfinite(scores).all():
+        raise ValueError(f"{(~np.isfinite(scores)).sum()} scores are not finite")
+    if both and (positive.all() or not positive.any()):
+        raise UsageError(
+            f"{positive.sum()} positive and {(~positive).sum()} negative rows; a threshold needs some of both"
+        )
+    n_groups = None if groups is None else len(np.unique(np.asarray(groups)))
+    return scores, positive, group_codes(groups), n_groups
+
+
+def rates(sensitivity: Triple, specificity: Triple, prevalence: float) -> dict[str, Any]:
+    """Rates, predictive values, reviews per case and flag rate at a prevalence, each with its interval.
+
+    Parameters
+    ----------
+    sensitivity, specificity : (rate, low, high)
+        All None where the class is absent; what depends on it is then None.
+    prevalence : float
+        Share of positives, 0 to 1.
+    """
+    found: dict[str, Any] = {**_named("sensitivity", sensitivity), **_named("specificity", specificity)}
+    if sensitivity[0] is None or specificity[0] is None:
+        flagged = sensitivity[0] if specificity[0] is None else 1 - specificity[0]
+        undefined = {**_named("ppv", UNDEFINED), **_named("npv", UNDEFINED)}
+        return {**found, **undefined, "nne": None, "flag_rate": flagged}
+    hit = np.array(sensitivity, float)
+    clear = np.array(specificity, float)
+    true, false = prevalence * hit[0], (1 - prevalence) * (1 - clear[0])
+    flagged = float(true + false)
+    others = (1 - prevalence) * clear[0]
+    ppv: Triple = UNDEFINED
+    npv: Triple = UNDEFINED
+    if flagged > 0 and 0 < prevalence < 1:
+        ends = predictive_interval(prevalence, tuple(hit), tuple(1 - clear[[0, 2, 1]]))
+        ppv = (true / flagged, *ends)
+    if flagged < 1 and 0 < prevalence < 1:
+        ends = predictive_interval(1 - prevalence, tuple(clear), tuple(1 - hit[[0, 2, 1]]))
+        npv = (others / (1 - flagged), *ends)
+    nne = flagged / true if true > 0 else None
+    return {
+        **found, **_named("ppv", ppv), **_named("npv", npv),
+        "nne": None if nne is None else float(nne), "flag_rate": flagged,
+    }  # fmt: skip
+
+
+def _named(name: str, triple) -> dict[str, float | None]:
+    values = [None if v is None else float(v) for v in triple]
+    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+
+
+def performance(
+    scores, y, threshold: float, groups=None, *, seed: int = 0, prevalence: float | None = None
+) -> dict[str, Any]:
+    """What a threshold chosen elsewhere does on these labelled rows.
+
+    Parameters
+    ----------
+    scores, y, groups
+        As for `choose`; one class may be absent.
+    threshold : float
+    prevalence : float, optional
+        For PPV, NPV and flag rate; that of these rows if None.
+
+    Returns
+    -------
+    dict
+        Counts (`true_positive`, ...), rates with `_low` and `_high` (Wilson where rows are independent,
+        bootstrap
+        by group otherwise), `accuracy`, `g_mean`, `min_sensitivity` (the smaller of both rates), `f1`, and
+        AUROC and average precision. None where a figure is undefined.
+    """
+    scores, positive, codes, n_groups = checked(scores, y, groups)
+    tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]), seed)
+    m, n = int(positive.sum()), int((~positive).sum())
+    hit, alarm = (int(count[1]) for count in tally.counts)
+    sensitivity = UNDEFINED
+    specificity = UNDEFINED
+    if m:
+        low, high = rate_bands(tally, True)
+        sensitivity = (hit / m, float(low[1]), float(high[1]))
+    if n:
+        low, high = rate_bands(tally, False)
+        specificity = (1 - alarm / n, 1 - float(high[1]), 1 - float(low[1]))
+    share = prevalence if prevalence is not None else m / max(m + n, 1)
+    figures: dict[str, Any] = {
+        "threshold": float(threshold), "prevalence": share,
+        "n_positive": m, "n_negative": n, "n_groups": n_groups,
+        "true_positive": hit, "false_negative": m - hit, "false_positive": alarm, "true_negative": n - alarm,
+    }  # fmt: skip
+    if m or n:
+        figures |= rates(sensitivity, specificity, share)
+        figures["accuracy"] = (hit + n - alarm) / (m + n)
+        figures["f1"] = 2 * hit / (m + hit + alarm) if m else None
+    both = bool(m and n)
+    if both:
+        se, sp = hit / m, 1 - alarm / n
+        figures |= {"g_mean": float(np.sqrt(se * sp)), "min_sensitivity": min(se, sp)}
+    return figures | _ranking(scores, positive, codes, seed, both)
+
+
+def summary(scores, y, groups=None, seed: int = 0) -> dict[str, Any]:
+    """How well the scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
+
+    `prevalence` is the average precision of a score that knows nothing.
+    """
+    scores, positive, codes, n_groups = checked(scores, y, groups)
+    m, n = int(positive.sum()), int((~positive).sum())
+    counts = {"n_positive": m, "n_negative": n, "n_groups": n_groups, "prevalence": m / max(m + n, 1)}
+    return counts | _ranking(scores, positive, codes, seed, bool(m and n))
+
+
+def _ranking(scores, positive, codes, seed: int, both: bool) -> dict[str, float | None]:
+    names = [f"{name}{end}" for name in ("auroc", "average_precision") for end in ("", "_low", "_high")]
+    return dict(ranking(scores, positive, codes, seed)) if both else dict.fromkeys(names)
+
+
+def curve(
+    scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: float | None = None
+) -> dict[str, list[float | None]]:
+    """Rates at about `points` thresholds, equally spaced in rank within each class, extremes included.
+
+    Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson for independent rows,
+    bootstrap by
+    group otherwise. PPV, NPV and flag rate hold at `prevalence` (these rows' own if None).
+
+    Returns
+    -------
+    dict of lists
+        threshold, sensitivity, sensitivity_low, sensitivity_high, specificity, specificity_low,
+        specificity_high, flag_rate, ppv, npv; None where nothing (or everything) is flagged.
+    """
+    scores, positive, codes, _ = checked(scores, y, groups, both=True)
+    tally = Tally(scores, positive, codes, spaced_thresholds(scores, positive, points), seed)
+    hits, alarms = tally.counts
+    share = float(positive.mean()) if prevalence is None else prevalence
+    hit, false = hits / hits[0], alarms / alarms[0]
+    hit_low, hit_high = rate_bands(tally, True)
+    false_low, false_high = rate_bands(tally, False)
+    flagged = share * hit + (1 - share) * false
+    unflagged = share * (1 - hit) + (1 - share) * (1 - false)
+    with np.errstate(invalid="ignore"):
+        ppv, npv = share * hit / flagged, (1 - share) * (1 - false) / unflagged
+    columns = {
+        "threshold": tally.thresholds,
+        "sensitivity": hit, "sensitivity_low": hit_low, "sensitivity_high": hit_high,
+        "specificity": 1 - false, "specificity_low": 1 - false_high, "specificity_high": 1 - false_low,
+        "flag_rate": flagged, "ppv": ppv, "npv": npv,
+    }  # fmt: skip
+    return {name: [float(v) if np.isfinite(v) else None for v in values] for name, values in columns.items()}
