@@ -2,9 +2,8 @@
 
 One lane is one row and every row goes through the same operations in the same order, so the result for a row
 does not depend on the batch, the block or the thread it is computed in.
-Distances are sums of differences, never |x|^2 + |z|^2 - 2 x'z: no cancellation, hence no centring, and one loop
-serves both kernels. It runs at the speed of the additions, close enough to sgemm that the exponential is
-what is left.
+Distances are sums of differences, never |x|^2 + |z|^2 - 2 x'z: no cancellation, hence no centring, and one
+loop serves both kernels.
 """
 
 from __future__ import annotations
@@ -38,39 +37,29 @@ def exp2_of_product(a, b):
 
 @njit(inline="always")
 def distances_to(xt, first, width, centre, n_padded, kind, acc):
-    """Distances of columns first .. first + width - 1 of xt (features, rows) to one centre, into acc."""
+    """Distances of columns first .. first + width - 1 of xt (features, rows) to one centre, into acc.
+
+    Loops run from 0 over slices: where an index might be negative numba wraps it, and loads become gathers.
+    """
     for k in range(0, n_padded, 4):
         z0, z1, z2, z3 = centre[k], centre[k + 1], centre[k + 2], centre[k + 3]
-        x0, x1, x2, x3 = xt[k], xt[k + 1], xt[k + 2], xt[k + 3]
+        x0, x1 = xt[k, first : first + width], xt[k + 1, first : first + width]
+        x2, x3 = xt[k + 2, first : first + width], xt[k + 3, first : first + width]
         if kind == SQUARED:
             if k == 0:
                 for t in range(width):
-                    d0, d1, d2, d3 = (
-                        x0[first + t] - z0,
-                        x1[first + t] - z1,
-                        x2[first + t] - z2,
-                        x3[first + t] - z3,
-                    )
+                    d0, d1, d2, d3 = x0[t] - z0, x1[t] - z1, x2[t] - z2, x3[t] - z3
                     acc[t] = fused(d0, d0, fused(d1, d1, fused(d2, d2, d3 * d3)))
             else:
                 for t in range(width):
-                    d0, d1, d2, d3 = (
-                        x0[first + t] - z0,
-                        x1[first + t] - z1,
-                        x2[first + t] - z2,
-                        x3[first + t] - z3,
-                    )
+                    d0, d1, d2, d3 = x0[t] - z0, x1[t] - z1, x2[t] - z2, x3[t] - z3
                     acc[t] = fused(d0, d0, fused(d1, d1, fused(d2, d2, fused(d3, d3, acc[t]))))
         elif k == 0:
             for t in range(width):
-                acc[t] = (abs(x0[first + t] - z0) + abs(x1[first + t] - z1)) + (
-                    abs(x2[first + t] - z2) + abs(x3[first + t] - z3)
-                )
+                acc[t] = (abs(x0[t] - z0) + abs(x1[t] - z1)) + (abs(x2[t] - z2) + abs(x3[t] - z3))
         else:
             for t in range(width):
-                acc[t] += (abs(x0[first + t] - z0) + abs(x1[first + t] - z1)) + (
-                    abs(x2[first + t] - z2) + abs(x3[first + t] - z3)
-                )
+                acc[t] += (abs(x0[t] - z0) + abs(x1[t] - z1)) + (abs(x2[t] - z2) + abs(x3[t] - z3))
 
 
 @njit(nogil=True, cache=True)
@@ -92,8 +81,9 @@ def sweep_block(x, start, stop, centres, kind, rates, ends, weights, out):
     for first in range(start, stop, block):
         width = min(block, stop - first)
         for k in range(n_features):
+            column = xt[k]
             for t in range(width):
-                xt[k, t] = x[first + t, k]
+                column[t] = x[first + t, k]
         for i in range(n_centres):
             distances_to(xt, 0, block, centres[i], n_padded, kind, acc)
             o = 0
@@ -110,9 +100,10 @@ def sweep_block(x, start, stop, centres, kind, rates, ends, weights, out):
                     o += 1
             if i % 32 == 31 or i == n_centres - 1:
                 for o in range(n_outputs):
+                    whole, row = total[o], part[o]
                     for t in range(block):
-                        total[o, t] += part[o, t]
-                        part[o, t] = 0.0
+                        whole[t] += row[t]
+                        row[t] = 0.0
         for o in range(n_outputs):
             for t in range(width):
                 out[first + t, o] = total[o, t]

@@ -99,7 +99,7 @@ def weighted_sums(
         rates[q] = -np.asarray(gamma, float) * _LOG2_E
     ends = np.cumsum([weights.shape[1] for _, weights in terms])
     weights = np.concatenate([weights for _, weights in terms], axis=1)
-    # Scaled by a power of two, which changes no digit, so that float32 partial sums neither overflow nor vanish.
+    # Scaled by a power of two, which changes no digit: float32 partial sums neither overflow nor vanish.
     largest = float(np.abs(weights).max(initial=0.0))
     unit = 2.0 ** np.frexp(largest)[1] if largest > 0 else 1.0
     scaled = np.ascontiguousarray(weights / unit, np.float32)

@@ -2,10 +2,10 @@
 
 numba alone compiles none of these well: a float maximum keeps NaN order and so stays scalar, `math.exp` is a
 call for each element, and a multiply-add may or may not be fused. With the flags and intrinsics below every
-loop over rows becomes straight vector code, and since the fused operations are written out, the vector body and
-the scalar tail of a loop give the same bits: a row's score does not depend on where it stands in its batch.
+loop over rows becomes straight vector code. The fused operations are written out, so the vector body and the
+scalar tail of a loop give the same bits: a row's score does not depend on where it stands in its batch.
 
-numba keys its disk cache by the file of the compiled function alone: touch the callers after editing this file.
+numba keys its disk cache by the file of the compiled function alone: touch the callers after an edit here.
 """
 
 from __future__ import annotations

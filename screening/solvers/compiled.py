@@ -18,7 +18,7 @@ _told = threading.Event()
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Log one line if anything is compiled inside, once a process; reading the disk cache is no compilation."""
+    """Log one line if anything is compiled inside, once a process; reading the disk cache does not count."""
     if _told.is_set():
         yield
         return

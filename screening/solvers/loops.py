@@ -1,13 +1,14 @@
 """Compiled iterations of the SMO: the pair step under an equality, the single step without one.
 
-Everything here is over the active set (compact arrays) and in float64, kernel rows aside. The factor c and the
-signs enter as weights, so the rescaled kernel is never formed:
+Everything here is over the active set (compact arrays) and in float64, kernel rows aside. The factor c and
+the signs enter as weights, so the rescaled kernel is never formed:
 
     f = K (s c a),  v = -s * gradient = -c f - s p,  Q_ij = s_i s_j c_i c_j K_ij.
 
-Bounds are masks that are added (0, or an infinity that takes a point out), which keeps each pass over the points
-one straight loop; an argmax is a maximum over blocks and then a scan of the winning block, so the lowest index
-wins every tie.
+Bounds are masks that are added (0, or an infinity that takes a point out), which keeps each pass over the
+points one straight loop. An argmax is a maximum over blocks and then a scan of the winning block, so the
+lowest index wins every tie. Blocks are slices, indexed from 0: where an index might be negative numba wraps it, and
+loads become gathers.
 """
 
 from __future__ import annotations
@@ -33,12 +34,49 @@ def _place_pair(i, s, alpha, upper, up, low):
         low[i] = 0.0 if alpha[i] < upper[i] else INFINITY
 
 
+@njit(inline="always")
+def _move(v, c, step_i, row_i, step_j, row_j, up, low):
+    largest, smallest = -INFINITY, -INFINITY
+    for t in range(v.size):
+        now = v[t] - c[t] * (step_i * row_i[t] - step_j * row_j[t])
+        v[t] = now
+        largest = maximum(largest, now + up[t])
+        smallest = maximum(smallest, -(now + low[t]))
+    return largest, -smallest
+
+
+@njit(inline="always")
+def _gains(v, top, low, curve, own, twice, c, row, score):
+    largest = np.float32(0.0)
+    for t in range(v.size):
+        b = np.float32(maximum(top - (v[t] + low[t]), 0.0))
+        a = maximum(own + curve[t] - twice * c[t] * row[t], np.float32(CURVATURE))
+        gain = b * b / a
+        score[t] = gain
+        largest = maximum(largest, gain)
+    return largest
+
+
+@njit(inline="always")
+def _slide(gradient, label, weights, c, row, rise, fall, bend, score):
+    largest, best = 0.0, 0.0
+    for t in range(gradient.size):
+        now = gradient[t] + weights[label[t]] * c[t] * row[t]
+        gradient[t] = now
+        slope = maximum(maximum(rise[t] - now, fall[t] + now), 0.0)
+        gain = slope * slope / bend[t]
+        score[t] = gain
+        largest = maximum(largest, slope)
+        best = maximum(best, gain)
+    return largest, best
+
+
 @njit(nogil=True, cache=True)
 def pair_steps(
     limit, tol, s, c, diagonal, upper, alpha, v, state,
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
-    """Up to `limit` pair steps; returns (steps, gap). `state` receives the largest v up and the smallest low."""
+    """Up to `limit` pair steps; returns (steps, gap); `state` gets the largest v up and the smallest low."""
     m = s.size
     up, low = np.empty(m), np.empty(m)
     score = np.empty(m, np.float32)
@@ -55,15 +93,13 @@ def pair_steps(
         top, bottom, block = -INFINITY, INFINITY, -1
         for first in range(0, m, BLOCK):
             last = min(first + BLOCK, m)
-            largest, smallest = -INFINITY, -INFINITY
-            for t in range(first, last):
-                now = v[t] - c[t] * (step_i * row_i[t] - step_j * row_j[t])
-                v[t] = now
-                largest = maximum(largest, now + up[t])
-                smallest = maximum(smallest, -(now + low[t]))
+            largest, smallest = _move(
+                v[first:last], c[first:last], step_i, row_i[first:last], step_j, row_j[first:last],
+                up[first:last], low[first:last],
+            )  # fmt: skip
             if largest > top:
                 top, block = largest, first
-            bottom = min(bottom, -smallest)
+            bottom = min(bottom, smallest)
         gap = top - bottom
         if block < 0 or not gap > tol or steps == limit:
             break
@@ -76,13 +112,10 @@ def pair_steps(
         best, block = np.float32(0.0), -1
         for first in range(0, m, BLOCK):
             last = min(first + BLOCK, m)
-            largest = np.float32(0.0)
-            for t in range(first, last):
-                b = np.float32(maximum(top - (v[t] + low[t]), 0.0))
-                a = maximum(own + curve[t] - twice * c32[t] * row_i[t], np.float32(CURVATURE))
-                gain = b * b / a
-                score[t] = gain
-                largest = maximum(largest, gain)
+            largest = _gains(
+                v[first:last], top, low[first:last], curve[first:last], own, twice, c32[first:last],
+                row_i[first:last], score[first:last],
+            )  # fmt: skip
             if largest > best:
                 best, block = largest, first
         if block < 0:
@@ -139,14 +172,10 @@ def single_steps(
         gap, best, block = 0.0, 0.0, -1
         for first in range(0, m, BLOCK):
             last = min(first + BLOCK, m)
-            largest, gain = 0.0, 0.0
-            for t in range(first, last):
-                now = gradient[t] + weights[label[t]] * c[t] * row[t]
-                gradient[t] = now
-                slope = maximum(maximum(rise[t] - now, fall[t] + now), 0.0)
-                score[t] = slope * slope / bend[t]
-                largest = maximum(largest, slope)
-                gain = maximum(gain, score[t])
+            largest, gain = _slide(
+                gradient[first:last], label[first:last], weights, c[first:last], row[first:last],
+                rise[first:last], fall[first:last], bend[first:last], score[first:last],
+            )  # fmt: skip
             gap = max(gap, largest)
             if gain > best:
                 best, block = gain, first

@@ -37,7 +37,7 @@ def _fill(row, i, mode, active, gram, xt, kind, rate):
 
 @njit
 def fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru):
-    """Row of the active point i, as a view of the Gram matrix or of the cache; the last two fetched stay valid."""
+    """Row of the active point i, a view of the Gram or of the cache; the last two fetched stay valid."""
     m = active.size
     if mode == DIRECT:
         return gram[i]
@@ -92,8 +92,9 @@ def compact(keep, m, buffer, slot_of, owner, newer, older, lru, new_slot_of):
         point = place[owner[slot]]
         if point >= 0:
             source, target = slot * m, used * width
+            row, moved = buffer[source : source + m], buffer[target : target + width]
             for t in range(width):
-                buffer[target + t] = buffer[source + keep[t]]
+                moved[t] = row[keep[t]]
             renamed[slot] = used
             new_slot_of[point] = used
             used += 1
@@ -123,8 +124,9 @@ def weighted_rows(gram, which, weights, out):
     n = out.size
     for first in range(0, n, 1024):
         last = min(first + 1024, n)
+        part = out[first:last]
         for k in range(which.size):
-            row = gram[which[k]]
+            row = gram[which[k], first:last]
             w = weights[k]
-            for t in range(first, last):
-                out[t] += w * row[t]
+            for t in range(part.size):
+                part[t] += w * row[t]

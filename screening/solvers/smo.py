@@ -1,7 +1,7 @@
 """Sequential minimal optimisation for every dual of the project, on one compiled loop.
 
-The kernel matrix is never rescaled: c enters beside it. Points that sit at a bound and will stay there leave the
-active set by compaction, and what was left out is checked in full before a solution is returned.
+The kernel matrix is never rescaled: c enters beside it. Points that sit at a bound and will stay there leave
+the active set by compaction, and what was left out is checked in full before a solution is returned.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Active:
         self.take(np.arange(len(self.gram)))
 
     def take(self, points: np.ndarray, keep: np.ndarray | None = None) -> None:
-        """Make `points` the active set; `keep` says where they stand in the one before, to keep their rows."""
+        """Make `points` the active set; `keep`, their places in the one before, saves the cached rows."""
         from screening.solvers import rows
 
         before = len(self.points) if keep is not None else 0
@@ -190,7 +190,7 @@ class _Engine:
         self.active = _Active(problem.gram, memory)
         diagonal = np.asarray(problem.gram.diagonal(), float)
         c = np.asarray(problem.c, float)
-        # In units where the largest K~_ii is 1 the float32 curvatures cannot overflow, whatever the scale of c.
+        # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
         unit = float(np.sqrt(np.max(c * c * diagonal))) or 1.0
         self.unit = unit * unit
         self.tol = tol * problem.scale
