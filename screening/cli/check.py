@@ -18,7 +18,7 @@ def check(
     model: Annotated[Path | None, typer.Option(help="Use the contract of this model directory.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Validate COHORT and list every violation at once, by row number and never by value."""
+    """Validate COHORT; list all violations by row, never by value."""
     from ..cohort import Contract, check_cohort
     from ..store import read_document
 

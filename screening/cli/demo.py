@@ -31,7 +31,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Directory to write models and runs in.")],
     as_json: AsJson = False,
 ) -> None:
-    """Train and score the synthetic sample cohorts, write every report and say where they are."""
+    """Train and score the sample cohorts; say where the reports are."""
     from importlib.resources import as_file, files
 
     from ..publishing import check_place

@@ -17,7 +17,10 @@ def init(
     out: Annotated[Path, typer.Option(help="Contract to write (TOML).")],
     as_json: AsJson = False,
 ) -> None:
-    """Infer a starter contract from COHORT: roles, types, ranges and categories, to be read and edited."""
+    """Infer a starter contract from COHORT, to be read and edited.
+
+    It holds the role, type, usual range and categories of every column.
+    """
     from ..cohort import starter_contract
     from ..publishing import write_whole
 

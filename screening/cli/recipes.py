@@ -17,7 +17,10 @@ def recipes(
     name: Annotated[str | None, typer.Argument(help="Show this recipe in full.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods, or show one with its paper, parameters and search space."""
+    """List the methods, or show one in full.
+
+    In full: its paper, its parameters with their defaults, and what inner validation tries.
+    """
     from ..recipe import list_recipes, load_recipe
 
     with exits():

@@ -15,7 +15,7 @@ def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model or run directory.")],
     as_json: AsJson = False,
 ) -> None:
-    """Draw the report of a model or run directory again, byte for byte the same."""
+    """Draw the report of a model or run directory again."""
     from ..publishing import write_whole
     from ..report import render_model, render_run
     from ..store import read_document

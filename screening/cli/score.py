@@ -25,7 +25,7 @@ def score(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score every row of COHORT at the operating point stored in MODEL."""
+    """Score every row of COHORT at MODEL's operating point."""
     from .. import scoring
     from ..store import load_model
 

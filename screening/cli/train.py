@@ -45,7 +45,11 @@ def train(
     jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,
     as_json: AsJson = False,
 ) -> None:
-    """Cross-validate, choose the operating point by RULE, fit on all rows; write the model and its report."""
+    """Validate a method on COHORT, choose a threshold, write a model.
+
+    The method is cross-validated, the operating point chosen by RULE from the out-of-fold scores, and the
+    machine then fitted on all rows. The model directory holds patients' rows: keep it private.
+    """
     with exits():
         rule = options.rule_from(
             min_sensitivity=min_sensitivity,
