@@ -62,6 +62,25 @@ def distances_to(xt, first, width, centre, n_padded, kind, acc):
                 acc[t] += (abs(x0[t] - z0) + abs(x1[t] - z1)) + (abs(x2[t] - z2) + abs(x3[t] - z3))
 
 
+@njit(inline="always")
+def kernel_row(xt, centre, kind, rate, row):
+    """K between one centre and every column of xt (features, rows); the distances themselves at rate 0."""
+    for first in range(0, row.size, BLOCK):
+        width = min(BLOCK, row.size - first)
+        acc = row[first : first + width]
+        distances_to(xt, first, width, centre, centre.size, kind, acc)
+        if rate != 0:
+            for t in range(width):
+                acc[t] = exp2_of_product(acc[t], rate)
+
+
+@njit(nogil=True, cache=True)
+def kernel_rows(xt, centres, start, stop, kind, rate, out):
+    """Rows start .. stop - 1 of the matrix of kernels (distances, at rate 0) of centres to columns."""
+    for i in range(start, stop):
+        kernel_row(xt, centres[i], kind, rate, out[i])
+
+
 @njit(nogil=True, cache=True)
 def sweep_block(x, start, stop, centres, kind, rates, ends, weights, out):
     """out[r, o] = sum_i weights[i, o] 2^(rates[q(o), i] d(x_r, centre_i)) for rows start <= r < stop.

@@ -117,6 +117,39 @@ def weighted_sums(
     return np.split(out, ends[:-1], axis=1)
 
 
+def distances(norm: int, x: np.ndarray, z: np.ndarray, *, threads: int | None = None) -> np.ndarray:
+    """Distances between the rows of x and of z as float32, shape (n, m), without cancellation.
+
+    ``norm`` 2 gives squared Euclidean distances, 1 city-block distances; for z = x the matrix is symmetric
+    and its diagonal zero, both to the last bit.
+    """
+    return _matrix(norm, x, z, 0.0, threads)
+
+
+def gram(
+    kernel: Any, x: np.ndarray, z: np.ndarray | None = None, *, threads: int | None = None
+) -> np.ndarray:
+    """K(x, z) as float32, shape (n, m); z = x by default, then symmetric with ones on its diagonal."""
+    return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), threads)
+
+
+def _matrix(norm: int, x: np.ndarray, z: np.ndarray, rate: float, threads: int | None) -> np.ndarray:
+    from screening.kernels.loops import ABSOLUTE, SQUARED, kernel_rows
+    from screening.solvers.compiled import announced
+
+    out = np.empty((len(x), len(z)), np.float32)
+    rows, columns = padded(x), padded_transposed(z)
+    kind = SQUARED if norm == 2 else ABSOLUTE
+    step = max(1, _TASK * _TASK // 8 // max(len(z), 1))
+
+    def task(first: int) -> None:
+        kernel_rows(columns, rows, first, min(first + step, len(x)), kind, np.float32(rate), out)
+
+    with announced():
+        run_in_threads(task, range(0, len(x), step), threads)
+    return out
+
+
 def run_in_threads(task: Any, items: Sequence[int], threads: int | None) -> None:
     """task(item) for every item; serial where there is one thread or one item."""
     threads = min(available_cores() if threads is None else threads, len(items))

@@ -7,8 +7,8 @@ the signs enter as weights, so the rescaled kernel is never formed:
 
 Bounds are masks that are added (0, or an infinity that takes a point out), which keeps each pass over the
 points one straight loop. An argmax is a maximum over blocks and then a scan of the winning block, so the
-lowest index wins every tie. Blocks are slices, indexed from 0: where an index might be negative numba wraps it, and
-loads become gathers.
+lowest index wins every tie. Blocks are slices, indexed from 0: where an index might be negative numba wraps
+it, and loads become gathers.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from screening.kernels.loops import distances_to, exp2_of_product
-from screening.kernels.vector import BLOCK
+from screening.kernels.loops import kernel_row
 
 DIRECT, GATHERED, COMPUTED = 0, 1, 2
 HEAD, TAIL, USED, CAPACITY, FETCHED = 0, 1, 2, 3, 4
@@ -27,12 +26,7 @@ def _fill(row, i, mode, active, gram, xt, kind, rate):
     centre = np.empty(xt.shape[0], np.float32)
     for k in range(centre.size):
         centre[k] = xt[k, i]
-    for first in range(0, m, BLOCK):
-        width = min(BLOCK, m - first)
-        acc = row[first : first + width]
-        distances_to(xt, first, width, centre, centre.size, kind, acc)
-        for t in range(width):
-            acc[t] = exp2_of_product(acc[t], rate)
+    kernel_row(xt, centre, kind, rate, row)
 
 
 @njit

@@ -77,6 +77,7 @@ class _Active:
             self.dense = np.ascontiguousarray(self.gram, np.float32)
         self.computed = computed
         self.buffer = np.empty(0, np.float32)
+        self.slot_of = self.owner = self.newer = self.older = self.lru = np.empty(0, np.int64)
         self.take(np.arange(len(self.gram)))
 
     def take(self, points: np.ndarray, keep: np.ndarray | None = None) -> None:
@@ -253,12 +254,13 @@ class _Engine:
         return [each[points] for each in (first, self.c, self.diagonal, self.upper, self.alpha, self.v)]
 
     def _steps(self, limit: int, now: list[np.ndarray]) -> tuple[int, float]:
-        from screening.solvers.loops import pair_steps, single_steps
+        from screening.solvers import loops
 
+        steps: Any = loops.pair_steps
         if self.equality:
-            return pair_steps(limit, self.tol, *now, self.state, *self.active.rows())
-        label, *rest = now
-        return single_steps(limit, self.tol, label, self.coupling, *rest, self.state, *self.active.rows())
+            return steps(limit, self.tol, *now, self.state, *self.active.rows())
+        steps = loops.single_steps
+        return steps(limit, self.tol, now[0], self.coupling, *now[1:], self.state, *self.active.rows())
 
     def _movable(self, points: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Masks: v may pull the point up; v may pull it down."""
