@@ -112,7 +112,7 @@ class Night:
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""
         self.n_scored += batch.n_rows
-        self.missing.update(batch.features.isna().sum().to_dict())
+        self.missing.update({str(name): int(n) for name, n in batch.features.isna().sum().items()})
         flagged = np.flatnonzero(scored.flagged)
         self.flagged_by_class += (scored.excess >= 0).sum(axis=0)
         self.cases.add(batch, scored, flagged)
@@ -128,7 +128,7 @@ class Night:
         if batch.group is not None:
             self._add_groups(batch.group, scored)
         if batch.label is not None:
-            self._add_labels(batch, scored, scores)
+            self._add_labels(batch.label, batch.group, scored, scores)
 
     def _add_groups(self, group: np.ndarray, scored: Scored) -> None:
         names, place = np.unique(group, return_inverse=True)
@@ -143,9 +143,11 @@ class Night:
                 max(entry[2], highest),
             )
 
-    def _add_labels(self, batch: Cohort, scored: Scored, scores: np.ndarray) -> None:
-        codes = self.task.target(batch.label)
-        group = np.zeros(batch.n_rows, dtype=str) if batch.group is None else batch.group
+    def _add_labels(
+        self, label: np.ndarray, group: np.ndarray | None, scored: Scored, scores: np.ndarray
+    ) -> None:
+        codes = self.task.target(label)
+        group = np.full(len(codes), "") if group is None else group
         self.labelled.append((codes, scores, scored.decisions.argmax(axis=1), group))
 
     def facts(self, refused: dict[str, int]) -> dict[str, Any]:

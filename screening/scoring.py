@@ -135,7 +135,7 @@ def score_batch(model: Model, batch: Cohort) -> Scored:
         excess=watched - model.thresholds,
         score=one,
         p_value=p_values(model.calibration, one),
-        flagged=(watched >= model.thresholds).any(axis=1),
+        flagged=np.any(watched >= model.thresholds, axis=1),
     )
 
 

@@ -77,9 +77,8 @@ class Task:
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Task:
         """Read back what `to_dict` wrote."""
-        return cls(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()}
-        )
+        lists = {key: tuple(stored[key]) for key in ("positive", "classes", "watched")}
+        return cls(kind=stored["kind"], label=stored["label"], **lists)
 
 
 def ask(cohort: Cohort, multi_class: bool) -> Task:

@@ -114,7 +114,7 @@ def train(
     judged, choice = cross_validate(
         sample, recipe, task, splits, candidates, groups, seed=seed, jobs=jobs, progress=progress
     )
-    final = fit(sample, recipe, task, choice.chosen)
+    final = fit(sample, recipe, task, choice.chosen, groups)
     validation = on_final_scale(judged, final, sample, task)
     points = operating_points(validation, sample, task, rule, groups, repeats, seed)
 

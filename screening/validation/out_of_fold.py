@@ -33,7 +33,12 @@ class Fitted:
 
     def decisions(self, cohort: Cohort) -> np.ndarray:
         """Decision values, higher for more suspicious; shape (n_rows,), or (n_rows, n_classes)."""
-        return suspicion(self.estimator, self.encoder.transform(cohort), self.one_class)
+        return self.decisions_of(self.encoder.transform(cohort))
+
+    def decisions_of(self, encoded: np.ndarray) -> np.ndarray:
+        """Decision values of encoded rows."""
+        decision = self.estimator.decision_function(encoded)
+        return -decision if self.one_class else decision
 
 
 @dataclass(frozen=True)
@@ -62,23 +67,50 @@ class Fold:
     search: Search
 
 
-def suspicion(estimator: Any, encoded: np.ndarray, one_class: bool) -> np.ndarray:
-    """An estimator's decision values with the sign that makes higher mean more suspicious."""
-    decision = estimator.decision_function(encoded)
-    return -decision if one_class else decision
+@dataclass(frozen=True)
+class Lesson:
+    """Encoded rows to learn from; for a one-class recipe the negatives only.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n_rows, n_encoded)
+    target : ndarray of int, shape (n_rows,)
+    groups : ndarray, shape (n_rows,), or None
+        Kept whole by remedies that validate inside the fit.
+    """
+
+    recipe: Recipe
+    encoder: Encoder
+    x: np.ndarray
+    target: np.ndarray
+    groups: np.ndarray | None
+
+    @classmethod
+    def of(cls, cohort: Cohort, recipe: Recipe, task: Task, groups: np.ndarray | None = None) -> Lesson:
+        """Encode a cohort's rows, the encoder learned on these rows alone."""
+        target = task.target(labels_of(cohort))
+        if recipe.machine == "one_class":
+            normal = np.flatnonzero(target == 0)
+            cohort, target = cohort.take(normal), target[normal]
+            groups = None if groups is None else groups[normal]
+        encoder = Encoder(cohort.contract).fit(cohort)
+        return cls(recipe, encoder, encoder.transform(cohort), target, groups)
+
+    def fit(self, parameters: Parameters) -> Fitted:
+        """Fit the recipe with these parameters."""
+        estimator = self.recipe.build(**parameters)
+        if self.recipe.machine == "two_class":
+            estimator.fit(self.x, self.target, groups=self.groups)
+        else:
+            estimator.fit(self.x, self.target)
+        return Fitted(self.encoder, estimator, self.recipe.machine == "one_class")
 
 
-def fit(cohort: Cohort, recipe: Recipe, task: Task, parameters: Parameters) -> Fitted:
-    """Encode and fit on the cohort's rows; a one-class recipe learns from the negatives only."""
-    one_class = recipe.machine == "one_class"
-    target = task.target(labels_of(cohort))
-    if one_class:
-        cohort = cohort.take(np.flatnonzero(target == 0))
-    encoder = Encoder(cohort.contract).fit(cohort)
-    estimator = recipe.build(**parameters)
-    encoded = encoder.transform(cohort)
-    estimator.fit(encoded) if one_class else estimator.fit(encoded, target)
-    return Fitted(encoder, estimator, one_class)
+def fit(
+    cohort: Cohort, recipe: Recipe, task: Task, parameters: Parameters, groups: np.ndarray | None = None
+) -> Fitted:
+    """Encode the cohort's rows and fit the recipe on them."""
+    return Lesson.of(cohort, recipe, task, groups).fit(parameters)
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:
@@ -118,7 +150,7 @@ def choose_parameters(
     for rows in subsets:
         inner = split(target[rows], None if groups is None else groups[rows], INNER_FOLDS, seed)
         jobs += [
-            delayed(_held_out_decisions)(cohort, recipe, task, candidates, rows[train], rows[test])
+            delayed(_held_out_decisions)(cohort, recipe, task, candidates, groups, rows[train], rows[test])
             for train, test in inner
         ]
     held_out = iter(run(jobs))
@@ -126,8 +158,8 @@ def choose_parameters(
     for _ in subsets:
         # Judged on the held-out rows of all inner folds together: one threshold has to serve several models,
         # so a setting whose scale drifts from fit to fit must lose, however well it ranks within a fold.
-        decisions, codes = zip(*(next(held_out) for _ in range(INNER_FOLDS)), strict=True)
-        codes = np.concatenate(codes)
+        decisions, targets = zip(*(next(held_out) for _ in range(INNER_FOLDS)), strict=True)
+        codes = np.concatenate(targets)
         judged.append(
             [
                 criterion(recipe.criterion, np.concatenate(each), codes)
@@ -147,25 +179,34 @@ def _held_out_decisions(
     recipe: Recipe,
     task: Task,
     candidates: Sequence[Parameters],
+    groups: np.ndarray | None,
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    learned, held_out = cohort.take(train), cohort.take(test)
-    decisions = [fit(learned, recipe, task, parameters).decisions(held_out) for parameters in candidates]
+    lesson = Lesson.of(cohort.take(train), recipe, task, None if groups is None else groups[train])
+    held_out = cohort.take(test)
+    encoded = lesson.encoder.transform(held_out)
+    decisions = [lesson.fit(parameters).decisions_of(encoded) for parameters in candidates]
     return decisions, task.target(labels_of(held_out))
 
 
 def _run_fold(
-    cohort: Cohort, recipe: Recipe, task: Task, number: int, rows: Split, search: Search, final: Search
+    cohort: Cohort,
+    recipe: Recipe,
+    task: Task,
+    groups: np.ndarray | None,
+    number: int,
+    rows: Split,
+    search: Search,
+    final: Search,
 ) -> Fold:
     train, test = rows
     learned, held_out = cohort.take(train), cohort.take(test)
-    fitted = fit(learned, recipe, task, search.chosen)
-    decisions = anchor = fitted.decisions(held_out)
-    like_final = fitted
+    lesson = Lesson.of(learned, recipe, task, None if groups is None else groups[train])
+    like_final = lesson.fit(final.chosen)
+    decisions = anchor = like_final.decisions(held_out)
     if search.chosen != final.chosen:
-        like_final = fit(learned, recipe, task, final.chosen)
-        anchor = like_final.decisions(held_out)
+        decisions = lesson.fit(search.chosen).decisions(held_out)
     return Fold(number, test, decisions, anchor, train, like_final.decisions(learned), search)
 
 
@@ -220,7 +261,7 @@ def cross_validate(
     searches = choose_parameters(cohort, recipe, task, subsets, candidates, groups, seed, run)
     folds = run(
         [
-            delayed(_run_fold)(cohort, recipe, task, number, rows, search, searches[-1])
+            delayed(_run_fold)(cohort, recipe, task, groups, number, rows, search, searches[-1])
             for number, (rows, search) in enumerate(zip(splits, searches, strict=False))
         ]
     )
