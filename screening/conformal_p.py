@@ -71,6 +71,7 @@ def resolution_warning(n_calibration: int, n_screened: int, q: float = 0.1) -> s
     if needed <= 1:
         return None
     return (
-        f"{n_calibration} negatives resolve p-values down to {1 / (n_calibration + 1):.2g}: among {n_screened} screened, "
-        f"a false discovery rate of {q:g} needs at least {np.ceil(needed - 1e-9):.0f} of them above every known negative"
+        f"{n_calibration} negatives resolve p-values down to {1 / (n_calibration + 1):.2g}: among "
+        f"{n_screened} screened, a false discovery rate of {q:g} needs at least "
+        f"{np.ceil(needed - 1e-9):.0f} of them above every known negative"
     )

@@ -155,9 +155,8 @@ class _Choice:
             threshold = float(rule.value or 0.0)
             fixed = Tally(self.scores, self.positive, self.codes, np.array([-np.inf, threshold]), self.seed)
             hit, alarm = (int(count[1]) for count in fixed.counts)
-            hits_in, alarms_in = (
-                [float(end[1]) for end in rate_bands(fixed, side)] for side in (True, False)
-            )
+            hits_in = [float(end[1]) for end in rate_bands(fixed, True)]
+            alarms_in = [float(end[1]) for end in rate_bands(fixed, False)]
         else:
             design = self._design(rule)
             column = int(pick(rule, hits, alarms, design))
@@ -167,13 +166,13 @@ class _Choice:
             hits_in, alarms_in = self._intervals(rule, column, design)
         sensitivity = (hit / m, hits_in[0], hits_in[1])
         figures = rates(sensitivity, (1 - alarm / n, 1 - alarms_in[1], 1 - alarms_in[0]), share)
-        counts: dict[str, Any] = {
+        counts: dict[str, Any] = {"n_positive": m, "n_negative": n, "n_groups": self.n_groups}
             "n_positive": m,
             "n_negative": n,
             "n_groups": self.n_groups,
             "prevalence": share,
         }
-        point = OperatingPoint(threshold=threshold, rule=rule, **figures, **counts)
+        point = OperatingPoint(threshold=threshold, rule=rule, prevalence=share, **figures, **counts)
         return replace(point, notes=_notes(point, design, everything))
 
     def _design(self, rule: Rule) -> float:
@@ -192,14 +191,10 @@ class _Choice:
         if self.codes is None and rule.name == "min_sensitivity":
             m, hit = int(hits[0]), int(hits[column])
             tied = hit - hits[column + 1] > 1
-            low, high = (
-                beta_quantile(0.025, hit, m - hit + 1),
-                beta_quantile(0.975, hit + tied, m - hit + 1 - tied),
-            )
+            low = float(beta_quantile(0.025, hit, m - hit + 1))
+            high = float(beta_quantile(0.975, hit + tied, m - hit + 1 - tied))
             # The threshold depends on the positives alone, so negatives judge it as fresh rows would.
-            return (float(low), float(high)), tuple(
-                float(end[column]) for end in rate_bands(self.exact, False)
-            )
+            return [low, high], [float(end[column]) for end in rate_bands(self.exact, False)]
         coarse, drawn = self.coarse.counts, self.coarse.resampled
         usable = (drawn[0][:, 0] > 0) & (drawn[1][:, 0] > 0)
         again = pick(rule, drawn[0][usable], drawn[1][usable], design)[:, None]
