@@ -1,4 +1,4 @@
-"""Tables of patients: what they must hold (contract), how they are read, how they become numbers (encoder)."""
+"""Tables of patients: what they must hold (contract), how they are read and become numbers (encoder)."""
 
 from __future__ import annotations
 

@@ -124,7 +124,10 @@ class Cohort:
         if len(classes) < 2:
             raise UsageError("the label column holds a single class; name the positive one with --positive")
         if len(classes) > 2:
-            raise UsageError(f"the label has {len(classes)} classes ({_some(classes)}); name the positive ones with --positive")
+            raise UsageError(
+                f"the label has {len(classes)} classes ({_some(classes)}); "
+                "name the positive ones with --positive"
+            )
         for word in POSITIVE_WORDS:
             for text in classes:
                 if text.lower() == word:
@@ -141,7 +144,8 @@ def _matching(asked: str, classes: Sequence[str]) -> str | None:
     """The class that is this text, or the same number in another notation."""
     if asked in classes:
         return asked
-    return next((text for text in classes if _number(asked) is not None and _number(asked) == _number(text)), None)
+    number = _number(asked)
+    return next((text for text in classes if number is not None and number == _number(text)), None)
 
 
 def _number(text: str) -> float | None:

@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 def _texts(value: Any) -> Any:
-    """A bare value becomes a list of one, a number its text: `positive = 1` and `categories = [1, 2]` read well."""
+    """A bare value becomes a list of one, a number its text, so `positive = 1` reads well."""
     items = [value] if isinstance(value, str | int | float) else value
     if not isinstance(items, list | tuple):
         return items
@@ -77,7 +77,7 @@ class Feature(BaseModel):
             if bounds is None:
                 continue
             if not numeric:
-                raise ValueError(f"`{key}` is for numbers only; remove it or set type = \"number\"")
+                raise ValueError(f'`{key}` is for numbers only; remove it or set type = "number"')
             if not all(map(math.isfinite, bounds)) or bounds[0] > bounds[1]:
                 raise ValueError(f"`{key}` must be two finite numbers, the lower first")
         if self.categories is not None:
@@ -109,7 +109,7 @@ class Feature(BaseModel):
 
 
 class Contract(BaseModel):
-    """Roles and features of a cohort; in TOML the roles stand under `[cohort]`, each feature under `[features.NAME]`.
+    """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Contract(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     title: str | None = None
     intended_use: str | None = None
     id: Name = None
@@ -146,14 +146,16 @@ class Contract(BaseModel):
 
     @model_validator(mode="after")
     def _roles_agree(self) -> Contract:
-        single = {role: getattr(self, role) for role in ("id", "label", "group", "time") if getattr(self, role)}
+        roles = {"id": self.id, "label": self.label, "group": self.group, "time": self.time}
         taken: dict[str, str] = {}
-        for role, column in single.items():
+        for role, column in roles.items():
+            if not column:
+                continue
             if column in taken and {role, taken[column]} != {"id", "group"}:
                 raise ValueError(f"column '{column}' is both {taken[column]} and {role}; give each its own")
             taken[column] = role
             if column in self.features:
-                raise ValueError(f"column '{column}' is the {role} and a feature; remove [features.\"{column}\"]")
+                raise ValueError(f"column '{column}' is the {role} and a feature; remove it from [features]")
         for column in self.drop:
             if column in taken or column in self.features:
                 raise ValueError(f"column '{column}' is dropped and used; remove it from `drop` or elsewhere")
@@ -181,7 +183,9 @@ class Contract(BaseModel):
         except OSError as error:
             raise UsageError(f"no contract can be read at {path}: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise CohortError(f"{path.name}: not a TOML file in UTF-8 ({error}); correct that line") from error
+            raise CohortError(
+                f"{path.name}: not a TOML file in UTF-8 ({error}); correct that line"
+            ) from error
         return cls.from_dict(content, place=path.name)
 
     @classmethod
@@ -218,7 +222,8 @@ class Contract(BaseModel):
         """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
         plain = self.model_dump(mode="json")
         features = plain.pop("features")
-        return {"format": plain.pop("format"), "cohort": plain, "features": features, "feature_order": [*features]}
+        number = plain.pop("format")
+        return {"format": number, "cohort": plain, "features": features, "feature_order": [*features]}
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
         """The contract as a TOML text that `load` reads back; `notes` become comments at its head."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 HEAD = (
     "What the cohort's table must look like. Review every line: types, units, ranges.",
     "missing_values: texts that mean missing; censored: how <5 and >90 are read (refuse, limit, half).",
@@ -18,7 +20,8 @@ def contract_toml(content: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     lines = [f"# {_one_line(note)}" for note in (*HEAD, *notes)]
     lines += ["", "format = 1", "", "[cohort]", *_entries(roles)]
     for name, feature in content.get("features", {}).items():
-        lines += ["", f"[features.{_text(name)}]", *_entries(feature)]
+        key = name if BARE_KEY.fullmatch(name) else _text(name)
+        lines += ["", f"[features.{key}]", *_entries(feature)]
     return "\n".join(lines) + "\n"
 
 

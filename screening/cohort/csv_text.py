@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -40,9 +41,10 @@ class CsvForm:
     header: list[str]
     skipped: int = 0
 
-    def notes(self) -> list[str]:
+    def note(self) -> str:
+        """The form in words."""
         comma = ", decimal comma" if self.decimal == "," else ""
-        return [f"CSV, delimiter {NAMES[self.delimiter]}, encoding {self.encoding}{comma}"]
+        return f"CSV, delimiter {NAMES[self.delimiter]}, encoding {self.encoding}{comma}"
 
 
 def csv_form(path: Path) -> CsvForm:
@@ -57,8 +59,8 @@ def csv_form(path: Path) -> CsvForm:
     try:
         with _text(path, encoding) as stream:
             head = stream.read(1 << 20)
-    except (UnicodeError, EOFError, OSError, zlib.error) as error:
-        raise CohortError(_damaged(path.name, encoding)) from error
+    except (UnicodeError, EOFError, OSError, zlib.error):
+        raise CohortError(_damaged(path.name, encoding)) from None
     skipped = 0
     named = re.match(r"sep=(.)\r?\n", head)
     if named:
@@ -102,13 +104,13 @@ def csv_blocks(
                 if len(rows) == batch_rows:
                     yield _block(rows, places, first, ragged, repeated)
                     rows, ragged, repeated, first = [], [], [], row + 1
-    except csv.Error as error:
+    except csv.Error:
         raise CohortError(
             f"{name}, row {row + 1}: a quote is not closed or stands inside a cell, or a cell is longer than "
             "131072 characters; double the quotes inside cells, or export the file again"
-        ) from error
-    except (UnicodeError, EOFError, OSError, zlib.error) as error:
-        raise CohortError(_damaged(name, form.encoding)) from error
+        ) from None
+    except (UnicodeError, EOFError, OSError, zlib.error):
+        raise CohortError(_damaged(name, form.encoding)) from None
     if rows:
         yield _block(rows, places, first, ragged, repeated)
 
@@ -116,7 +118,9 @@ def csv_blocks(
 def _block(
     rows: list[list[str]], places: dict[str, int], first: int, ragged: list[int], repeated: list[int]
 ) -> tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]:
-    columns = {name: pa.array([cells[place] for cells in rows], pa.string()) for name, place in places.items()}
+    columns = {
+        name: pa.array([cells[place] for cells in rows], pa.string()) for name, place in places.items()
+    }
     return columns, len(rows), first, _mask(len(rows), ragged), _mask(len(rows), repeated)
 
 
@@ -166,7 +170,8 @@ def _encoding(path: Path) -> str:
                 if b"\0" in chunk:
                     line = lines + chunk[: chunk.index(b"\0")].count(b"\n")
                     raise CohortError(
-                        f"{path.name}, line {line}: a NUL byte; the file is binary or was damaged, export it again as UTF-8"
+                        f"{path.name}, line {line}: a NUL byte; the file is binary or was damaged, "
+                        "export it again as UTF-8"
                     )
                 lines += chunk.count(b"\n")
                 holes = holes or any(hole in chunk for hole in CP1252_HOLES)
@@ -181,11 +186,13 @@ def _encoding(path: Path) -> str:
                     decoder.decode(b"", final=True)
                 except UnicodeDecodeError:
                     utf8 = False
-    except (EOFError, OSError, zlib.error) as error:
-        raise CohortError(_damaged(path.name, "bytes")) from error
+    except (EOFError, OSError, zlib.error):
+        raise CohortError(_damaged(path.name, "bytes")) from None
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
     if not utf8 and control > len(head) / 50:
-        raise CohortError(f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet")
+        raise CohortError(
+            f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet"
+        )
     return "utf-8" if utf8 else "latin-1" if holes else "cp1252"
 
 
@@ -241,7 +248,11 @@ def _decimal(rows: list[list[str]], delimiter: str) -> str:
 
 def _refuse_headless(name: str, header: list[str]) -> None:
     named = [text for text in header if text]
-    counted = named == [str(number) for number in range(len(named))]
-    if not counted and sum(bool(NUMBER.fullmatch(text)) for text in named) * 2 > len(named):
+    numbers = [float(text) for text in named if NUMBER.fullmatch(text)]
+    # Columns may be called 0, 1, 2 or by wavelength: numbers that only rise are names.
+    rising = len(numbers) > 2 and all(low < high for low, high in itertools.pairwise(numbers))
+    if not rising and len(numbers) * 2 > len(named):
         # The names are not shown: here they are a patient's values.
-        raise CohortError(f"{name}, first row: it looks like a patient's row, not like column names; add a header row")
+        raise CohortError(
+            f"{name}, first row: it looks like a patient's row, not like column names; add a header row"
+        )

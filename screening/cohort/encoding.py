@@ -20,11 +20,11 @@ ABSENT = ""
 class Encoder:
     """Impute, one-hot encode, centre and scale, as learned on the rows `fit` was given.
 
-    number: missing to the median. boolean: to the most frequent. ordinal: codes 0, 1, ..., missing to the lower
-    median. category: one 0/1 column a level seen in training (two levels: one column), missing to the most
-    frequent or, where the contract says so, a level of its own; a level not seen in training has no column set.
-    Where the contract asks for an indicator, a 0/1 column `NAME missing` is added. Then every column gets zero
-    mean and unit variance over the training rows (0/1 columns: an sd under 0.1 counts as 0.1).
+    number: missing to the median. boolean: to the most frequent. ordinal: codes 0, 1, ..., missing to the
+    lower median. category: one 0/1 column a level seen in training (two levels: one column), missing to the
+    most frequent or, where the contract says so, a level of its own; a level not seen in training has no
+    column set. Where the contract asks for an indicator, a 0/1 column `NAME missing` is added. Then every
+    column gets zero mean and unit variance over the training rows (of 0/1 columns, an sd under 0.1 is 0.1).
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Encoder:
         raw = self._raw(cohort.features)
         self._center = raw.mean(axis=0)
         spread = raw.std(axis=0)
-        spread[self._binary] = np.where(spread[self._binary] > 0, np.maximum(spread[self._binary], LEAST_SPREAD), 0)
+        spread[self._binary & (spread > 0) & (spread < LEAST_SPREAD)] = LEAST_SPREAD
         # A column that is constant in training carries no information; what rounding leaves is no spread.
         self._scale = np.where(spread > 1e-12 * np.abs(self._center), spread, 1.0)
         return self
@@ -96,7 +96,7 @@ class Encoder:
         counts = {}
         for name in self._features:
             if self.contract.features[name].type == "category":
-                codes = pd.Categorical(cohort.features[name], categories=self._known(name)).codes
+                codes = self._codes(name, cohort.features[name])
                 counts[name] = int(np.count_nonzero((codes < 0) & cohort.features[name].notna().to_numpy()))
         return {name: count for name, count in counts.items() if count}
 
@@ -140,7 +140,8 @@ class Encoder:
             raise ModelError("the encoder's arrays belong to another contract; train the model again")
         ends = np.cumsum(counts)
         encoder._levels = {
-            name: levels[end - count : end] for name, end, count in zip(encoder._features, ends, counts, strict=True)
+            name: levels[end - count : end]
+            for name, end, count in zip(encoder._features, ends, counts, strict=True)
         }
         encoder._fill = dict(zip(encoder._features, fill, strict=True))
         encoder._name_columns()
@@ -152,7 +153,7 @@ class Encoder:
     def _learn_levels(self, name: str, values: pd.Series) -> tuple[list[str], float]:
         counts = values.value_counts()
         listed = self.contract.features[name].categories
-        levels = [text for text in (sorted(counts.index) if listed is None else listed) if text in counts.index]
+        levels = [text for text in (listed or sorted(counts.index)) if text in counts.index]
         fill = float(np.argmax([counts[text] for text in levels])) if levels else 0.0
         if self._own_level(name):
             missing = int(values.isna().sum())
@@ -163,6 +164,10 @@ class Encoder:
 
     def _own_level(self, name: str) -> bool:
         return self.contract.features[name].missing == "category"
+
+    def _codes(self, name: str, values: pd.Series) -> np.ndarray:
+        """Level of each row, -1 where it is missing or was not met in training."""
+        return pd.Index(self._known(name), dtype=object).get_indexer(pd.Index(values, dtype=object))
 
     def _known(self, name: str) -> list[str]:
         return [level for level in self._levels[name] if level != ABSENT]
@@ -209,9 +214,11 @@ class Encoder:
                 at += 1
         return raw
 
-    def _raw_category(self, raw: np.ndarray, at: int, name: str, values: pd.Series, missing: np.ndarray) -> int:
+    def _raw_category(
+        self, raw: np.ndarray, at: int, name: str, values: pd.Series, missing: np.ndarray
+    ) -> int:
         known = self._known(name)
-        codes = np.array(pd.Categorical(values, categories=known).codes, dtype=np.int64)
+        codes = self._codes(name, values)
         codes[missing] = len(known) if self._own_level(name) else int(self._fill[name])
         for place in self._shown_levels(name):
             raw[:, at] = codes == place
@@ -219,12 +226,13 @@ class Encoder:
         return at
 
     def _typical_row(self) -> np.ndarray:
-        typical = pd.DataFrame({
-            name: pd.Series([value], dtype=object if isinstance(value, str | None) else np.float64)
-            for name, value in self.medians.items()
-        })
+        typical = pd.DataFrame(
+            {
+                name: pd.Series([value], dtype=object if isinstance(value, str | None) else np.float64)
+                for name, value in self.medians.items()
+            }
+        )
         row = self._raw(typical)[0]
-        # A category whose typical level is "missing" is not missing as an indicator would have it.
         return (row - self._center) / self._scale
 
 

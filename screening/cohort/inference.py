@@ -11,8 +11,11 @@ from screening.cohort.summary import ColumnSummary
 from screening.errors import CohortError
 
 INDICATOR_SHARE = 0.05
-ID_NAME = re.compile(r"(.*_)?(id|mrn|pid|identifier|uid)", re.IGNORECASE)
-LABELS = ("label", "outcome", "target", "class", "y")
+ID_NAME = re.compile(r"(.*_)?(id|ID|Id|mrn|MRN|pid|PID|identifier|uid|UID)|.*[a-z]I[Dd]")
+INDEX_NAME = re.compile(r"index|row|row_?(nr|number)|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
+# Codes that are no category either; "none" or "unknown" may be an answer.
+NO_ANSWER = frozenset(("na", "n/a", "n.a.", "#n/a", "nan", "null", "n.d.", "nd", "k.a.", ".", "?", "-", "--"))
+LABELS = ("label", "outcome", "target", "class", "infected", "event", "y")
 GROUPS = ("patient_id", "patient", "subject_id", "subject", "group")
 TIMES = ("date", "time", "admission_date", "admitted", "timestamp")
 BATCH_ROWS = 65536
@@ -61,7 +64,7 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
         if feature["missing"] != "impute":
             kinds.setdefault(f"extra column for missing (over {INDICATOR_SHARE:.0%})", []).append(name)
         if feature.get("missing_values"):
-            notes.append(f"column '{name}': texts that look like missing values were listed in missing_values; review")
+            notes.append(f"column '{name}': texts such as NA were listed in missing_values; review")
         if feature.get("censored"):
             notes.append(f"column '{name}': censored values are read as their limit; review")
         if summary.missing_codes and feature["type"] == "category" and not starter:
@@ -69,7 +72,7 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     notes += [f"inferred {kind}: {', '.join(names)}" for kind, names in kinds.items()]
     notes += [f"dropped, {reason}: {', '.join(names)}" for reason, names in dropped.items()]
     if not features:
-        raise CohortError("no column is left as a feature; " + "; ".join(notes[-5:] or ["the table has roles only"]))
+        raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     content = roles.to_dict()
     content["cohort"]["drop"] = [*roles.drop, *(name for names in dropped.values() for name in names)]
     content.update(features=features, feature_order=[*features])
@@ -95,7 +98,9 @@ def _refuse_mixed(source: Source, given: Contract) -> None:
 
 
 def _summaries(source: Source, given: Contract) -> dict[str, ColumnSummary]:
-    columns = [name for name in source.files[0].header if name and name not in given.drop and name != given.label]
+    columns = [
+        name for name in source.files[0].header if name and name not in given.drop and name != given.label
+    ]
     summaries = {name: ColumnSummary() for name in columns}
     for file in source.files:
         for block in file.blocks(columns, BATCH_ROWS):
@@ -116,8 +121,11 @@ def _useless(name: str, summary: ColumnSummary) -> str | None:
     distinct = len(summary.texts)
     numeric = _mostly_numbers(summary)
     if numeric:
-        identity = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 10
-        return "looks like an id (name it with --id)" if identity and ID_NAME.fullmatch(name) else None
+        counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
+        if counting and INDEX_NAME.fullmatch(name):
+            return "a row index"
+        identity = summary.whole and distinct > 20 and ID_NAME.fullmatch(name)
+        return "looks like an id (name it with --id or --group)" if identity else None
     if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
         return "id or free text (nearly every row differs)"
     return None
@@ -127,9 +135,10 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
     """Numbers, but for missing codes, censored values and a few that cannot be read."""
     if summary.native:
         return True
-    if not summary.numbers or summary.zero_led:
+    meant = summary.numbers + summary.censored + summary.misprinted
+    if not meant or summary.zero_led:
         return False
-    share = summary.numbers / (summary.numbers + summary.odd)
+    share = meant / (meant + summary.odd)
     return share >= 0.9 or (share >= 0.5 and len(summary.texts) > 30)
 
 
@@ -149,6 +158,7 @@ def _feature(summary: ColumnSummary, starter: bool) -> dict[str, Any]:
             feature.update({"missing_values": codes} if codes else {})
             feature.update({"censored": "limit"} if summary.censored else {})
         return feature
+    codes = [text for text in codes if text.lower() in NO_ANSWER and summary.texts != {text}]
     if starter and codes:
         feature["missing_values"] = codes
         words = {text.lower() for text in summary.texts - set(codes)}
@@ -165,10 +175,10 @@ def _roles(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str
     taken = {given.id, given.group, given.label, given.time, *given.coordinates, *given.drop}
     free = {name.lower(): name for name in summaries if name not in taken}
     found: dict[str, Any] = {}
-    if not given.label:
-        found["label"] = next((free.pop(name) for name in LABELS if name in free), None)
     if not given.coordinates and {"x", "y", "z"} <= free.keys():
         found["coordinates"] = [free.pop(axis) for axis in "xyz"]
+    if not given.label:
+        found["label"] = next((free.pop(name) for name in LABELS if name in free), None)
     for lower, name in list(free.items()):
         summary = summaries[name]
         if not ID_NAME.fullmatch(lower) and lower not in GROUPS:
@@ -182,5 +192,7 @@ def _roles(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str
         dated = (n for n in TIMES if n in free and summaries[free[n]].dates == summaries[free[n]].rows)
         found["time"] = next((free[name] for name in dated), None)
     guessed = {role: value for role, value in found.items() if value}
-    notes += [f"guessed role {role}: {', '.join(v) if isinstance(v, list) else v}" for role, v in guessed.items()]
+    notes += [
+        f"guessed role {role}: {', '.join(v) if isinstance(v, list) else v}" for role, v in guessed.items()
+    ]
     return given.with_roles(**guessed) if guessed else given

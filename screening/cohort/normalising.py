@@ -26,7 +26,9 @@ class GroupScales:
     def add(self, group: np.ndarray, features: pd.DataFrame) -> None:
         """Take in the rows of one batch; `group` has shape (n_rows,)."""
         codes, names = pd.factorize(group)
-        places = np.array([self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp)[codes]
+        places = np.array(
+            [self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp
+        )[codes]
         grown = len(self._places) - self._sums.shape[1]
         if grown:
             # Room is doubled, so that many small groups cost no quadratic time.

@@ -2,254 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import pandas as pd
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
 from screening.cohort.inference import inferred
-from screening.cohort.normalising import GroupScales
-from screening.cohort.sources import Block, Source, SourceFile, open_source
-from screening.cohort.typing import read_coordinate, read_feature, read_text, read_time
-from screening.cohort.violations import Violations, described
-from screening.errors import CohortError, UsageError
+from screening.cohort.sources import open_source
+from screening.cohort.stream import BATCH_ROWS, CohortStream
+from screening.errors import CohortError
 
-BATCH_ROWS = 65536
-
-
-@dataclass
-class _TypedBlock:
-    """One block by contract: its parts, and the faults as (column, kind, mask)."""
-
-    parts: dict[str, Any]
-    faults: list[tuple[str, str, np.ndarray]]
-    n_rows: int
-
-    def faulty(self) -> np.ndarray:
-        mask = np.zeros(self.n_rows, dtype=bool)
-        for _, _, rows in self.faults:
-            mask |= rows
-        return mask
-
-
-class CohortStream:
-    """A cohort read in batches by a complete contract; made by `open_cohort`.
-
-    Iterating yields `Cohort` batches in row order. The first pass (`check`, done at the latest when iteration
-    starts) sees the whole table and raises every violation together, so no batch is ever followed by one.
-    Memory is bounded by the batch, the number of groups and 8 bytes a row for ids.
-
-    Attributes
-    ----------
-    contract : Contract
-    source : Source
-    notes : list of str
-    refused : dict
-        Rows left out by reason (`on_violation = "refuse_rows"`), known after `check`.
-    n_rows : int
-        Rows of the table, refused ones included, known after `check`.
-    """
-
-    def __init__(
-        self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
-        need_label: bool = False, notes: Sequence[str] = (),
-    ):  # fmt: skip
-        if batch_rows < 1:
-            raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
-        self.source, self.contract, self.batch_rows = source, contract, batch_rows
-        self.label, self.need_label = label, need_label
-        self.notes = [*source.notes, *notes]
-        self.refused: dict[str, int] = {}
-        self.n_rows = 0
-        self._checked = False
-        self._several = len(source.files) > 1
-        self._repeated = np.zeros(0, dtype=np.uint64)
-        normalised = [name for name, feature in contract.features.items() if feature.normalise]
-        self._scales = GroupScales(normalised) if normalised else None
-        self._columns = list(dict.fromkeys([*contract.columns(), *([label] if label else [])]))
-        _refuse_absent(source, self._columns)
-        extra = dict.fromkeys(n for f in source.files for n in f.header if n and n not in self._columns)
-        for name in (contract.label, *contract.drop):
-            extra.pop(name or "", None)
-        if extra:
-            self.notes.append(f"columns not in the contract were ignored: {', '.join(extra)}")
-
-    def check(self) -> None:
-        """Read the whole table once.
-
-        Raises
-        ------
-        CohortError
-            All violations, by column and row number.
-        """
-        if self._checked:
-            return
-        violations, refused = Violations(), dict[str, int]()
-        hashes: list[np.ndarray] = []
-        kept = total = 0
-        for file, block in self._blocks(violations):
-            typed = self._typed(block, file)
-            for column, kind, mask in typed.faults:
-                violations.add(file.name, column, kind, block.first_row + np.flatnonzero(mask))
-            counted = np.zeros(block.n_rows, dtype=bool)
-            for column, kind, mask in typed.faults:
-                _count(refused, column, kind, int(np.count_nonzero(mask & ~counted)))
-                counted |= mask
-            if self.contract.id:
-                hashes.append(_hashed(typed.parts["id"]))
-            if self._scales:
-                good = ~counted
-                self._scales.add(typed.parts["group"][good], typed.parts["features"][good])
-            total += block.n_rows
-            kept += int(np.count_nonzero(~counted))
-        if self.contract.id:
-            kept -= self._find_repeats(hashes, violations, refused)
-        self._conclude(violations, refused, total, kept)
-
-    def _conclude(self, violations: Violations, refused: dict[str, int], total: int, kept: int) -> None:
-        if not total and not violations:
-            violations.whole.append("the cohort has no data rows, only column names; was the export empty?")
-        elif violations and not kept and not violations.whole:
-            violations.whole.append("every row breaks the contract; was it written for another table?")
-        if violations.whole or (violations and self.contract.on_violation == "stop"):
-            raise CohortError(violations.lines(self._several))
-        if violations:
-            self.notes += [f"rows left out: {line}" for line in violations.lines(self._several)]
-        self.refused, self.n_rows, self._checked = refused, total, True
-
-    def _find_repeats(self, hashes: list[np.ndarray], violations: Violations, refused: dict[str, int]) -> int:
-        """Note rows whose id occurs again; return how many of them were sound otherwise."""
-        every = np.concatenate(hashes) if hashes else np.zeros(0, dtype=np.uint64)
-        unique, counts = np.unique(every[every != 0], return_counts=True)
-        self._repeated = unique[counts > 1]
-        if not self._repeated.size:
-            return 0
-        places = np.flatnonzero(np.isin(every, self._repeated))
-        start, lost = 0, 0
-        for file in self.source.files:
-            mine = places[(places >= start) & (places < start + (file.rows or 0))] - start
-            violations.add(file.name, self.contract.id or "", "repeated_id", 1 + mine)
-            start += file.rows or 0
-        for file, block in self._blocks(Violations()):
-            typed = self._typed(block, file)
-            lost += int(np.count_nonzero(np.isin(_hashed(typed.parts["id"]), self._repeated) & ~typed.faulty()))
-        _count(refused, self.contract.id or "", "repeated_id", lost)
-        return lost
-
-    def __iter__(self) -> Iterator[Cohort]:
-        self.check()
-        before = {}
-        start = 0
-        for file in self.source.files:
-            before[id(file)] = start
-            start += file.rows or 0
-        for file, block in self._blocks(None):
-            typed = self._typed(block, file)
-            good = ~typed.faulty()
-            if self._repeated.size:
-                good &= ~np.isin(_hashed(typed.parts["id"]), self._repeated)
-            if good.any():
-                yield self._batch(typed, good, before[id(file)] + block.first_row + np.arange(block.n_rows))
-
-    def _blocks(self, violations: Violations | None) -> Iterator[tuple[SourceFile, Block]]:
-        for file in self.source.files:
-            try:
-                for block in file.blocks(self._columns, self.batch_rows):
-                    yield file, block
-            except CohortError as error:
-                if violations is None:
-                    raise
-                # The other files are still read, so that all faults come together.
-                violations.whole += error.violations
-
-    def _typed(self, block: Block, file: SourceFile) -> _TypedBlock:
-        contract, cells = self.contract, block.columns
-        faults: list[tuple[str, str, np.ndarray]] = []
-        broken = block.ragged | block.repeated_header
-        for kind, mask in (("ragged", block.ragged), ("repeated_header", block.repeated_header)):
-            if mask.any():
-                faults.append(("", kind, mask))
-
-        def kept(column: str, typed: Any) -> np.ndarray:
-            for kind, mask in typed.faults:
-                # A broken row has no cells to blame.
-                if (mask & ~broken).any():
-                    faults.append((column, kind, mask & ~broken))
-            return typed.values
-
-        parts: dict[str, Any] = dict.fromkeys(("id", "group", "label", "time", "coordinates", "subgroups"))
-        if contract.id:
-            parts["id"] = kept(contract.id, read_text(cells[contract.id], "no_id"))
-        if contract.group:
-            parts["group"] = kept(contract.group, read_text(cells[contract.group], "no_group"))
-        if self.label:
-            absent = "no_label" if self.need_label else None
-            label = kept(self.label, read_text(cells[self.label], absent, trim=True))
-            parts["label"] = np.where(label == None, "", label)  # noqa: E711
-        if contract.time:
-            parts["time"] = kept(contract.time, read_time(cells[contract.time]))
-        if contract.coordinates:
-            axes = [kept(name, read_coordinate(cells[name], file.decimal)) for name in contract.coordinates]
-            parts["coordinates"] = np.column_stack(axes)
-        if contract.subgroup:
-            texts = {name: kept(name, read_text(cells[name], None, trim=True)) for name in contract.subgroup}
-            parts["subgroups"] = pd.DataFrame(texts)
-        columns = {
-            name: kept(name, read_feature(cells[name], feature, file.decimal))
-            for name, feature in contract.features.items()
-        }
-        parts["features"] = pd.DataFrame(columns)
-        return _TypedBlock(parts, faults, block.n_rows)
-
-    def _batch(self, typed: _TypedBlock, good: np.ndarray, rows: np.ndarray) -> Cohort:
-        parts = dict(typed.parts)
-        if not good.all():
-            for key, values in parts.items():
-                if values is not None:
-                    parts[key] = values[good].reset_index(drop=True) if hasattr(values, "columns") else values[good]
-        if parts["id"] is None:
-            parts["id"] = rows[good].astype(str).astype(object)
-        raw = None
-        if self._scales:
-            raw = parts["features"][self._scales.columns]
-            parts["features"] = self._scales.applied(parts["group"], parts["features"])
-        return Cohort(
-            **parts, raw=raw, rows=rows[good], contract=self.contract, source=self.source,
-            notes=self.notes, refused=self.refused,
-        )  # fmt: skip
-
-
-def _count(refused: dict[str, int], column: str, kind: str, rows: int) -> None:
-    if rows:
-        reason = f"{column}: {described(kind)}" if column else described(kind)
-        refused[reason] = refused.get(reason, 0) + rows
-
-
-def _hashed(ids: np.ndarray) -> np.ndarray:
-    """64 bits per id, 0 where there is none."""
-    there = np.array([text is not None for text in ids], dtype=bool)
-    hashes = np.zeros(len(ids), dtype=np.uint64)
-    hashes[there] = pd.util.hash_array(ids[there].astype(object), categorize=False)
-    return hashes
-
-
-def _refuse_absent(source: Source, columns: Sequence[str]) -> None:
-    faults = []
-    for file in source.files:
-        absent = [name for name in columns if name not in file.header]
-        if absent:
-            shown = ", ".join(f"'{name}'" for name in absent)
-            faults.append(
-                f"{file.name}: missing column{'s' * (len(absent) > 1)} {shown} "
-                f"(the file has {len(file.header)} columns); rename the column in the table or correct the contract"
-            )
-    if faults:
-        raise CohortError(faults)
+__all__ = ["CohortStream", "check_cohort", "infer_contract", "open_cohort", "read_cohort", "starter_contract"]
 
 
 def read_cohort(
@@ -286,7 +50,11 @@ def read_cohort(
 
 
 def open_cohort(
-    source: str | Path, contract: Contract | str | Path, *, batch_rows: int = BATCH_ROWS, label: str | None = None
+    source: str | Path,
+    contract: Contract | str | Path,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    label: str | None = None,
 ) -> CohortStream:
     """Open a cohort for scoring, in batches of at most `batch_rows` rows.
 
@@ -294,7 +62,9 @@ def open_cohort(
     """
     complete = contract_of(contract)
     if not complete.features:
-        raise CohortError("the contract names no features; add [features.NAME] tables, as `screen init` writes them")
+        raise CohortError(
+            "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
+        )
     return CohortStream(open_source(source), complete, batch_rows, label)
 
 
@@ -345,10 +115,14 @@ def contract_of(contract: Contract | str | Path | None, **roles: Any) -> Contrac
     if positive:
         roles["positive"] = [positive] if isinstance(positive, str) else [str(text) for text in positive]
     given = {role: value for role, value in roles.items() if value}
+    if base.drop and given.get("drop"):
+        given["drop"] = list(dict.fromkeys([*base.drop, *given["drop"]]))
     if not given:
         return base
-    if base.features and given.get("drop"):
+    # A column that is given a role here is no feature, as a starter contract may have it.
+    taken = {*given.get("drop", ()), *(given.get(role) for role in ("label", "id", "group"))}
+    if taken & set(base.features):
         content = base.to_dict()
-        content["features"] = {n: f for n, f in content["features"].items() if n not in given["drop"]}
+        content["features"] = {n: f for n, f in content["features"].items() if n not in taken}
         base = Contract.from_dict(content)
     return base.with_roles(**given)

@@ -30,7 +30,7 @@ STRANGERS = {
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of one file: `columns` maps names to arrow arrays of `n_rows`; `first_row` is 1-based in the file."""
+    """Some rows of one file: `columns` maps names to arrow arrays; `first_row` counts from 1 in the file."""
 
     columns: dict[str, Any]
     n_rows: int
@@ -71,7 +71,9 @@ class SourceFile:
         if self.form is None:
             found = _parquet_blocks(self.path, self.name, wanted, batch_rows)
         else:
-            found = (Block(*parts) for parts in csv_blocks(self.path, self.name, self.form, wanted, batch_rows))
+            found = (
+                Block(*parts) for parts in csv_blocks(self.path, self.name, self.form, wanted, batch_rows)
+            )
         for block in found:
             rows += block.n_rows
             yield block
@@ -108,7 +110,8 @@ class Source:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for model.json and run.json."""
         files = [
-            {"name": file.name, "sha256": file.sha256, "bytes": file.bytes, "rows": file.rows} for file in self.files
+            {"name": file.name, "sha256": file.sha256, "bytes": file.bytes, "rows": file.rows}
+            for file in self.files
         ]
         return {"files": files, "delimiter": self.delimiter, "encoding": self.encoding, "rows": self.n_rows}
 
@@ -134,10 +137,20 @@ def open_source(source: str | Path) -> Source:
             continue
         files.append(file)
         faults += _header_faults(file)
-        notes += [f"{file.name}: {note}" for note in (file.form.notes() if file.form else ["Parquet"])]
     if faults:
         raise CohortError(faults)
-    return Source(files, notes)
+    return Source(files, notes + _forms(files))
+
+
+def _forms(files: list[SourceFile]) -> list[str]:
+    """How the files are written, one note a form."""
+    names: dict[str, list[str]] = {}
+    for file in files:
+        names.setdefault(file.form.note() if file.form else "Parquet", []).append(file.name)
+    return [
+        f"{', '.join(some) if len(some) < 4 else f'{some[0]} and {len(some) - 1} more files'}: {form}"
+        for form, some in names.items()
+    ]
 
 
 def _found(source: str | Path) -> tuple[list[Path], list[str]]:
@@ -145,10 +158,14 @@ def _found(source: str | Path) -> tuple[list[Path], list[str]]:
     if path.is_file():
         return [path], []
     if path.is_dir():
-        inside = sorted(child for child in path.iterdir() if child.is_file() and not child.name.startswith((".", "_")))
+        inside = sorted(
+            child for child in path.iterdir() if child.is_file() and not child.name.startswith((".", "_"))
+        )
         tables = [child for child in inside if child.name.lower().endswith(SUFFIXES)]
         if not tables:
-            raise UsageError(f"no CSV or Parquet file in directory {source} (looked for {', '.join(SUFFIXES)})")
+            raise UsageError(
+                f"no CSV or Parquet file in directory {source} (looked for {', '.join(SUFFIXES)})"
+            )
         left = len(inside) - len(tables)
         return tables, [f"{left} other file(s) of the directory were not read"] if left else []
     matches = sorted(Path(match) for match in glob.glob(str(source), recursive=True) if Path(match).is_file())
@@ -211,8 +228,8 @@ def _parquet_header(path: Path) -> list[str]:
     try:
         with pq.ParquetFile(path) as file:
             return list(file.schema_arrow.names)
-    except (pa.ArrowException, OSError) as error:
-        raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from error
+    except (pa.ArrowException, OSError):
+        raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from None
 
 
 def _parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -> Iterator[Block]:
@@ -227,5 +244,7 @@ def _parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -
                 none = np.zeros(batch.num_rows, dtype=bool)
                 yield Block(columns, batch.num_rows, first, none, none)
                 first += batch.num_rows
-    except (pa.ArrowException, OSError) as error:
-        raise CohortError(f"{name}: the Parquet file is damaged behind row {first - 1}; export it again") from error
+    except (pa.ArrowException, OSError):
+        raise CohortError(
+            f"{name}: the Parquet file is damaged behind row {first - 1}; export it again"
+        ) from None

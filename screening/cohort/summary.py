@@ -8,7 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.cohort.typing import FALSE, TRUE, fast_numbers, is_numeric, is_text, parsed_number, plain, texts
+from screening.cohort.typing import (
+    FALSE,
+    TRUE,
+    fast_numbers,
+    is_numeric,
+    is_text,
+    parsed_number,
+    plain,
+    texts,
+)
 
 MOST_TEXTS = 1000
 SAMPLE = 1 << 15
@@ -23,6 +32,7 @@ class ColumnSummary:
         self.rows = self.present = self.numbers = self.zero_led = self.dates = 0
         self.missing_codes: dict[str, int] = {}
         self.censored = 0
+        self.misprinted = 0  # numbers with a comma or point in the wrong place
         self.odd = 0  # neither number, nor censored, nor a usual missing code
         self.unreadable = self.native = self.native_boolean = False
         self.whole = True
@@ -63,7 +73,8 @@ class ColumnSummary:
             values = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
             self.present += int(np.count_nonzero(~np.isnan(values)))
             self._add_numbers(values)
-            self._add_texts(texts(cells)) if not self.many_texts else None
+            if not self.many_texts:
+                self._add_texts(texts(cells))
             return
         if pa.types.is_temporal(cells.type):
             self.present += len(cells) - cells.null_count
@@ -89,12 +100,16 @@ class ColumnSummary:
     def _mixed(self, given: pa.Array, decimal: str) -> np.ndarray:
         counted = given.value_counts()
         found = []
-        for text, count in zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True):
+        for text, count in zip(
+            counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
+        ):
             kind = parsed_number(text, decimal)
             if isinstance(kind, float):
                 found += [kind] * count
             elif kind == "censored":
                 self.censored += count
+            elif kind in ("decimal_comma", "decimal_point"):
+                self.misprinted += count
             elif kind == "missing_code":
                 if len(self.missing_codes) < MOST_TEXTS:
                     self.missing_codes[text] = self.missing_codes.get(text, 0) + count

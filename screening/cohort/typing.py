@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,10 +18,14 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 NUMBER_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d{1,3}(,\d{3})+(\.\d*)?", re.ASCII)
 CENSORED = re.compile(r"(<=?|>=?|≤|≥)\s*(.*)", re.DOTALL)
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-MISSING_CODES = frozenset(
-    "na n/a n.a. #n/a nan null none nil missing unknown unk not_done . ? - -- n.d. nd k.a.".split()
-)
-TRUE, FALSE = frozenset(("yes", "y", "true", "t", "1", "1.0")), frozenset(("no", "n", "false", "f", "0", "0.0"))
+# fmt: off
+MISSING_CODES = frozenset((
+    "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "missing", "unknown", "unk", "n.d.", "nd",
+    "k.a.", ".", "?", "-", "--",
+))
+# fmt: on
+TRUE = frozenset(("yes", "y", "true", "t", "1", "1.0"))
+FALSE = frozenset(("no", "n", "false", "f", "0", "0.0"))
 
 
 @dataclass
@@ -80,7 +85,7 @@ def read_feature(cells: pa.Array, feature: Feature, decimal: str = ".") -> Typed
     cells = plain(cells)
     typed = _READERS[feature.type](cells, feature, decimal)
     if feature.missing == "refuse":
-        gone = np.array([x is None for x in typed.values]) if typed.values.dtype == object else np.isnan(typed.values)
+        gone = pd.isna(typed.values)
         for _, mask in typed.faults:
             gone &= ~mask
         typed.fault("missing", gone)
@@ -94,7 +99,7 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
     """
     words = texts(plain(cells))
     if words is None:
-        return Typed(np.full(len(cells), None, dtype=object), [("unreadable", np.ones(len(cells), dtype=bool))])
+        return _all_at_fault(cells, "unreadable", np.full(len(cells), None, dtype=object))
     trimmed = pc.utf8_trim_whitespace(words)
     empty = np.asarray(pc.fill_null(pc.equal(trimmed, ""), True))
     typed = Typed(_shared(trimmed if trim else words, empty))
@@ -105,14 +110,12 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
 
 def read_time(cells: pa.Array) -> Typed:
     """Type a time column: ISO dates or timestamps to datetime64[us], zones to UTC."""
-    import pandas as pd
-
     cells = plain(cells)
     words = texts(cells)
     if words is None or is_numeric(cells):
-        return Typed(np.full(len(cells), "NaT", "datetime64[us]"), [("not_time", np.ones(len(cells), dtype=bool))])
-    given = pc.utf8_trim_whitespace(words).to_pandas().replace("", None)
-    times = pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True)
+        return _all_at_fault(cells, "not_time", np.full(len(cells), "NaT", "datetime64[us]"))
+    given, _ = _missing(words, Feature(type="category"))
+    times = pd.to_datetime(given.to_pandas(), format="ISO8601", errors="coerce", utc=True)
     typed = Typed(times.dt.tz_localize(None).to_numpy().astype("datetime64[us]"))
     typed.fault("not_time", times.isna().to_numpy())
     return typed
@@ -121,13 +124,21 @@ def read_time(cells: pa.Array) -> Typed:
 def read_coordinate(cells: pa.Array, decimal: str = ".") -> Typed:
     """Type a coordinate column: finite numbers, none missing."""
     typed = _numbers(plain(cells), Feature(type="number"), decimal)
-    return Typed(typed.values, [("no_coordinate", ~np.isfinite(typed.values))] if np.isnan(typed.values).any() else [])
+    place = Typed(typed.values)
+    place.fault("no_coordinate", np.isnan(typed.values))
+    return place
+
+
+def _all_at_fault(cells: pa.Array, kind: str, values: np.ndarray) -> Typed:
+    return Typed(values, [(kind, np.ones(len(cells), dtype=bool))] if len(cells) else [])
 
 
 def _missing(cells: pa.Array, feature: Feature) -> tuple[pa.Array, np.ndarray]:
     """Trimmed text with null where missing, and the mask of the missing."""
     trimmed = pc.utf8_trim_whitespace(cells)
-    absent = pc.is_in(trimmed, pa.array(["", *(text.strip() for text in feature.missing_values)], trimmed.type))
+    absent = pc.is_in(
+        trimmed, pa.array(["", *(text.strip() for text in feature.missing_values)], trimmed.type)
+    )
     absent = pc.or_(absent, pc.is_null(trimmed))
     return pc.if_else(absent, pa.scalar(None, trimmed.type), trimmed), np.asarray(absent)
 
@@ -173,8 +184,10 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     if is_text(cells):
         given, _ = _missing(cells, feature)
         values = fast_numbers(given, decimal)
-        typed = Typed(values) if values is not None else _by_text(
-            given, lambda text: parsed_number(text, decimal, feature.censored)
+        typed = (
+            Typed(values)
+            if values is not None
+            else _by_text(given, lambda text: parsed_number(text, decimal, feature.censored))
         )
     elif is_numeric(cells) or pa.types.is_boolean(cells.type):
         if pa.types.is_boolean(cells.type):
@@ -208,9 +221,11 @@ def _booleans(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
 def _categories(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     words = texts(cells)
     if words is None:
-        return Typed(np.full(len(cells), None, dtype=object), [("unreadable", np.ones(len(cells), dtype=bool))])
+        return _all_at_fault(cells, "unreadable", np.full(len(cells), None, dtype=object))
     given, absent = _missing(words, feature)
     typed = Typed(_shared(given, absent))
+    # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
+    typed.fault("nul", np.asarray(pc.fill_null(pc.match_substring(given, "\0"), False)))
     if feature.categories is not None:
         known = np.asarray(pc.is_in(given, pa.array(feature.categories, given.type)))
         unknown = ~known & ~absent
@@ -227,7 +242,7 @@ def _ordinals(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
 def _worded(cells: pa.Array, feature: Feature, meaning: Callable[[str], float | str]) -> Typed:
     words = texts(cells)
     if words is None:
-        return Typed(np.full(len(cells), np.nan), [("unreadable", np.ones(len(cells), dtype=bool))])
+        return _all_at_fault(cells, "unreadable", np.full(len(cells), np.nan))
     return _by_text(_missing(words, feature)[0], meaning)
 
 

@@ -13,32 +13,60 @@ SHOWN_ROWS = 5
 FAULTS = {
     "not_number": (
         "not a number",
-        "correct the cells, or list such texts under `missing_values`, or set type = \"category\" in the contract",
+        'correct the cells, or in the contract list such texts in `missing_values` or set type = "category"',
     ),
     "missing_code": (
         "a text that often means missing, which no contract declares",
-        "list it in the contract (`screen init` writes one), as in missing_values = [\"NA\"], or leave the cells empty",
+        'list it in a contract (`screen init` writes one): missing_values = ["NA"]; or leave the cells empty',
     ),
     "censored": (
         "a censored value (a number behind < or >)",
-        "set censored = \"limit\" or \"half\" in the contract (`screen init` writes one), or write a number",
+        'set censored = "limit" or "half" in the contract (`screen init` writes one), or write a number',
     ),
-    "decimal_comma": ("a decimal comma, or commas between thousands", "write numbers with a decimal point and without separators"),
-    "decimal_point": ("a point in a file of decimal commas", "write all numbers of the file in one way, without separators"),
+    "decimal_comma": (
+        "a decimal comma, or commas between thousands",
+        "write numbers with a decimal point and without separators",
+    ),
+    "decimal_point": (
+        "a point in a file of decimal commas",
+        "write all numbers of the file in one way, without separators",
+    ),
     "infinite": ("an infinite number", "correct the cells, or leave them empty"),
     "implausible": ("outside the plausible range of the contract", "correct the cells, or widen `plausible`"),
-    "not_boolean": ("not yes/no, y/n, true/false, t/f or 1/0", "correct the cells, or set type = \"category\" in the contract"),
-    "unknown_category": ("not among the contract's categories", "correct the cells, or add the text to `categories`"),
-    "missing": ("missing where the contract refuses it", "fill the cells, or set `missing` to impute or indicator"),
-    "unreadable": ("of a kind that cannot be read here (nested or binary)", "write the column as text or numbers"),
+    "not_boolean": (
+        "not yes/no, y/n, true/false, t/f or 1/0",
+        'correct the cells, or set type = "category" in the contract',
+    ),
+    "unknown_category": (
+        "not among the contract's categories",
+        "correct the cells, or add the text to `categories`",
+    ),
+    "missing": (
+        "missing where the contract refuses it",
+        "fill the cells, or set `missing` to impute or indicator",
+    ),
+    "unreadable": (
+        "of a kind that cannot be read here (nested or binary)",
+        "write the column as text or numbers",
+    ),
+    "nul": ("a text with a NUL character", "export the column again as plain text"),
     "no_id": ("no id", "fill the id column, or name another one"),
-    "repeated_id": ("an id that occurs more than once", "remove the repeats, or name the column as group instead"),
+    "repeated_id": (
+        "an id that occurs more than once",
+        "remove the repeats, or name the column as group instead",
+    ),
     "no_group": ("no group", "fill the group column, or leave these rows out"),
     "no_label": ("no label", "fill the label column, or leave these rows out"),
     "not_time": ("not a date such as 2024-01-31", "write dates as YYYY-MM-DD, with a time of day if need be"),
     "no_coordinate": ("not a coordinate", "fill the coordinate columns with numbers"),
-    "ragged": ("more or fewer cells than the header has names", "quote cells that hold the delimiter, or export the file again"),
-    "repeated_header": ("the header once more", "remove the row; files may have been joined with their headers"),
+    "ragged": (
+        "more or fewer cells than the header has names",
+        "quote cells that hold the delimiter, or export the file again",
+    ),
+    "repeated_header": (
+        "the header once more",
+        "remove the row; files may have been joined with their headers",
+    ),
 }
 
 
