@@ -16,6 +16,7 @@ from .errors import Locked, UsageError
 FILES = {
     "model": ("model.json", "arrays.npz", "validation.parquet", "report.html"),
     "run": ("run.json", "scores.parquet", "flagged.csv", "report.html"),
+    "comparison": ("comparison.json", "scores.parquet", "report.html"),
 }
 
 
@@ -27,7 +28,7 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     ----------
     directory : path
         Absent, empty, or an earlier directory of the same kind, which is replaced in one step.
-    kind : {"model", "run"}
+    kind : {"model", "run", "comparison"}
 
     Yields
     ------

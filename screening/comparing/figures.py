@@ -1,4 +1,4 @@
-"""The figures of a comparison, from weighted rows: all weights 1 for the estimate, bootstrap weights for its spread."""
+"""The figures of a comparison, from weighted rows: weights 1 for the estimate, drawn ones for its spread."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def measured(
         weights = np.ones((1, len(truth.watched)))
     if repeats is None:
         repeats = np.ones((len(weights), 1 + max(outcome.repeat for outcome in outcomes)))
-    by_class = [_one_class(outcomes, truth.watched[:, m], m, asked, weights, repeats) for m in range(truth.watched.shape[1])]
+    by_class = [
+        _one_class(outcomes, truth.watched[:, m], m, asked, weights, repeats)
+        for m in range(truth.watched.shape[1])
+    ]
     found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in BINARY}
     if truth.target is not None:
         found |= _of_all_classes(outcomes, truth, weights, repeats)
@@ -95,8 +98,12 @@ def _one_class(
         w = weights[:, outcome.rows]
         both = [w[:, positive], w[:, ~positive]]
         here = np.array([part.sum(axis=1) for part in both])
-        flags = np.array([part @ outcome.flagged[c, m] for part, c in zip(both, (positive, ~positive), strict=True)])
-        own_flags = np.array([part @ outcome.own[c, m] for part, c in zip(both, (positive, ~positive), strict=True)])
+        flags = np.array(
+            [part @ outcome.flagged[c, m] for part, c in zip(both, (positive, ~positive), strict=True)]
+        )
+        own_flags = np.array(
+            [part @ outcome.own[c, m] for part, c in zip(both, (positive, ~positive), strict=True)]
+        )
         size += share * here
         tuned += share * flags
         own += share * own_flags
@@ -157,7 +164,7 @@ def _ranking(
 def _of_all_classes(
     outcomes: Sequence[Outcome], truth: Truth, weights: np.ndarray, repeats: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Figures of the predicted class; `macro_g` is the mean of sqrt(sensitivity x specificity) over classes."""
+    """Figures of the predicted class; `macro_g` averages sqrt(sensitivity x specificity) over classes."""
     assert truth.target is not None
     k = truth.n_classes
     counts = np.zeros((len(weights), k, k))
@@ -185,7 +192,7 @@ def _of_all_classes(
 def mean_curve(outcomes: Sequence[Outcome], truth: Truth) -> np.ndarray:
     """1 - specificity at each sensitivity of `GRID`, averaged over folds and watched classes; shape (101,).
 
-    Averaged along that axis, the area above the curve is the mean AUROC, and `specificity_at` is a point of it.
+    Averaged along that axis, the area beside the curve is the mean AUROC and `specificity_at` a point of it.
     """
     curves = []
     for outcome in outcomes:

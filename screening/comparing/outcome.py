@@ -62,7 +62,11 @@ class Outcome:
         except (KeyError, ValueError) as error:
             raise ModelError(f"a kept fold cannot be read ({type(error).__name__})") from None
         shape = (len(given["rows"]), len(given["thresholds"]))
-        if given["scores"].shape != shape or given["own"].shape != shape or len(given["predicted"]) != shape[0]:
+        if (
+            given["scores"].shape != shape
+            or given["own"].shape != shape
+            or len(given["predicted"]) != shape[0]
+        ):
             raise ModelError("the arrays of a kept fold do not fit each other")
         return cls(repeat, fold, **given, facts=facts)
 

@@ -25,7 +25,7 @@ def resampled(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> Draws:
-    """Figures of every method in the same bootstrap samples of groups (of rows, where there are none) and repeats.
+    """Figures of every method in the same bootstrap samples of groups (or rows) and of repeats.
 
     The fitted models are kept: the spread is that of new test rows and of dealing the folds anew, not of
     training on another cohort.
@@ -65,7 +65,9 @@ def resampled(
 def independent_units(truth: Truth, groups: np.ndarray | None) -> int:
     """Groups (rows, where there are none) of the class that has the fewest of them."""
     units = np.arange(len(truth.watched)) if groups is None else groups
-    sides = [side for m in range(truth.watched.shape[1]) for side in (truth.watched[:, m], ~truth.watched[:, m])]
+    sides = [
+        side for m in range(truth.watched.shape[1]) for side in (truth.watched[:, m], ~truth.watched[:, m])
+    ]
     return min(len(np.unique(units[side])) for side in sides)
 
 

@@ -75,7 +75,7 @@ def friedman(figures: np.ndarray) -> Friedman:
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Holm's (1979) adjusted p-values: reject those at or below alpha, and the family errs with at most alpha."""
+    """Holm's (1979) adjusted p-values: those up to alpha are rejected, with family-wise error alpha."""
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
     stepped = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))

@@ -1,0 +1,150 @@
+"""What a comparison says: plain JSON values for the file, the page and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from screening.comparing import figures, paired, ranks
+from screening.comparing.figures import Truth
+from screening.comparing.outcome import Outcome
+from screening.intervals import percentiles
+from screening.recipe import Recipe
+
+RANKED = ("g_mean", "auroc", "average_precision", "specificity_at")
+FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
+
+
+def first_figure(rule_name: str) -> str:
+    """The figure that answers the caller's rule: what methods are ordered and ranked by."""
+    return FIRST_FIGURE.get(rule_name, "auroc")
+
+
+def cohort_entry(
+    name: str,
+    methods: Mapping[str, tuple[Recipe, Sequence[Outcome]]],
+    truths: Mapping[str, Truth],
+    groups: np.ndarray | None,
+    *,
+    asked: float,
+    control: str,
+    seed: int,
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """Table, differences and curves of one cohort.
+
+    Parameters
+    ----------
+    methods : mapping from recipe name to (recipe, its outcomes on every fold)
+    truths : mapping from recipe name to Truth
+        Binary and multi-class recipes may see the same rows as different questions.
+    control : str
+        Name of the recipe the others are compared with.
+    """
+    outcomes = {key: found for key, (_, found) in methods.items()}
+    draws = paired.resampled(outcomes, truths, groups, asked, seed=seed)
+    estimates = {key: figures.measured(found, truths[key], asked) for key, found in outcomes.items()}
+    truth = truths[control]
+    n_units = paired.independent_units(truth, groups)
+    entries = []
+    for key, (recipe, found) in methods.items():
+        entry = {
+            "recipe": recipe.name,
+            "title": recipe.title,
+            "paper": recipe.paper,
+            "machine": recipe.machine,
+            "control": key == control,
+            "figures": {
+                figure: _with_interval(float(value[0]), draws[key][figure], n_units)
+                for figure, value in estimates[key].items()
+            },
+            "differences": None,
+            "curve": [round(float(x), 5) for x in figures.mean_curve(found, truths[key])],
+        } | _costs(found)
+        if key != control:
+            entry["differences"] = {
+                figure: paired.difference(
+                    (float(estimates[key][figure][0]), float(estimates[control][figure][0])),
+                    (draws[key][figure], draws[control][figure]),
+                    n_units,
+                )
+                for figure in estimates[key]
+                if figure in estimates[control]
+            }
+        entries.append(entry)
+    return {
+        "name": name,
+        "n_rows": len(truth.watched),
+        "n_positive": int(truth.watched.any(axis=1).sum()),
+        "n_groups": None if groups is None else len(np.unique(groups)),
+        "notes": list(notes),
+        "methods": entries,
+    }
+
+
+def _with_interval(value: float, draws: np.ndarray, n_units: int) -> dict[str, float | None]:
+    known = draws[np.isfinite(draws)]
+    low, high = percentiles(known, n_units) if len(known) else (np.nan, np.nan)
+    return {
+        "value": _number(value),
+        "low": _number(min(float(low), value)),
+        "high": _number(max(float(high), value)),
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _costs(found: Sequence[Outcome]) -> dict[str, Any]:
+    """Size, seconds and what the inner folds chose."""
+    facts = [outcome.facts for outcome in found]
+    shares = [fact["sv_share"] for fact in facts if fact["sv_share"] is not None]
+    passes = [fact["chosen"]["passes"] for fact in facts if "passes" in fact["chosen"]]
+    scored = sum(fact["n_test"] for fact in facts)
+    return {
+        "sv_share": float(np.mean(shares)) if shares else None,
+        "fit_seconds": float(np.mean([fact["fit_seconds"] for fact in facts])),
+        "score_seconds": float(1000 * sum(fact["score_seconds"] for fact in facts) / scored),
+        "chosen": [fact["chosen"] for fact in facts],
+        "factor_declined": sum(each == 0 for each in passes) if passes else None,
+        "n_folds": len(facts),
+    }
+
+
+def rank_entry(cohorts: Sequence[dict[str, Any]], control: str, first: str) -> dict[str, Any] | None:
+    """Friedman and Holm over several cohorts; None for fewer than two cohorts or methods."""
+    names = [method["recipe"] for method in cohorts[0]["methods"]]
+    if len(cohorts) < 2 or len(names) < 2:
+        return None
+    found: dict[str, Any] = {}
+    for figure in RANKED:
+        table = np.array(
+            [[method["figures"][figure]["value"] for method in cohort["methods"]] for cohort in cohorts],
+            float,
+        )
+        test = ranks.friedman(np.nan_to_num(table, nan=0.0))
+        against = ranks.against_control(np.nan_to_num(table, nan=0.0), names.index(control))
+        distance = ranks.critical_difference(len(names), len(cohorts))
+        found[figure] = {
+            "chi2": test.chi2,
+            "f": _number(test.f),
+            "p": test.p,
+            "degrees": [len(names) - 1, (len(names) - 1) * (len(cohorts) - 1)],
+            "critical_difference": distance,
+            "cliques": [list(run) for run in ranks.cliques(test.mean_ranks, distance)],
+            "methods": [
+                {
+                    "recipe": name,
+                    "mean_rank": float(test.mean_ranks[i]),
+                    "mean": float(np.nanmean(table[:, i])),
+                    "z": _number(float(against.z[i])),
+                    "p": _number(float(against.p[i])),
+                    "p_holm": _number(float(against.p_holm[i])),
+                }
+                for i, name in enumerate(names)
+            ],
+        }
+    return {"first": first, "control": control, "n_cohorts": len(cohorts), "figures": found}

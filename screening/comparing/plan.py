@@ -1,0 +1,109 @@
+"""The plan of a comparison: what all methods share on a cohort, and one unit of work a method and fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.comparing.judging import judge
+from screening.comparing.outcome import Outcome
+from screening.comparing.shelf import Shelf
+from screening.operating_point import Rule
+from screening.recipe import Recipe
+from screening.task import Task, ask
+from screening.training import sample_rows
+from screening.validation.folds import Split, split, units
+from screening.validation.out_of_fold import Parameters, Progress, labels_of
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The rows, folds and rule that all methods share on one cohort."""
+
+    name: str
+    sample: Cohort
+    rule: Rule
+    groups: np.ndarray | None
+    splits: list[Split]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One method on one fold: what is computed, and kept, as a whole."""
+
+    ground: Ground
+    recipe: Recipe
+    task: Task
+    candidates: list[Parameters]
+    number: int
+    key: str
+
+    @property
+    def work(self) -> int:
+        """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
+        return 1 + len(self.ground.splits[self.number][0]) ** 2 * (len(self.candidates) + 2) // 1000
+
+
+def task_of(cohort: Cohort, recipe: Recipe) -> Task:
+    return ask(cohort, recipe.machine == "multi_class")
+
+
+def common_ground(
+    name: str,
+    cohort: Cohort,
+    control: Recipe,
+    rule: Rule,
+    folds: int,
+    repeats: int,
+    max_rows: int | None,
+    seed: int,
+) -> Ground:
+    task = task_of(cohort, control)
+    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed)
+    groups, note = units(sample, folds)
+    target = task.target(labels_of(sample))
+    splits = [pair for repeat in range(repeats) for pair in split(target, groups, folds, seed + repeat)]
+    return Ground(name, sample, rule, groups, splits, [*notes, *task.notes, *([note] if note else [])])
+
+
+def work_through(
+    plan: Sequence[Unit],
+    folds: int,
+    seed: int,
+    jobs: int,
+    shelf: Shelf | None,
+    progress: Progress | None,
+) -> dict[str, Outcome]:
+    """Every unit's outcome by its key: what is kept is read, the rest computed and kept."""
+    from joblib import Parallel, delayed
+
+    found = {unit.key: outcome for unit in plan if shelf and (outcome := shelf.take(unit.key)) is not None}
+    total = sum(unit.work for unit in plan)
+    done = sum(unit.work for unit in plan if unit.key in found)
+
+    def run(unit: Unit) -> tuple[Unit, Outcome]:
+        ground = unit.ground
+        outcome = judge(
+            ground.sample, unit.recipe, unit.task, ground.rule, unit.candidates, ground.splits[unit.number],
+            ground.groups, repeat=unit.number // folds, fold=unit.number % folds, seed=seed,
+        )  # fmt: skip
+        if shelf is not None:
+            shelf.keep(unit.key, outcome)
+        return unit, outcome
+
+    if progress is not None:
+        progress(done, total)
+    # Fold by fold through all methods, so that the time left is told from a mixture of quick and slow ones.
+    waiting = sorted((unit for unit in plan if unit.key not in found), key=lambda unit: unit.number)
+    for unit, outcome in Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")(
+        delayed(run)(unit) for unit in waiting
+    ):
+        found[unit.key] = outcome
+        done += unit.work
+        if progress is not None:
+            progress(done, total)
+    return found

@@ -1,0 +1,233 @@
+"""Several methods on the same folds of the same cohorts, everything tuned on training rows alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from screening.cohort.cohort import Cohort
+from screening.comparing.document import cohort_entry, first_figure, rank_entry
+from screening.comparing.figures import Truth
+from screening.comparing.outcome import Outcome
+from screening.comparing.plan import Unit, common_ground, task_of, work_through
+from screening.comparing.shelf import Shelf
+from screening.errors import UsageError
+from screening.operating_point import Rule
+from screening.recipe import Recipe, list_recipes, load_recipe
+from screening.record import versions
+from screening.task import Task
+from screening.training import DEFAULT_RULE, candidates_of
+from screening.validation.out_of_fold import Progress, labels_of
+
+ASKED = 0.9
+"""Sensitivity at which specificity is shown where the rule names none."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of `compare`.
+
+    Parameters
+    ----------
+    document : dict
+        What `comparison.json` holds: settings, a table, differences and curves a cohort, ranks over cohorts.
+    scores : DataFrame
+        Test rows of every fold: cohort, recipe, repeat, fold, id, label, class, score, flagged.
+    """
+
+    document: dict[str, Any]
+    scores: pd.DataFrame
+
+    def summary(self) -> dict[str, Any]:
+        """The figures alone, as the command line prints them."""
+        tables = {
+            cohort["name"]: {
+                method["recipe"]: {name: figure["value"] for name, figure in method["figures"].items()}
+                for method in cohort["methods"]
+            }
+            for cohort in self.document["cohorts"]
+        }
+        return {
+            "control": self.document["settings"]["control"],
+            "cohorts": tables,
+            "ranks": self.document["ranks"],
+        }
+
+
+def compare(
+    cohorts: Mapping[str, Cohort],
+    recipes: Sequence[Recipe | str],
+    *,
+    rule: Rule = DEFAULT_RULE,
+    folds: int = 5,
+    repeats: int = 1,
+    search: int | None = None,
+    seed: int = 0,
+    jobs: int = -1,
+    max_rows: int | None = None,
+    control: str | None = None,
+    kept: Path | None = None,
+    progress: Progress | None = None,
+    command: str | None = None,
+) -> Comparison:
+    """Judge methods on the same outer folds, each with parameters and threshold from inner validation.
+
+    Parameters
+    ----------
+    cohorts : mapping from name to Cohort with labels
+    recipes : sequence of Recipe or str
+        The control is added where it is missing.
+    rule : Rule
+        Chooses every fold's threshold from scores that are out-of-fold within its training rows.
+    search : int, optional
+        Candidates that inner validation chooses among; each recipe's own number by default.
+    control : str, optional
+        Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where the
+        cohorts have several classes) if None.
+    kept : Path, optional
+        Folder for finished folds: a comparison that was killed goes on from there.
+    progress : callable, optional
+        Called with (work done, work in all).
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    UsageError
+        No cohort, a cohort that a recipe cannot be asked about, or `kept` belongs to another comparison.
+    RecipeError
+        A recipe is unknown, or cannot be built.
+    """
+    if not cohorts:
+        raise UsageError("give at least one cohort to compare on")
+    several = any(_has_several_classes(cohort) for cohort in cohorts.values())
+    control = control or ("one_vs_rest" if several else "svm")
+    methods = _methods(recipes, control)
+    grounds = [
+        common_ground(name, cohort, methods[0], rule, folds, repeats, max_rows, seed)
+        for name, cohort in cohorts.items()
+    ]
+    plan = [
+        Unit(
+            ground,
+            recipe,
+            task,
+            candidates_of(recipe, {}, search, seed),
+            number,
+            f"{place}-{_mark(recipe)}-{number}",
+        )
+        for place, ground in enumerate(grounds)
+        for recipe in methods
+        for task in [task_of(ground.sample, recipe)]
+        for number in range(len(ground.splits))
+    ]
+    settings = {
+        "rule": asdict(rule),
+        "folds": folds,
+        "repeats": repeats,
+        "search": search,
+        "seed": seed,
+        "max_rows": max_rows,
+        "cohorts": {name: _digest(cohort) for name, cohort in cohorts.items()},
+        "versions": versions(),
+    }
+    shelf = None if kept is None else Shelf(kept, settings)
+    outcomes = work_through(plan, folds, seed, jobs, shelf, progress)
+    document: dict[str, Any] = {
+        "format": 1,
+        "settings": settings
+        | {"control": control, "command": command, "recipes": [each.name for each in methods]},
+        "asked_sensitivity": rule.value if rule.name == "min_sensitivity" else ASKED,
+        "first_figure": first_figure(rule.name),
+        "cohorts": [],
+    }
+    for ground in grounds:
+        mine = [unit for unit in plan if unit.ground is ground]
+        document["cohorts"].append(
+            cohort_entry(
+                ground.name,
+                {
+                    recipe.name: (recipe, [outcomes[unit.key] for unit in mine if unit.recipe is recipe])
+                    for recipe in methods
+                },
+                {unit.recipe.name: _truth(ground.sample, unit.task) for unit in mine},
+                ground.groups,
+                asked=document["asked_sensitivity"],
+                control=control,
+                seed=seed,
+                notes=ground.notes,
+            )
+        )
+    document["ranks"] = rank_entry(document["cohorts"], control, document["first_figure"])
+    return Comparison(document, _scores(plan, outcomes))
+
+
+def comparable(names: Sequence[str], several_classes: bool) -> list[str]:
+    """Recipe names of a command line: `all` stands for every method that fits the classes, `auto` apart."""
+    machines = {"multi_class"} if several_classes else {"one_class", "two_class", "baseline"}
+    found: list[str] = []
+    for name in names:
+        every = [recipe.name for recipe in list_recipes() if recipe.machine in machines]
+        found += every if name == "all" else [name]
+    return list(dict.fromkeys(found))
+
+
+def _has_several_classes(cohort: Cohort) -> bool:
+    return len(cohort.classes) > 2 and not cohort.contract.positive
+
+
+def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
+    """The recipes, the control first."""
+    loaded = [load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    named = {recipe.name: recipe for recipe in loaded}
+    if len(named) < len(loaded):
+        raise UsageError("two of the recipes have the same name; a comparison needs each once")
+    first = named.pop(control, None) or load_recipe(control)
+    return [first, *named.values()]
+
+
+def _truth(sample: Cohort, task: Task) -> Truth:
+    label = labels_of(sample)
+    target = task.target(label) if task.kind == "multi" else None
+    return Truth(task.is_watched(label), target, len(task.classes))
+
+
+def _scores(plan: Sequence[Unit], outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+    tables = []
+    for unit in plan:
+        outcome, sample = outcomes[unit.key], unit.ground.sample
+        for m, name in enumerate(unit.task.watched):
+            table = {
+                "cohort": unit.ground.name,
+                "recipe": unit.recipe.name,
+                "repeat": outcome.repeat,
+                "fold": outcome.fold,
+                "id": sample.id[outcome.rows],
+                "label": labels_of(sample)[outcome.rows],
+                "class": name,
+                "score": outcome.scores[:, m],
+                "flagged": outcome.flagged[:, m],
+            }
+            tables.append(pd.DataFrame(table))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _digest(cohort: Cohort) -> str:
+    """SHA-256 of everything the rows come from."""
+    told = [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _mark(recipe: Recipe) -> str:
+    """A recipe's name and text as part of a file name."""
+    text = hashlib.sha256(recipe.text.encode()).hexdigest()[:12]
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{text}"
