@@ -1,0 +1,65 @@
+"""Duals solved by somebody else's solver, tighter than the tool needs."""
+
+import numpy as np
+from cvxopt import matrix, solvers
+from sklearn.svm import SVC
+from sklearn.svm import OneClassSVM as LibsvmOneClass
+
+TIGHT = {"show_progress": False, "abstol": 1e-11, "reltol": 1e-11, "feastol": 1e-11, "maxiters": 200}
+
+
+def gaussian(x, z, gamma):
+    return np.exp(-gamma * squared(x, z))
+
+
+def laplacian(x, z, gamma):
+    return np.exp(-gamma * np.abs(x[:, None, :] - z[None, :, :]).sum(axis=2))
+
+
+def squared(x, z):
+    return np.square(x[:, None, :] - z[None, :, :]).sum(axis=2)
+
+
+def two_class(gram, signs, upper):
+    """Alphas (n,) and intercept of a C-SVC with an upper bound a row."""
+    machine = SVC(kernel="precomputed", C=1.0, tol=1e-11, cache_size=50)
+    machine.fit(gram, signs, sample_weight=upper * np.ones(len(signs)))
+    alphas = np.zeros(len(signs))
+    alphas[machine.support_] = np.abs(machine.dual_coef_[0])
+    return alphas, float(machine.intercept_[0])
+
+
+def one_class(gram, nu):
+    """Alphas (n,) that sum to 1, and rho."""
+    machine = LibsvmOneClass(kernel="precomputed", nu=nu, tol=1e-12)
+    machine.fit(gram)
+    alphas = np.zeros(len(gram))
+    alphas[machine.support_] = machine.dual_coef_[0]
+    scale = alphas.sum()
+    return alphas / scale, -float(machine.intercept_[0]) / scale
+
+
+def crammer_singer(gram, codes, n_classes, upper):
+    """A (n, k): min 1/2 sum_m a_m'Ka_m + sum A_im (1 - [y_i = m]), A_im <= C [y_i = m], rows sum to 0."""
+    n = len(gram)
+    own = np.eye(n_classes)[codes]
+    quadratic = np.kron(np.eye(n_classes), gram + 1e-12 * np.eye(n))
+    linear = (1 - own).T.ravel()
+    bound = (upper * own).T.ravel()
+    rows = np.kron(np.ones((1, n_classes)), np.eye(n))
+    found = solvers.qp(
+        matrix(quadratic), matrix(linear), matrix(np.eye(n * n_classes)), matrix(bound),
+        matrix(rows), matrix(np.zeros(n)), options=TIGHT,
+    )  # fmt: skip
+    return np.array(found["x"]).reshape(n_classes, n).T
+
+
+def box(quadratic, upper):
+    """min 1/2 a'Ga - 1'a over 0 <= a <= upper."""
+    n = len(quadratic)
+    found = solvers.qp(
+        matrix(quadratic + 1e-12 * np.eye(n)), matrix(-np.ones(n)),
+        matrix(np.vstack([-np.eye(n), np.eye(n)])),
+        matrix(np.concatenate([np.zeros(n), np.full(n, float(upper))])), options=TIGHT,
+    )  # fmt: skip
+    return np.array(found["x"]).ravel()

@@ -1,0 +1,113 @@
+"""Decision values of the recipes against implementations written from the equations alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from independent import multi_class, one_class, remedies, two_class
+from machines_cohort import three_clouds, two_clouds
+
+from screening import build
+
+C, GAMMA = 3.0, 0.4
+
+
+def unseen(x: np.ndarray, n_rows: int = 40) -> np.ndarray:
+    """Rows of the same cloud and some beyond it."""
+    rng = np.random.default_rng(1)
+    return x.mean(axis=0) + 1.5 * x.std(axis=0) * rng.normal(size=(n_rows, x.shape[1]))
+
+
+def built(name: str, **given):
+    """The recipe, solved tighter than by default so that what differs is the method."""
+    estimator = build(name, **given)
+    return estimator.set_params(tol=1e-9) if "tol" in estimator.get_params() else estimator
+
+
+def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Largest difference, as a share of the range."""
+    assert ours.shape == theirs.shape
+    return float(np.abs(ours - theirs).max() / np.ptp(theirs))
+
+
+TWO_CLASS: list[tuple[str, Callable, dict]] = [
+    ("svm", two_class.svm, {}),
+    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": "balanced"}),
+    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": 4.0}),
+]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("name", "independent", "given"), TWO_CLASS)
+def test_two_class_recipe_is_its_equations(name, independent, given, seed):
+    x, y = two_clouds(n_rows=80, seed=seed)
+    z = unseen(x)
+
+    ours = built(name, C=C, gamma=GAMMA, **given).fit(x, y).decision_function(z)
+
+    assert apart(ours, independent(x, y, z, C=C, gamma=GAMMA, **given)) < 1e-4
+
+
+def test_moved_boundary_is_the_plain_machine_shifted():
+    x, y = two_clouds(n_rows=80)
+    z = unseen(x)
+
+    ours = built("svm_moved_boundary", C=C, gamma=GAMMA).fit(x, y).decision_function(z)
+
+    shift = ours - two_class.svm(x, y, z, C=C, gamma=GAMMA)
+    assert np.ptp(shift) < 1e-4
+    assert np.abs(shift).max() > 1e-3
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.3])
+@pytest.mark.parametrize("passes", [0, 1, 2])
+def test_one_class_conformal_recipe_is_equation_15(nu, passes):
+    x = two_clouds(n_rows=90)[0]
+    z = unseen(x)
+
+    ours = built("one_class_conformal", nu=nu, gamma=0.05, passes=passes).fit(x).decision_function(z)
+
+    theirs = one_class.one_class_conformal(x, z, nu, 0.05, passes)
+    assert apart(ours / np.ptp(ours), theirs / np.ptp(theirs)) < 1e-4
+
+
+MULTI_CLASS: list[tuple[str, Callable, dict]] = [
+    ("one_vs_rest", multi_class.one_vs_rest, {}),
+    ("shao_weighted", multi_class.shao, {}),
+    ("shao_local", multi_class.shao, {"Q": 1.0}),
+    ("shao_local", multi_class.shao, {"Q": 0.2}),
+    ("shao_local", multi_class.shao, {"Q": 0.2, "empty": "nearest"}),
+]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("name", "independent", "given"), MULTI_CLASS)
+def test_multi_class_recipe_is_its_equations(name, independent, given, seed):
+    x, labels = three_clouds(n_rows=90, seed=seed)
+    codes = np.unique(labels, return_inverse=True)[1]
+    z = unseen(x)
+
+    ours = built(name, C=C, gamma=GAMMA, **given).fit(x, labels).decision_function(z)
+
+    assert apart(ours, independent(x, codes, z, C=C, gamma=GAMMA, **given)) < 1e-4
+
+
+def test_oversampling_by_interpolation_is_oversampling_in_the_empirical_feature_space():
+    x, y = two_clouds(n_rows=60)
+    rng = np.random.default_rng(2)
+    nearest = remedies.nearest_in_feature_space(x, y, GAMMA)
+    parents = np.repeat(np.flatnonzero(y == 1), 2)
+    neighbours = nearest[np.repeat(np.arange(len(nearest)), 2), rng.integers(5, size=len(parents))]
+    given = {
+        "C": C,
+        "gamma": GAMMA,
+        "parents": parents,
+        "neighbours": neighbours,
+        "gaps": rng.uniform(size=len(parents)),
+    }
+
+    interpolated = remedies.e_smote_interpolated(x, y, unseen(x), **given)
+
+    assert apart(interpolated, remedies.e_smote_eigenvectors(x, y, unseen(x), **given)) < 1e-8
