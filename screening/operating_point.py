@@ -167,11 +167,6 @@ class _Choice:
         sensitivity = (hit / m, hits_in[0], hits_in[1])
         figures = rates(sensitivity, (1 - alarm / n, 1 - alarms_in[1], 1 - alarms_in[0]), share)
         counts: dict[str, Any] = {"n_positive": m, "n_negative": n, "n_groups": self.n_groups}
-            "n_positive": m,
-            "n_negative": n,
-            "n_groups": self.n_groups,
-            "prevalence": share,
-        }
         point = OperatingPoint(threshold=threshold, rule=rule, prevalence=share, **figures, **counts)
         return replace(point, notes=_notes(point, design, everything))
 
