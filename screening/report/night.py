@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from screening.report import format as shown
-from screening.report.document import mapping, multi, part, points, sequence, stated, unit_of_review
+from screening.report.document import mapping, multi, part, points, sequence, stated
 
 MUCH_MORE_MISSING = 0.2
 FEW_CASES = 30
@@ -143,6 +143,14 @@ def _expected(model: Mapping[str, Any], scored: Any) -> tuple[int, int] | None:
     return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread)
 
 
+def _in_groups(run: Mapping[str, Any]) -> str:
+    """Say in how many patients the flagged rows lie: patients, not rows, are reviewed."""
+    found = [g for g in sequence(run, "groups") if isinstance(g, Mapping)]
+    hit, total = sum(bool(g.get("flagged")) for g in found), part(run, "groups_total")
+    whole = total if shown.finite(total) else len(found)
+    return f"in {shown.count(hit)} of {shown.plural(whole, 'patient')}" if found else ""
+
+
 def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the counts of the night; should they not add up, the banner says so."""
     model, counts = mapping(run, "model"), mapping(run, "counts")
@@ -159,7 +167,7 @@ def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]]) -> dict[str
     by_class = mapping(counts, "flagged_by_class")
     order = {str(p.get("class")): i for i, p in enumerate(points(model))}
     return {
-        "unit": unit_of_review(model),
+        "in_groups": _in_groups(run),
         "read": shown.count(counts.get("read")),
         "scored": shown.count(counts.get("scored")),
         "refused": shown.count(counts.get("refused")),

@@ -152,7 +152,7 @@ def _trade_off(
         axes.line(curve.threshold, curve.columns[figure], kind, figure)
     axes.upright(point["threshold"], "validated", f"validated {threshold}")
     if tally:
-        axes.second_axis("reviews tonight", lambda t: shown.count(tally.at(t)))
+        axes.second_axis("flagged tonight", lambda t: shown.count(tally.at(t)))
     else:
         rate = curve.columns["flag_rate"]
         if any(shown.finite(r) for r in rate):
