@@ -20,6 +20,7 @@ import numpy as np
 from .arrays import pack, unpack
 from .errors import CohortError, ModelError, RecipeError
 from .publishing import publish, write_whole
+from .suspicion import suspicion
 
 if TYPE_CHECKING:
     import pandas
@@ -115,10 +116,7 @@ class Model:
         -------
         ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class model
         """
-        decision = np.asarray(self.estimator.decision_function(encoded), dtype=float)
-        if self.recipe.machine == "one_class":
-            decision = -decision
-        return decision[:, np.newaxis] if decision.ndim == 1 else decision
+        return suspicion(self.estimator, encoded, self.recipe.machine, len(self.document["task"]["classes"]))
 
     def scores(self, encoded: np.ndarray) -> np.ndarray:
         """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,27 @@ def ask(cohort: Cohort, multi_class: bool) -> Task:
         guessed = (f"{', '.join(watched)} (say otherwise with --positive)",)
     notes = tuple(f"watched classes taken to be the rare ones: {text}" for text in guessed)
     return Task("multi", column, named, tuple(classes), watched, notes)
+
+
+def watchable(task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int) -> Task:
+    """The task without watched classes that nobody named and that too few groups (or rows) hold.
+
+    A class held by fewer groups than there are folds has no operating point worth a promise: the only
+    threshold that keeps one flags everything. Classes the caller named stay watched.
+    """
+    if task.kind == "binary" or task.positive:
+        return task
+    holders = {}
+    for name, column in zip(task.watched, task.watched_columns, strict=True):
+        rows = target == column
+        holders[name] = int(rows.sum()) if groups is None else len(np.unique(groups[rows]))
+    kept = tuple(name for name in task.watched if holders[name] >= folds)
+    if not kept or kept == task.watched:
+        return task
+    what = "rows" if groups is None else "groups"
+    left = ", ".join(f"{name} ({holders[name]} {what})" for name in task.watched if name not in kept)
+    note = f"not watched, too few for {folds} folds: {left} (insist with --positive)"
+    return replace(task, watched=kept, notes=(*task.notes, note))
 
 
 def _rare(classes: list[str], counts: np.ndarray) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from screening.errors import UsageError
 from screening.operating_point import OperatingPoint, Rule, choose, place
 from screening.recipe import Recipe, load_recipe
 from screening.store import Model
-from screening.task import Task, ask, overall
+from screening.task import Task, ask, overall, watchable
 from screening.validation.folds import split, sub_sample, units
 from screening.validation.out_of_fold import Fitted, Fold, Progress, cross_validate, fit, labels_of
 
@@ -106,6 +106,7 @@ def train(
     task = ask(cohort, recipe.machine == "multi_class")
     sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed)
     groups, note = units(sample, folds)
+    task = watchable(task, task.target(labels_of(sample)), groups, folds)
     notes += [*task.notes, *([note] if note else [])]
     target = task.target(labels_of(sample))
     candidates = candidates_of(recipe, params or {}, search, seed)
@@ -180,14 +181,14 @@ def candidates_of(
 def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task) -> Validation:
     """Place every fold's out-of-fold decisions on the scale of the model fitted on all rows (METHODS 4)."""
     columns = slice(None) if task.kind == "binary" else task.watched_columns
-    reference = _two_dimensional(final.decisions(sample))[:, columns]
+    reference = final.decisions(sample)[:, columns]
     watched = task.is_watched(labels_of(sample))
     placed, numbers, predicted = [], [], []
     statement = ""
     for fold in folds:
-        test = _two_dimensional(fold.decisions)[:, columns]
-        anchor = _two_dimensional(fold.anchor)[:, columns]
-        own = _two_dimensional(fold.train_decisions)[:, columns]
+        test = fold.decisions[:, columns]
+        anchor = fold.anchor[:, columns]
+        own = fold.train_decisions[:, columns]
         moved = np.empty_like(test)
         for m in range(test.shape[1]):
             moved[:, m], statement = place(
@@ -198,7 +199,7 @@ def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task)
             )
         placed.append(moved)
         numbers.append(np.full(len(fold.test_rows), fold.number))
-        predicted.append(_two_dimensional(fold.decisions).argmax(axis=1))
+        predicted.append(fold.decisions.argmax(axis=1))
     return Validation(
         rows=np.concatenate([fold.test_rows for fold in folds]),
         fold=np.concatenate(numbers),
@@ -292,7 +293,3 @@ def _self_test(final: Fitted, sample: Cohort) -> np.ndarray:
     rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
     encoded = final.encoder.transform(sample.take(rows))
     return (encoded + encoded[::-1]) / 2
-
-
-def _two_dimensional(decisions: np.ndarray) -> np.ndarray:
-    return decisions[:, None] if decisions.ndim == 1 else decisions

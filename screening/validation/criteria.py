@@ -16,7 +16,7 @@ def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
     name : {"auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"}
         "g_mean" judges the machine's own boundary (0, or the largest decision), "best_g_mean" the best
         threshold on these rows; with several classes each is averaged over one class against the rest.
-    decisions : ndarray, shape (n_rows,) or (n_rows, n_classes)
+    decisions : ndarray, shape (n_rows,), (n_rows, 1) or (n_rows, n_classes)
         Higher means more suspicious, or more like the class of the column.
     target : ndarray of int, shape (n_rows,)
         0 / 1, or the number of the column.
@@ -28,8 +28,8 @@ def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
     """
     if name not in CRITERIA:
         raise RecipeError(f"no criterion {name!r}; there are {', '.join(CRITERIA)}")
-    if decisions.ndim == 1:
-        return _binary(name, decisions, target == 1)
+    if decisions.ndim == 1 or decisions.shape[1] == 1:
+        return _binary(name, decisions.ravel(), target == 1)
     if name == "g_mean" or name == "balanced_accuracy":
         predicted = decisions.argmax(axis=1)
         recalls = [float(np.mean(predicted[target == m] == m)) for m in np.unique(target)]

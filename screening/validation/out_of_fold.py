@@ -13,6 +13,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.errors import UsageError
 from screening.recipe import Recipe
+from screening.suspicion import suspicion
 from screening.task import Task
 from screening.validation.criteria import criterion
 from screening.validation.folds import Split, split
@@ -29,16 +30,21 @@ class Fitted:
 
     encoder: Encoder
     estimator: Any
-    one_class: bool
+    machine: str
+    n_classes: int
+
+    @property
+    def one_class(self) -> bool:
+        """Whether it learned from the negatives only."""
+        return self.machine == "one_class"
 
     def decisions(self, cohort: Cohort) -> np.ndarray:
-        """Decision values, higher for more suspicious; shape (n_rows,), or (n_rows, n_classes)."""
+        """Decision values, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
         return self.decisions_of(self.encoder.transform(cohort))
 
     def decisions_of(self, encoded: np.ndarray) -> np.ndarray:
         """Decision values of encoded rows."""
-        decision = self.estimator.decision_function(encoded)
-        return -decision if self.one_class else decision
+        return suspicion(self.estimator, encoded, self.machine, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,7 @@ class Lesson:
     x: np.ndarray
     target: np.ndarray
     groups: np.ndarray | None
+    n_classes: int
 
     @classmethod
     def of(cls, cohort: Cohort, recipe: Recipe, task: Task, groups: np.ndarray | None = None) -> Lesson:
@@ -94,7 +101,7 @@ class Lesson:
             cohort, target = cohort.take(normal), target[normal]
             groups = None if groups is None else groups[normal]
         encoder = Encoder(cohort.contract).fit(cohort)
-        return cls(recipe, encoder, encoder.transform(cohort), target, groups)
+        return cls(recipe, encoder, encoder.transform(cohort), target, groups, len(task.classes))
 
     def fit(self, parameters: Parameters) -> Fitted:
         """Fit the recipe with these parameters."""
@@ -103,7 +110,7 @@ class Lesson:
             estimator.fit(self.x, self.target, groups=self.groups)
         else:
             estimator.fit(self.x, self.target)
-        return Fitted(self.encoder, estimator, self.recipe.machine == "one_class")
+        return Fitted(self.encoder, estimator, self.recipe.machine, self.n_classes)
 
 
 def fit(
