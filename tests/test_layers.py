@@ -17,7 +17,8 @@ LAYERS = (
     {"", "report", "scoring", "training", "comparison", "comparing", "explanation", "record", "night"},
     {"validation"},
     {"ledger", "store", "recipe", "parts"},
-    {"operating_point", "performance", "placement", "intervals", "conformal_p", "remedies", "task"},
+    {"operating_point", "performance", "placement", "rules", "ranking", "tally", "intervals"}
+    | {"conformal_p", "remedies", "task", "suspicion"},
     {"machines"},
     {"factors"},
     {"kernels", "solvers"},

@@ -1,0 +1,348 @@
+"""The commands keep their manners: exit codes, one answer on stdout, the same bytes for the same seed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from screening.cli import EXAMPLES, app, demo, options
+from screening.errors import UsageError
+from screening.publishing import hold
+
+ROOT = Path(__file__).parents[1]
+SAMPLES = Path(str(files("screening.sample_cohorts")))
+HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+QUICK = ["--recipe", "svm", "--search", "1", "--folds", "2", "--jobs", "1"]
+
+
+def screen(*words: object, code: int = 0):
+    """Run a command in this process and insist on its exit code."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.stderr
+    return result
+
+
+def head(source: Path, target: Path, rows: int) -> None:
+    """Copy the header and the first rows of a CSV file."""
+    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+    target.write_text("".join(lines[: rows + 1]), encoding="utf-8")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder with the files the README speaks of."""
+    folder = tmp_path_factory.mktemp("desk")
+    head(SAMPLES / "nosocomial_past.csv", folder / "past.csv", 250)
+    head(SAMPLES / "nosocomial_night.csv", folder / "tonight.csv", 60)
+    (folder / "cohort.toml").write_bytes((SAMPLES / "nosocomial.toml").read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(desk):
+    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", desk / "model")
+    return desk / "model"
+
+
+@pytest.fixture(scope="module")
+def run(desk, model):
+    screen("score", model, desk / "tonight.csv", "--out", desk / "run", "--date", "2026-03-01")
+    return desk / "run"
+
+
+@pytest.fixture
+def in_copy_of_desk(desk, tmp_path, monkeypatch):
+    """The current folder holds just the two tables, small ones."""
+    for name in ("past.csv", "tonight.csv"):
+        head(desk / name, tmp_path / name, 150)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
+    lines = re.findall(r"^\$ screen (.*)$", README, flags=re.MULTILINE)
+
+    results = [screen(*line.split()) for line in lines]
+
+    assert len(results) == 7
+    assert (in_copy_of_desk / "runs" / "2026-03-01" / "report.html").exists()
+    (python,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    names: dict = {}
+    exec(python, names)
+    assert names["model"].recipe.name == "svm"
+    assert names["run"].document["counts"]["scored"] == 60
+
+
+def test_the_documents_show_the_help_that_is_printed():
+    written = runpy.run_path(str(ROOT / "docs" / "commands.py"))
+
+    assert written["commands"]() == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert written["readme"](README) == README
+
+
+@pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)
+def test_help_shows_one_example_that_the_command_understands(command):
+    shown = screen(command.__name__, "--help").stdout
+    example = EXAMPLES[command].split()
+
+    assert f"Example: {EXAMPLES[command]}" in " ".join(shown.split())
+    assert example[:2] == ["screen", command.__name__]
+    assert {word for word in example if word.startswith("--")} <= set(shown.split())
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["train", "--help"], ["--version"], ["recipes"], ["recipes", "svm"]]
+)
+def test_help_and_recipes_wait_for_no_numerical_package(words):
+    code = (
+        "import sys\nfrom screening.cli import main\n"
+        "try:\n    main()\nfinally:\n    print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, *words]
+
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert set(answer.stderr.split()) & set(HEAVY) == set()
+
+
+def test_check_waits_for_no_machine_learning_package(desk):
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    command = [sys.executable, "-c", code, "check", desk / "tonight.csv", "--contract", desk / "cohort.toml"]
+
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert set(answer.stdout.split()) & {"sklearn", "numba", "scipy"} == set()
+
+
+def test_python_m_screening_is_the_same_command():
+    answer = subprocess.run(
+        [sys.executable, "-m", "screening", "--version"], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"screening \d+\.\d+\.\d+\n", answer.stdout)
+
+
+def test_the_shell_completes_the_name_of_a_command():
+    ask = {"_SCREEN_COMPLETE": "complete_bash", "COMP_WORDS": "screen sc", "COMP_CWORD": "1"}
+    code = "import sys; sys.argv[0] = 'screen'; from screening.cli import main; main()"
+    answer = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | ask, capture_output=True, text=True, check=False
+    )
+    assert "score" in answer.stdout.split()
+
+
+def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_path):
+    answers = [
+        screen("recipes", "--json"),
+        screen("init", desk / "past.csv", "--out", tmp_path / "c.toml", "--json"),
+        screen("check", desk / "tonight.csv", "--model", model, "--json"),
+        screen(
+            "train",
+            desk / "past.csv",
+            "--contract",
+            desk / "cohort.toml",
+            *QUICK,
+            "--out",
+            tmp_path / "m",
+            "--json",
+        ),
+        screen("score", model, desk / "tonight.csv", "--out", tmp_path / "r", "--json"),
+        screen("report", run, "--json"),
+    ]
+    assert [len(answer.stdout.splitlines()) for answer in answers] == [1] * len(answers)
+    assert {type(json.loads(answer.stdout)) for answer in answers} == {dict}
+
+
+def test_recipes_json_has_every_method_with_its_search(desk):
+    recipes = json.loads(screen("recipes", "--json").stdout)["recipes"]
+    (one,) = json.loads(screen("recipes", "svm", "--json").stdout)["recipes"]
+
+    assert {path.stem for path in (ROOT / "models").glob("*.toml")} == {recipe["name"] for recipe in recipes}
+    assert one in recipes
+    assert {"name", "paper", "parameters", "search"} <= set(one)
+
+
+def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, run, tmp_path):
+    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", tmp_path / "m")
+    screen("score", tmp_path / "m", desk / "tonight.csv", "--out", tmp_path / "r", "--date", "2026-03-01")
+    first, second = content(run), content(tmp_path / "r")
+
+    assert content(tmp_path / "m") == content(model)
+    assert {name: first[name] for name in first if name != "run.json"} == {
+        name: second[name] for name in second if name != "run.json"
+    }
+
+
+def test_another_seed_gives_another_model(desk, model, tmp_path):
+    words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK]
+    screen(*words, "--seed", 1, "--out", tmp_path / "m")
+
+    assert content(tmp_path / "m")["validation.parquet"] != content(model)["validation.parquet"]
+
+
+def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
+    before = {folder: content(folder) for folder in (model, run)}
+    for folder in (model, run):
+        (folder / "report.html").unlink()
+        screen("report", folder)
+
+    assert {folder: content(folder) for folder in (model, run)} == before
+
+
+def test_a_night_with_labels_is_evaluated_and_the_labels_are_not_kept(desk, model, tmp_path):
+    head(SAMPLES / "nosocomial_night_labelled.csv", tmp_path / "night.csv", 120)
+    words = ["score", model, tmp_path / "night.csv", "--label", "infected", "--date", "2026-03-01", "--json"]
+    answer = json.loads(screen(*words, "--out", tmp_path / "r").stdout)
+
+    assert answer["counts"]["read"] == 120
+    assert answer["evaluation"] is not None
+    assert b"infected" not in (tmp_path / "r" / "flagged.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--recipe", "nope"], "svm_weighted"),
+        (["--recipe", "svm", "--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
+        (["--recipe", "svm", "--min-sensitivity", "1.5"], "min_sensitivity"),
+        (["--recipe", "svm", "--param", "C"], "name=value"),
+        (["--recipe", "svm", "--param", "kappa=1"], "'kappa'"),
+        (["--recipe", "svm", "--positive", "perhaps"], "perhaps"),
+    ],
+)
+def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(desk, tmp_path, words, told):
+    result = screen(
+        "train",
+        desk / "past.csv",
+        "--contract",
+        desk / "cohort.toml",
+        *words,
+        "--out",
+        tmp_path / "m",
+        code=2,
+    )
+    assert told in result.stderr
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_label_is_a_usage_error_that_names_the_option(desk, tmp_path):
+    result = screen("train", desk / "tonight.csv", *QUICK, "--out", tmp_path / "m", code=2)
+    assert "--label" in result.stderr
+
+
+def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model, tmp_path):
+    lines = (desk / "tonight.csv").read_text(encoding="utf-8").splitlines()
+    names = lines[0].split(",")
+    for row, column in ((3, "age"), (5, "crp")):
+        cells = lines[row].split(",")
+        cells[names.index(column)] = "SECRET77"
+        lines[row] = ",".join(cells)
+    (tmp_path / "tonight.csv").write_text("\n".join(lines), encoding="utf-8")
+
+    scored = screen("score", model, tmp_path / "tonight.csv", "--out", tmp_path / "r", code=3)
+    checked = screen("check", tmp_path / "tonight.csv", "--model", model, "--json", code=3)
+
+    assert not (tmp_path / "r").exists()
+    assert len(json.loads(checked.stdout)["violations"]) == 2
+    for text in (scored.stderr, checked.stderr, checked.stdout):
+        assert "age" in text and "crp" in text
+        assert "SECRET77" not in text
+
+
+def test_a_damaged_model_exits_4(desk, model, tmp_path):
+    for path in model.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
+    for words in (["score", tmp_path, desk / "tonight.csv", "--out", tmp_path / "r"], ["report", tmp_path]):
+        result = screen(*words, code=4)
+        assert "damaged" in result.stderr
+
+
+def test_a_model_that_is_not_there_exits_4(desk, tmp_path):
+    assert "model.json" in screen("check", desk / "past.csv", "--model", tmp_path / "no", code=4).stderr
+
+
+def test_a_second_run_on_the_same_place_exits_75(desk, model, tmp_path):
+    with hold(tmp_path / "r"):
+        screen("score", model, desk / "tonight.csv", "--out", tmp_path / "r", code=75)
+
+
+def test_an_interrupted_training_exits_130_and_leaves_nothing(desk, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("screening.training.train", interrupted)
+    words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK]
+    screen(*words, "--out", tmp_path / "deep" / "m", code=130)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bug_keeps_its_traceback_and_exits_1(desk, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("screening.training.train", broken)
+    result = screen(
+        "train", desk / "past.csv", "--label", "infected", *QUICK, "--out", tmp_path / "m", code=1
+    )
+
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_a_contract_that_exists_is_not_written_over(desk):
+    before = (desk / "cohort.toml").read_bytes()
+    screen("init", desk / "past.csv", "--out", desk / "cohort.toml", code=2)
+
+    assert (desk / "cohort.toml").read_bytes() == before
+
+
+def test_what_a_model_says_of_its_making_names_no_folder(desk, model):
+    command = json.loads((model / "model.json").read_bytes())["training"]["command"]
+
+    assert "past.csv --recipe svm" in command
+    assert str(desk) not in command and "--out" not in command and "--jobs" not in command
+
+
+def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
+    job = demo.__globals__["JOBS"][0]._replace(recipe="logistic", max_rows=150)
+    monkeypatch.setitem(demo.__globals__, "JOBS", (job,))
+    places = json.loads(screen("demo", "--out", tmp_path / "demo", "--json").stdout)["reports"]
+
+    assert len(places) == 2
+    pages = [Path(place).read_text(encoding="utf-8").lower() for place in places]
+    assert [page[:15] for page in pages] == ["<!doctype html>"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("C=10", 10),
+        ("C=1e-3", 0.001),
+        ("class_weight=balanced", "balanced"),
+        ("normalise=true", True),
+        ("g=a=b", "a=b"),
+    ],
+)
+def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
+    (read,) = options.parameters_from([text]).values()
+    assert read == value
+    assert type(read) is type(value)
+
+
+def test_a_parameter_without_a_name_is_refused():
+    with pytest.raises(UsageError, match="name=value"):
+        options.parameters_from(["=3"])
