@@ -91,8 +91,8 @@ def weighted_sums(
     list of ndarray of shape (n, n_outputs)
         sum_i weights_i exp(-gamma_i d(x, centre_i)), one array a term.
     """
+    from screening.kernels.compiled import announced
     from screening.kernels.loops import ABSOLUTE, SQUARED, sweep_block
-    from screening.solvers.compiled import announced
 
     rates = np.empty((len(terms), len(centres)), np.float32)
     for q, (gamma, _) in enumerate(terms):
@@ -134,8 +134,8 @@ def gram(
 
 
 def _matrix(norm: int, x: np.ndarray, z: np.ndarray, rate: float, threads: int | None) -> np.ndarray:
+    from screening.kernels.compiled import announced
     from screening.kernels.loops import ABSOLUTE, SQUARED, kernel_rows
-    from screening.solvers.compiled import announced
 
     out = np.empty((len(x), len(z)), np.float32)
     rows, columns = padded(x), padded_transposed(z)

@@ -50,7 +50,7 @@ def _gains(v, top, low, curve, own, twice, c, row, score):
     largest = np.float32(0.0)
     for t in range(v.size):
         b = np.float32(maximum(top - (v[t] + low[t]), 0.0))
-        a = maximum(own + curve[t] - twice * c[t] * row[t], np.float32(CURVATURE))
+        a = maximum(own + curve[t] - twice * c[t] * np.float32(row[t]), np.float32(CURVATURE))
         gain = b * b / a
         score[t] = gain
         largest = maximum(largest, gain)
@@ -85,8 +85,8 @@ def pair_steps(
     for t in range(m):
         _place_pair(t, s, alpha, upper, up, low)
     # The first pass only looks: with both weights zero the update changes nothing.
-    row_i, row_j, step_i, step_j = score, score, 0.0, 0.0
-    score[:] = 0
+    row_i, step_i, step_j = np.zeros(m, buffer.dtype), 0.0, 0.0
+    row_j = row_i
     steps = 0
     gap = INFINITY
     while True:
@@ -164,7 +164,7 @@ def single_steps(
         rise[t] = 0.0 if alpha[t] < upper[t] else -INFINITY
         fall[t] = 0.0 if alpha[t] > 0.0 else -INFINITY
         bend[t] = max(coupling[label[t], label[t]] * c[t] * c[t] * diagonal[t], CURVATURE)
-    row = np.zeros(m, np.float32)
+    row = np.zeros(m, buffer.dtype)
     weights = np.zeros(coupling.shape[0])
     steps = 0
     gap = INFINITY

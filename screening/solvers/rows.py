@@ -1,7 +1,8 @@
 """Compiled access to kernel rows over the active set: a Gram matrix as it is, or a bounded LRU cache of rows.
 
-A cache is one flat float32 buffer that holds `capacity` rows as long as the active set; when the active set
-shrinks the rows are compacted in place, so the buffer never grows and later holds more rows.
+A cache is one flat buffer (the Gram's type, or float32 where rows are computed) that holds `capacity` rows as
+long as the active set. When the active set shrinks the rows are compacted in place, so the buffer never
+grows and later holds more rows.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ def _fill(row, i, mode, active, gram, xt, kind, rate):
         for t in range(m):
             row[t] = source[active[t]]
         return
-    centre = np.empty(xt.shape[0], np.float32)
-    for k in range(centre.size):
-        centre[k] = xt[k, i]
-    kernel_row(xt, centre, kind, rate, row)
+    if xt is not None:
+        centre = np.empty(xt.shape[0], np.float32)
+        for k in range(centre.size):
+            centre[k] = xt[k, i]
+        kernel_row(xt, centre, kind, rate, row)
 
 
 @njit

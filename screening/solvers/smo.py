@@ -66,17 +66,19 @@ class _Active:
         from screening.kernels.sweep import padded_transposed, rate_of
 
         computed = isinstance(self.gram, KernelRows)
-        self._all = np.zeros((4, 1), np.float32)
+        self._all: Any = None
         self.kind, self.rate = SQUARED, np.float32(0)
-        self.dense = np.zeros((1, 1), np.float32)
         if computed:
+            self.dense = np.zeros((1, 1), np.float32)
             self._all = padded_transposed(self.gram.x)
             self.kind = SQUARED if self.gram.kernel.norm == 2 else ABSOLUTE
             self.rate = np.float32(rate_of(self.gram.kernel))
         else:
-            self.dense = np.ascontiguousarray(self.gram, np.float32)
+            exact = np.asarray(self.gram).dtype != np.float32
+            self.dense = np.ascontiguousarray(self.gram, np.float64 if exact else np.float32)
+            self._all = None if exact else np.zeros((4, 1), np.float32)  # float32 shares one specialisation
         self.computed = computed
-        self.buffer = np.empty(0, np.float32)
+        self.buffer = np.empty(0, self.dense.dtype)
         self.slot_of = self.owner = self.newer = self.older = self.lru = np.empty(0, np.int64)
         self.take(np.arange(len(self.gram)))
 
@@ -91,9 +93,9 @@ class _Active:
         self.points = points
         self.mode = rows.DIRECT if direct else rows.COMPUTED if self.computed else rows.GATHERED
         self.xt = np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
-        wanted = 0 if direct else min(max(self.memory // 4, 2 * m), m * m)
+        wanted = 0 if direct else min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
         if len(self.buffer) < wanted and not was_cached:
-            self.buffer = np.empty(wanted, np.float32)
+            self.buffer = np.empty(wanted, self.dense.dtype)
         capacity = max(min(len(self.buffer) // m, m), 0)
         slot_of = np.full(m, -1, np.int64)
         if was_cached:
@@ -142,7 +144,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        ``gram`` is an array (taken as float32, best given so) or a ``KernelRows``.
+        ``gram`` is an array, used as it is where it is float32 or float64, or a ``KernelRows``.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of ``problem.scale``.
     start : ndarray of shape (n,), optional
@@ -156,7 +158,7 @@ def solve(
     ValueError
         If ``start`` breaks a constraint, or ``total`` cannot be reached within the bounds.
     """
-    from screening.solvers.compiled import announced
+    from screening.kernels.compiled import announced
 
     with announced():
         engine = _Engine(problem, tol, memory)

@@ -1,0 +1,224 @@
+"""The SMO against libsvm, an interior-point method and its own optimality conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machines_cohort import quadratic_program
+
+from screening.kernels import Gaussian, Laplacian
+from screening.kernels.sweep import gram
+from screening.solvers import Problem, libsvm, smo
+from screening.solvers.smo import KernelRows
+
+KINDS = ("one_class", "two_class", "no_equality")
+KERNELS = (Gaussian(0.4), Laplacian(0.3))
+
+
+def rows_and_labels(n: int = 300, n_features: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(n, n_features))
+    return x, np.where(x[:, 0] + 0.7 * rng.normal(size=n) > 1.0, 1.0, -1.0)
+
+
+def problem_of(kind: str, kernel_matrix: object, x: np.ndarray, y: np.ndarray, scale: float = 1.0) -> Problem:
+    n = len(x)
+    c = scale * np.exp(-0.3 * x[:, 0] ** 2)
+    if kind == "one_class":
+        return Problem(kernel_matrix, np.ones(n), c, np.zeros(n), np.full(n, 1 / (0.15 * n)), 1.0)
+    upper = np.where(y > 0, 8.0, 2.0) / scale**2
+    return Problem(kernel_matrix, y, c, -np.ones(n), upper, {"two_class": 0.0, "no_equality": None}[kind])
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kind", ["one_class", "two_class"])
+def test_solution_agrees_with_libsvm(kind, kernel):
+    x, y = rows_and_labels()
+    problem = problem_of(kind, kernel(x, x), x, y)
+
+    ours, oracle = smo.solve(problem, 1e-5), libsvm.solve(problem, 1e-5)
+
+    assert problem.objective(ours.alphas) == pytest.approx(problem.objective(oracle.alphas), rel=1e-6)
+    spread = np.ptp(problem.gradient(oracle.alphas))
+    assert ours.intercept == pytest.approx(oracle.intercept, abs=1e-3 * spread)
+    assert np.abs(problem.gradient(ours.alphas) - problem.gradient(oracle.alphas)).max() <= 1e-3 * spread
+
+
+def interior_point(problem: Problem) -> np.ndarray:
+    """Independent solution; without an equality a slack variable takes up what the equality would fix."""
+    weights = problem.signs * problem.c
+    quadratic = weights[:, None] * problem.gram * weights
+    total = float(problem.upper.sum())
+    with_slack = (
+        np.pad(quadratic, (0, 1)),
+        np.append(problem.linear, 0.0),
+        np.append(problem.upper, 2.0 * total),
+        np.append(problem.signs, 1.0),
+        total,
+    )
+    plain = (quadratic, problem.linear, problem.upper, problem.signs, problem.total)
+    return quadratic_program(*{True: with_slack, False: plain}[problem.total is None])[: len(problem.c)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_objective_is_that_of_an_interior_point_method(kind):
+    x, y = rows_and_labels(80)
+    problem = problem_of(kind, Gaussian(0.4)(x, x), x, y)
+
+    ours = smo.solve(problem, 1e-7)
+
+    best = problem.objective(np.clip(interior_point(problem), 0.0, problem.upper))
+    assert problem.objective(ours.alphas) == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize("form", ["float64", "float32", "rows"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_optimality_conditions_hold_for_every_form_of_the_kernel(kind, form):
+    x, y = rows_and_labels(900)
+    kernel = Gaussian(0.4)
+    exact = kernel(x, x)
+    given = {"float64": exact, "float32": exact.astype(np.float32), "rows": KernelRows(x, kernel)}[form]
+
+    ours = smo.solve(problem_of(kind, given, x, y), 1e-3)
+    checked = problem_of(kind, exact, x, y)
+
+    assert ours.gap <= 1e-3
+    assert checked.certificate(ours.alphas)[1] <= 1.1e-3
+    assert checked.certificate(ours.alphas)[0] == pytest.approx(ours.intercept, abs=1e-4)
+    assert np.all((ours.alphas >= 0) & (ours.alphas <= checked.upper))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_result_and_effort_do_not_depend_on_the_scale_of_c(kind):
+    x, y = rows_and_labels(600)
+    kernel_matrix = Gaussian(0.4)(x, x)
+    plain = smo.solve(problem_of(kind, kernel_matrix, x, y))
+
+    tiny = smo.solve(problem_of(kind, kernel_matrix, x, y, scale=2.0**-10))
+
+    largest = {"one_class": 1.0}.get(kind, 2.0**20)  # costs take the scale of c, nu's bounds do not
+    np.testing.assert_allclose(tiny.alphas, largest * plain.alphas, rtol=1e-9)
+    assert tiny.n_iter == plain.n_iter
+    assert tiny.gap == pytest.approx(plain.gap)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_runs_give_the_same_bits(kind):
+    x, y = rows_and_labels(600)
+    problem = problem_of(kind, KernelRows(x, Gaussian(0.4)), x, y)
+
+    first, second = smo.solve(problem), smo.solve(problem)
+
+    assert np.array_equal(first.alphas, second.alphas)
+    assert first.intercept == second.intercept
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_rows_of_cache_give_the_same_bits_as_all(kind):
+    x, y = rows_and_labels(600)
+    problem = problem_of(kind, KernelRows(x, Gaussian(0.4)), x, y)
+
+    assert np.array_equal(smo.solve(problem, memory=1).alphas, smo.solve(problem).alphas)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_on_the_fly_take_the_steps_of_the_gram(kind, kernel):
+    x, y = rows_and_labels(300)
+
+    by_gram = smo.solve(problem_of(kind, gram(kernel, x), x, y))
+    by_rows = smo.solve(problem_of(kind, KernelRows(x, kernel), x, y))
+
+    assert by_gram.n_iter == by_rows.n_iter
+    np.testing.assert_allclose(by_rows.alphas, by_gram.alphas, atol=1e-4 * by_gram.alphas.max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_solution_is_a_start_that_needs_no_steps(kind):
+    x, y = rows_and_labels(600)
+    problem = problem_of(kind, Gaussian(0.4)(x, x), x, y)
+    solution = smo.solve(problem)
+
+    again = smo.solve(problem, start=solution.alphas)
+
+    assert again.n_iter <= 3  # rounding of the stored alphas may leave the gap a hair above
+    assert problem.objective(again.alphas) == pytest.approx(problem.objective(solution.alphas), rel=1e-9)
+
+
+def test_a_start_near_the_solution_needs_fewer_steps():
+    x, y = rows_and_labels(600)
+    problem = problem_of("two_class", Gaussian(0.4)(x, x), x, y)
+    cold = smo.solve(problem)
+
+    warm = smo.solve(replace(problem, c=problem.c * (1 + 0.001 * np.abs(x[:, 1]))), start=cold.alphas)
+
+    assert warm.gap <= 1e-3
+    assert warm.n_iter < cold.n_iter / 2
+
+
+def test_a_start_that_breaks_the_equality_is_refused():
+    x, y = rows_and_labels(50)
+    problem = problem_of("one_class", Gaussian(0.4)(x, x), x, y)
+
+    with pytest.raises(ValueError, match="start breaks a constraint"):
+        smo.solve(problem, start=np.zeros(50))
+
+
+def test_a_total_out_of_reach_is_refused():
+    x, y = rows_and_labels(50)
+    problem = replace(problem_of("one_class", Gaussian(0.4)(x, x), x, y), total=1e6)
+
+    with pytest.raises(ValueError, match="total is out of reach"):
+        smo.solve(problem)
+
+
+def test_the_limit_of_steps_is_kept_and_its_gap_told():
+    x, y = rows_and_labels(600)
+    problem = problem_of("two_class", Gaussian(0.4)(x, x), x, y)
+
+    stopped = smo.solve(problem, max_iter=50)
+
+    assert stopped.n_iter == 50
+    assert stopped.gap > 1e-3
+    assert stopped.gap == pytest.approx(problem.certificate(stopped.alphas)[1], rel=1e-6)
+
+
+def test_row_order_does_not_change_the_decision():
+    x, y = rows_and_labels(300)
+    order = np.random.default_rng(0).permutation(300)
+    here = problem_of("two_class", Gaussian(0.4)(x, x), x, y)
+    there = problem_of("two_class", Gaussian(0.4)(x[order], x[order]), x[order], y[order])
+
+    ours, moved = smo.solve(here, 1e-7), smo.solve(there, 1e-7)
+
+    np.testing.assert_allclose(here.gradient(ours.alphas)[order], there.gradient(moved.alphas), atol=1e-5)
+
+
+@st.composite
+def degenerate(draw):
+    """Few distinct rows many times over, a constant column, and as little as one positive row."""
+    n_distinct = draw(st.integers(1, 6))
+    n = draw(st.integers(2, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    x = rng.normal(size=(n_distinct, 2))[rng.integers(0, n_distinct, n)]
+    x = np.column_stack([x, np.full(n, 3.0)])
+    y = -np.ones(n)
+    y[: draw(st.integers(1, max(1, n - 1)))] = 1.0
+    return x, y
+
+
+@settings(max_examples=60)
+@given(degenerate(), st.sampled_from(KINDS), st.sampled_from(KERNELS))
+def test_degenerate_rows_still_reach_the_optimality_conditions(rows, kind, kernel):
+    x, y = rows
+    problem = problem_of(kind, kernel(x, x), x, y)
+    problem = replace(problem, upper=np.maximum(problem.upper, (problem.total or 0.0) / len(x)))
+
+    ours = smo.solve(problem)
+
+    assert ours.gap <= 1e-3
+    assert problem.certificate(ours.alphas)[1] <= 1.1e-3
