@@ -17,6 +17,6 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
         Largest violation of the optimality conditions left, in units of ``problem.scale``, so that it does
         not depend on the scale of c.
     """
-    from screening.solvers import libsvm
+    from screening.solvers import smo
 
-    return libsvm.solve(problem, tol)
+    return smo.solve(problem, tol)
