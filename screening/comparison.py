@@ -22,6 +22,8 @@ from screening.errors import UsageError
 from screening.operating_point import Rule
 from screening.recipe import Recipe, list_recipes, load_recipe
 from screening.record import versions
+from screening.report.comparison import render_comparison
+from screening.store import canonical
 from screening.task import Task
 from screening.training import DEFAULT_RULE, candidates_of
 from screening.validation.out_of_fold import Progress, labels_of
@@ -46,10 +48,11 @@ class Comparison:
     scores: pd.DataFrame
 
     def summary(self) -> dict[str, Any]:
-        """The figures alone, as the command line prints them."""
+        """Every figure of every method, without intervals and curves."""
         tables = {
             cohort["name"]: {
                 method["recipe"]: {name: figure["value"] for name, figure in method["figures"].items()}
+                | {name: method[name] for name in ("sv_share", "fit_seconds", "score_seconds")}
                 for method in cohort["methods"]
             }
             for cohort in self.document["cohorts"]
@@ -59,6 +62,32 @@ class Comparison:
             "cohorts": tables,
             "ranks": self.document["ranks"],
         }
+
+    def table(self) -> dict[str, list[str]]:
+        """A line a cohort and method: what a person reads first."""
+        lines = {}
+        for cohort in self.document["cohorts"]:
+            lines[cohort["name"]] = [
+                f"{method['recipe']:22}"
+                + "  ".join(
+                    f"{words} {_percent(method['figures'][name]['value'])}" for name, words in _SHOWN.items()
+                )
+                for method in cohort["methods"]
+            ]
+        return lines
+
+
+_SHOWN = {
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "g_mean": "G-mean",
+    "auroc": "AUROC",
+    "specificity_at": "specificity at the asked sensitivity",
+}
+
+
+def _percent(share: float | None) -> str:
+    return "    -" if share is None else f"{100 * share:5.1f}"
 
 
 def compare(
@@ -171,14 +200,37 @@ def compare(
     return Comparison(document, _scores(plan, outcomes))
 
 
-def comparable(names: Sequence[str], several_classes: bool) -> list[str]:
-    """Recipe names of a command line: `all` stands for every method that fits the classes, `auto` apart."""
-    machines = {"multi_class"} if several_classes else {"one_class", "two_class", "baseline"}
+def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
+    """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
+    several = any(_has_several_classes(cohort) for cohort in cohorts.values())
+    machines = {"multi_class"} if several else {"one_class", "two_class", "baseline"}
     found: list[str] = []
     for name in names:
         every = [recipe.name for recipe in list_recipes() if recipe.machine in machines]
         found += every if name == "all" else [name]
     return list(dict.fromkeys(found))
+
+
+def named(sources: Sequence[str]) -> dict[str, str]:
+    """A short name for each cohort file, directory or glob: its stem, numbered where two share one."""
+    found: dict[str, str] = {}
+    for source in sources:
+        stem = Path(source).stem or source
+        again = sum(name == stem or name.startswith(f"{stem} ") for name in found)
+        found[f"{stem} {again + 1}" if again else stem] = source
+    return found
+
+
+def place_of_folds(out: Path) -> Path:
+    """Where finished folds wait while the comparison in `out` is not whole."""
+    return out.resolve().with_name(f".{out.resolve().name}.folds")
+
+
+def write(found: Comparison, folder: Path) -> None:
+    """Write `comparison.json`, `scores.parquet` and `report.html`."""
+    (folder / "comparison.json").write_bytes(canonical(found.document))
+    found.scores.to_parquet(folder / "scores.parquet", index=False)
+    (folder / "report.html").write_bytes(render_comparison(found.document).encode())
 
 
 def _has_several_classes(cohort: Cohort) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .check import check
+from .compare import compare
 from .console import LogFormat, log_to_stderr
 from .demo import demo
 from .init import init
@@ -31,6 +32,7 @@ EXAMPLES = {
     init: "screen init past.csv --out cohort.toml",
     check: "screen check tonight.csv --model trained/infection",
     train: "screen train past.csv --contract cohort.toml --recipe svm_weighted --out trained/infection",
+    compare: "screen compare past.csv --contract cohort.toml --recipes all,auto --out compared",
     score: "screen score trained/infection tonight.csv --out runs/2026-03-01",
     report: "screen report runs/2026-03-01",
 }

@@ -84,20 +84,31 @@ def bar(title: str) -> Callable[[int, int], None]:
     """
     began = time.monotonic()
     shown = False
+    start: int | None = None
 
     def progress(done: int, total: int) -> None:
-        nonlocal shown
-        if not sys.stderr.isatty() or time.monotonic() - began < 1:
+        nonlocal shown, start
+        # What was done before the first call (an earlier attempt) says nothing of how fast this one is.
+        start = done if start is None else start
+        spent = time.monotonic() - began
+        if not sys.stderr.isatty() or spent < 1:
             return
         share = min(done / max(total, 1), 1.0)
         ended = done >= total
         if ended and not shown:
             return
         marks = "#" * round(30 * share)
-        print(f"\r{title} [{marks:<30}] {share:4.0%}", end="\n" if ended else "", file=sys.stderr, flush=True)
+        left = f", {_duration(spent * (total - done) / (done - start))} left" if start < done < total else ""
+        line = f"\r{title} [{marks:<30}] {share:4.0%}{left:<18}"
+        print(line, end="\n" if ended else "", file=sys.stderr, flush=True)
         shown = not ended
 
     return progress
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest:02} s"
 
 
 class _JsonLines(logging.Formatter):

@@ -90,14 +90,14 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
         value = context.params.get(parameter.name or "")
         if parameter.name in leave_out or value in (None, [], (), False) or value == parameter.default:
             continue
+        given = value if isinstance(value, (list, tuple)) else [value]
         if parameter.param_type_name == "argument":
-            words.append(Path(str(value)).name)
+            words += [Path(str(one)).name for one in given]
         elif value is True:
             words.append(parameter.opts[0])
         else:
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                text = one.name if isinstance(one, Path) else str(one)
-                words += [parameter.opts[0], text]
+            for one in given:
+                words += [parameter.opts[0], one.name if isinstance(one, Path) else str(one)]
     return shlex.join(words)
 
 

@@ -1,0 +1,106 @@
+"""`screen compare`"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options
+from .console import bar, exits, tell
+from .options import AsJson, ContractFile
+from .train import WHERE_AND_HOW
+
+
+def compare(
+    context: typer.Context,
+    cohorts: Annotated[
+        list[str],
+        typer.Argument(metavar="COHORT...", help="One cohort or several: files, directories, globs."),
+    ],
+    recipes: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B|all", help="Methods; the control is always among them. `auto` is not in `all`."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Directory to write the comparison in.")],
+    label: Annotated[str | None, typer.Option(help="Column that says who was a case.")] = None,
+    positive: Annotated[list[str] | None, typer.Option(help="Label value to find; may be repeated.")] = None,
+    id: Annotated[str | None, typer.Option(help="Column that names a row.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column never split over folds, such as the patient.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")] = None,
+    contract: ContractFile = None,
+    control: Annotated[
+        str | None, typer.Option(help="Method the others are compared with; the plain SVM if absent.")
+    ] = None,
+    min_sensitivity: options.MinSensitivity = None,
+    max_flag_rate: options.MaxFlagRate = None,
+    miss_cost: options.MissCost = None,
+    g_mean: options.GMean = False,
+    threshold: options.Threshold = None,
+    confidence: options.Confidence = None,
+    prevalence: options.Prevalence = None,
+    search: Annotated[int | None, typer.Option(help="Candidates tried by inner validation.", min=1)] = None,
+    folds: Annotated[int, typer.Option(help="Outer folds.", min=2)] = 5,
+    repeats: Annotated[int, typer.Option(help="Times the folds are drawn.", min=1)] = 1,
+    max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    as_json: AsJson = False,
+) -> None:
+    """Judge methods on the same folds, parameters and threshold (by RULE) chosen on training rows alone.
+
+    A comparison that was stopped goes on from its finished folds when it is asked for again.
+    """
+    with exits():
+        rule = options.rule_from(
+            min_sensitivity=min_sensitivity,
+            max_flag_rate=max_flag_rate,
+            miss_cost=miss_cost,
+            g_mean=g_mean,
+            threshold=threshold,
+            confidence=confidence,
+            prevalence=prevalence,
+        )
+
+        from .. import comparison
+        from ..cohort import read_cohort
+        from ..publishing import publish
+
+        with publish(out, "comparison") as folder:
+            read = {
+                name: read_cohort(
+                    source,
+                    contract,
+                    label=label,
+                    positive=positive,
+                    id=id,
+                    group=group,
+                    drop=options.names_from(drop),
+                    need_label=True,
+                )
+                for name, source in comparison.named(cohorts).items()
+            }
+            found = comparison.compare(
+                read,
+                comparison.comparable(options.names_from(recipes), read),
+                rule=rule,
+                folds=folds,
+                repeats=repeats,
+                search=search,
+                seed=seed,
+                jobs=jobs,
+                max_rows=max_rows,
+                control=control,
+                kept=comparison.place_of_folds(out),
+                progress=bar("Comparing"),
+                command=options.command_of(context, WHERE_AND_HOW),
+            )
+            comparison.write(found, folder)
+        shutil.rmtree(comparison.place_of_folds(out), ignore_errors=True)
+    tell({"comparison": str(out)} | (found.summary() if as_json else found.table()), as_json)
