@@ -46,7 +46,10 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     if not rows:
         raise CohortError("the cohort has no data rows, only column names; was the export empty?")
     notes: list[str] = []
-    roles = _roles(summaries, given, notes) if starter else given
+    # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
+    voxels = starter or bool(given.group)
+    roles = _coordinates(summaries, given, notes) if voxels else given
+    roles = _roles(summaries, roles, notes) if starter else roles
     used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop}
     features: dict[str, dict[str, Any]] = {}
     dropped: dict[str, list[str]] = {}
@@ -175,8 +178,6 @@ def _roles(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str
     taken = {given.id, given.group, given.label, given.time, *given.coordinates, *given.drop}
     free = {name.lower(): name for name in summaries if name not in taken}
     found: dict[str, Any] = {}
-    if not given.coordinates and {"x", "y", "z"} <= free.keys():
-        found["coordinates"] = [free.pop(axis) for axis in "xyz"]
     if not given.label:
         found["label"] = next((free.pop(name) for name in LABELS if name in free), None)
     for lower, name in list(free.items()):
@@ -192,7 +193,16 @@ def _roles(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str
         dated = (n for n in TIMES if n in free and summaries[free[n]].dates == summaries[free[n]].rows)
         found["time"] = next((free[name] for name in dated), None)
     guessed = {role: value for role, value in found.items() if value}
-    notes += [
-        f"guessed role {role}: {', '.join(v) if isinstance(v, list) else v}" for role, v in guessed.items()
-    ]
+    notes += [f"guessed role {role}: {column}" for role, column in guessed.items()]
     return given.with_roles(**guessed) if guessed else given
+
+
+def _coordinates(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]) -> Contract:
+    """Columns x, y and z as voxel coordinates, where no other role was given them."""
+    taken = {given.id, given.group, given.label, given.time, *given.subgroup, *given.drop}
+    free = {name.lower(): name for name in summaries if name not in taken}
+    if given.coordinates or not {"x", "y", "z"} <= free.keys():
+        return given
+    axes = [free[axis] for axis in "xyz"]
+    notes.append(f"guessed role coordinates: {', '.join(axes)}")
+    return given.with_roles(coordinates=axes)
