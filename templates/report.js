@@ -18,7 +18,7 @@
   function show(panel, step, exploring) {
     var d = panel.figures, threshold = d.threshold[step];
     var flagged = d.flagged ? d.flagged[step].toLocaleString("en") : d.flag_rate[step] === null ? "–" : (100 * d.flag_rate[step]).toFixed(1);
-    var figure = { threshold: fixed(threshold, d.places), sensitivity: percent(d.sensitivity[step]), specificity: percent(d.specificity[step]), flagged: flagged };
+    var figure = { threshold: threshold < d.low ? "none" : fixed(threshold, d.places), sensitivity: percent(d.sensitivity[step]), specificity: percent(d.specificity[step]), flagged: flagged };
     panel.shown.forEach(function (place) { place.textContent = figure[place.dataset.show]; });
     var said = "threshold " + figure.threshold + ", sensitivity " + figure.sensitivity + ", specificity " + figure.specificity + ", " + flagged + (d.flagged ? " flagged" : " flags per 100 rows");
     panel.slider.setAttribute("aria-valuetext", exploring ? said + ", not the validated threshold" : d.said);

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from screening.report import format as shown
+from screening.report.cases import on_other_scale, value_text
 from screening.report.document import mapping, multi, part, points, sequence, stated
 
 NOTABLE = 0.1
@@ -114,7 +115,7 @@ def _machine(model: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _tuning(model: Mapping[str, Any]) -> list[str]:
     search = mapping(model, "validation", "search")
-    tried = search.get("candidates")
+    tried = search.get("n_candidates", search.get("candidates"))
     how_many = len(tried) if isinstance(tried, (list, tuple)) else tried
     said = []
     if shown.finite(how_many) and how_many > 1:
@@ -175,15 +176,15 @@ def _feature(model: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, An
     declared = mapping(model, "contract", "features", str(found.get("name")))
     share = part(model, "training", "missing", str(found.get("name")))
     said = part(declared, "description")
-    median = found.get("median")
+    median, normalised = found.get("median"), on_other_scale(declared)
     return {
         "name": shown.feature(found.get("name")),
         "description": shown.text(said, 200) if said else "",
         "type": shown.name(found.get("type")),
-        "unit": shown.name(found["unit"]) if found.get("unit") else "",
-        "usual": shown.usual(found.get("usual")),
-        "from_training": bool(found.get("usual")) and not declared.get("usual"),
-        "median": shown.number(median) if shown.finite(median) else shown.name(median),
+        "unit": shown.unit(found.get("unit")),
+        "usual": "" if normalised else shown.usual(found.get("usual")),
+        "from_training": bool(found.get("usual")) and not declared.get("usual") and not normalised,
+        "median": "normalised" if normalised else value_text(median, declared),
         "missing": shown.percent(share),
     }
 

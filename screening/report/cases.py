@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from screening.report import format as shown
-from screening.report.document import mapping, multi, part, points, sequence, unit_of_review
+from screening.report.document import by_excess, mapping, multi, part, points, sequence, unit_of_review
 
 
 def scores(run: Mapping[str, Any]) -> list[Any]:
@@ -25,7 +25,7 @@ def flagged(run: Mapping[str, Any], places: int) -> dict[str, Any]:
     return {
         "unit": unit_of_review(model),
         "multi": multi(model),
-        "grouped": any(row["group"] for row in rows + below),
+        "by_excess": by_excess(model),
         "has_p": any(row["p_value"] != shown.NOT_KNOWN for row in rows),
         "rows": rows,
         "near": below,
@@ -46,7 +46,7 @@ def _case(run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: 
         "group": shown.name(case["group"]) if case.get("group") is not None else "",
         "row": shown.count(case.get("row")),
         "score": shown.fixed(case.get("score"), places),
-        "exact": repr(float(case["score"])) if shown.finite(case.get("score")) else "",
+        "exact": _on_class_scale(model, case),
         "p_value": shown.p_value(case.get("p_value")),
         "class": shown.name(case.get("class")),
         "panel": watched.get(str(case.get("class")), 0),
@@ -55,19 +55,46 @@ def _case(run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: 
     }
 
 
+def _on_class_scale(model: Mapping[str, Any], case: Mapping[str, Any]) -> str:
+    """Return the score on the scale of the slider, exactly; empty where there is none."""
+    score = case.get("score")
+    if not shown.finite(score):
+        return ""
+    own = [p.get("threshold") for p in points(model) if str(p.get("class")) == str(case.get("class"))]
+    return repr(float(score + own[0]) if by_excess(model) and own and shown.finite(own[0]) else float(score))
+
+
 def _contribution(model: Mapping[str, Any], found: Mapping[str, Any], places: int) -> dict[str, Any]:
     declared = mapping(model, "contract", "features", str(found.get("feature")))
-    value, usual = found.get("value"), found.get("usual")
+    value, usual = as_number(found.get("value"), declared), found.get("usual")
     change, unit = found.get("change"), found.get("unit") or declared.get("unit")
+    absent = value is None or value == "missing"
+    if on_other_scale(declared):
+        usual = None
     return {
         "feature": shown.feature(found.get("feature")),
         "value": value_text(value, declared),
-        "unit": shown.name(unit) if unit else "",
-        "usual": shown.usual(usual),
+        "unit": "" if absent else shown.unit(unit),
+        "usual": "" if absent else shown.usual(usual),
         "outside": _outside(value, usual),
         "raises": found.get("direction") != "lowers",
         "change": shown.minus(f"{change:+.{max(0, places - 1)}f}") if shown.finite(change) else "",
     }
+
+
+def as_number(value: Any, declared: Mapping[str, Any]) -> Any:
+    """Return the number in a text where the contract declares a number; anything else as it came."""
+    if not isinstance(value, str) or declared.get("type") != "number":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def on_other_scale(declared: Mapping[str, Any]) -> bool:
+    """Whether a range learned in training cannot stand beside the raw value: normalised within the group."""
+    return bool(declared.get("normalise")) and not declared.get("usual")
 
 
 def value_text(value: Any, declared: Mapping[str, Any]) -> str:

@@ -38,6 +38,17 @@ def points(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return sorted(known, key=lambda p: p["n_positive"] if shown.finite(p.get("n_positive")) else 0)
 
 
+def by_excess(model: Mapping[str, Any]) -> bool:
+    """Whether rows are ranked by how far they lie above their class's threshold, several being watched."""
+    return len(points(model)) > 1
+
+
+def flags_everything(point: Mapping[str, Any]) -> bool:
+    """Whether the operating point's threshold stands for none at all."""
+    threshold = point.get("threshold")
+    return shown.finite(threshold) and threshold <= -shown.BEYOND_SCORES
+
+
 def multi(model: Mapping[str, Any]) -> bool:
     """Whether the model tells several classes apart."""
     return part(model, "task", "kind") == "multi"

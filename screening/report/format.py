@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
@@ -10,6 +11,9 @@ from typing import Any, TypeGuard
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000
 LONGEST_NAME = 64
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# A threshold beyond this stands for none: the operating point flags every row.
+BEYOND_SCORES = 1e11
 _UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
@@ -99,14 +103,14 @@ def ratio(value: Any) -> str:
 
 def decimals(values: Iterable[Any]) -> int:
     """Return how many decimals tell scores of this spread apart: about three figures of the spread."""
-    known = [float(v) for v in values if finite(v)]
+    known = [float(v) for v in values if finite(v) and abs(v) < BEYOND_SCORES]
     spread = max(known) - min(known) if len(known) > 1 else abs(known[0]) if known else 1.0
     return min(9, max(0, 3 - math.ceil(math.log10(spread)))) if spread > 0 else 3
 
 
 def fixed(value: Any, places: int) -> str:
     """Return a score with `places` decimals."""
-    if not finite(value):
+    if not finite(value) or abs(value) >= BEYOND_SCORES:
         return NOT_KNOWN
     figure = f"{value:.{places}f}"
     return minus(figure if float(figure) != 0 else figure.lstrip("-"))
@@ -123,6 +127,13 @@ def usual(bounds: Any) -> str:
     if finite(high):
         return f"≤ {number(high)}"
     return f"≥ {number(low)}" if finite(low) else ""
+
+
+def unit(value: Any) -> str:
+    """Return a unit as it is printed: `degC` as °C, `10^9/L` as 10⁹/L."""
+    written = name(value) if value else ""
+    written = re.sub(r"\^(-?\d+)", lambda power: power[1].translate(_RAISED), written)
+    return {"degC": "°C", "degF": "°F"}.get(written, written)
 
 
 def plural(how_many: Any, one: str, many: str | None = None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from screening.report import format as shown
-from screening.report.document import mapping, multi, part, points, sequence, stated
+from screening.report.document import flags_everything, mapping, multi, part, points, sequence, stated
 
 MUCH_MORE_MISSING = 0.2
 FEW_CASES = 30
@@ -86,8 +86,8 @@ def _reasons_trained(model: Mapping[str, Any]) -> list[str]:
         cases = point.get("n_positive")
         if shown.finite(cases) and cases < FEW_CASES:
             reasons.append(f"Only {shown.plural(cases, 'case')}{which} to learn and validate from.")
-        if shown.finite(point.get("flag_rate")) and point["flag_rate"] >= 0.999:
-            reasons.append(f"The threshold{which} flags every row: the rule could not be met otherwise.")
+        if flags_everything(point):
+            reasons.append(f"Every row is flagged{which}: the rule could not be met otherwise.")
         low = part(model, "validation", "summary", str(point.get("class")), "auroc_low")
         if shown.finite(low) and low <= 0.5:
             reasons.append(f"The ranking{which} is not shown to be better than chance.")
@@ -96,8 +96,14 @@ def _reasons_trained(model: Mapping[str, Any]) -> list[str]:
 
 def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:
     model, counts = mapping(run, "model"), mapping(run, "counts")
+    everything = [shown.name(p.get("class")) for p in points(model) if flags_everything(p)]
     read, scored, refused = counts.get("read"), counts.get("scored"), counts.get("refused")
     flagged, reasons = counts.get("flagged"), []
+    if everything:
+        whole = ", ".join(everything)
+        reasons.append(
+            f"No threshold could meet the rule for {whole}: every row is flagged, so none is singled out."
+        )
     if not (shown.finite(scored) and shown.finite(refused)) or read != scored + refused:
         reasons.append("The counts do not add up: rows read are not rows scored plus rows refused.")
     if shown.finite(refused) and refused > 0:

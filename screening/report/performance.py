@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from screening.report import format as shown
-from screening.report.document import by_class, mapping, multi, part, points, sequence, stated
+from screening.report.document import (
+    by_class,
+    flags_everything,
+    mapping,
+    multi,
+    part,
+    points,
+    sequence,
+    stated,
+)
 
 EVALUATED = (
     ("sensitivity", "Sensitivity"),
@@ -34,7 +43,7 @@ def _operating_point(model: Mapping[str, Any], point: Mapping[str, Any], places:
     prevalence = point.get("prevalence")
     return {
         "class": shown.name(point.get("class")),
-        "threshold": shown.fixed(point.get("threshold"), places),
+        "threshold": "none" if flags_everything(point) else shown.fixed(point.get("threshold"), places),
         "rule": shown.rule(point.get("rule")),
         "chosen_by": "the training run" if chosen_by in (None, "training") else shown.text(chosen_by),
         "reason": shown.text(point["reason"]) if point.get("reason") else "",
@@ -91,6 +100,8 @@ def _basis(model: Mapping[str, Any], point: Mapping[str, Any]) -> str:
 def _sentence(point: Mapping[str, Any]) -> str:
     """Say in one sentence what a clinician may expect of the list."""
     sensitivity, nne = point.get("sensitivity"), point.get("nne")
+    if flags_everything(point):
+        return "Every row is flagged: with so few past cases no threshold could keep the promise."
     if not shown.finite(sensitivity):
         return ""
     found = round(100 * sensitivity)
@@ -123,7 +134,7 @@ def _choice(row: Mapping[str, Any], used: Mapping[str, Any], places: int) -> dic
     rate = row.get("flag_rate")
     return {
         "rule": shown.rule(row.get("rule")),
-        "threshold": shown.fixed(row.get("threshold"), places),
+        "threshold": "none" if flags_everything(row) else shown.fixed(row.get("threshold"), places),
         "sensitivity": shown.percent(row.get("sensitivity")),
         "specificity": shown.percent(row.get("specificity")),
         "ppv": shown.percent(row.get("ppv")),

@@ -8,7 +8,7 @@ from typing import Any
 
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.document import by_class, mapping, multi, part, points, sequence
+from screening.report.document import by_class, flags_everything, mapping, multi, part, points, sequence
 
 MOST_PANELS = 6
 MOST_STEPS = 240
@@ -55,7 +55,7 @@ class Curve:
             )
             if not (se == 1 and sp == 0) and not (se == 0 and sp == 1)
         ]
-        ends = [*(moving or self.threshold), *[k for k in keep if shown.finite(k)]] or [0.0, 1.0]
+        ends = [*(moving or self.threshold), *[k for k in keep if abs(k) < shown.BEYOND_SCORES]] or [0.0, 1.0]
         low, high = min(ends), max(ends)
         air = 0.02 * (high - low) or 0.5
         return low - air, high + air
@@ -127,7 +127,9 @@ def _trade_off(
     number: int,
 ) -> dict[str, Any]:
     se, sp = shown.percent(point.get("sensitivity")), shown.percent(point.get("specificity"))
-    threshold = shown.fixed(point["threshold"], places)
+    threshold = (
+        "none, flags every row" if flags_everything(point) else shown.fixed(point["threshold"], places)
+    )
     axes = Axes(
         name=f"tradeoff-{number}",
         title="Sensitivity and specificity against the threshold",
@@ -252,7 +254,7 @@ def _slider(
         "flagged": [flagged if t == validated and flagged is not None else tally.at(t) for t in steps]
         if tally
         else None,
-        "start": round(1000 * (validated - window[0]) / (window[1] - window[0])),
+        "start": min(1000, max(0, round(1000 * (validated - window[0]) / (window[1] - window[0])))),
         "said": _said(point, places, flagged if tally else None),
     }
 

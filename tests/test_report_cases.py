@@ -1,0 +1,101 @@
+"""How a patient's values, and a class that no threshold can single out, are put on the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from report_fixture import nosocomial_run
+from report_voxel_fixture import voxel_run
+
+from screening.report import cases
+from screening.report import format as shown
+from screening.report.page import render_run
+
+
+def inlined(page: str) -> dict[str, Any]:
+    """Return what the first slider of the page is given."""
+    found = re.search(r'<script type="application/json">(.*?)</script>', page)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def with_one_value(value: Any, **declared: Any) -> str:
+    run = nosocomial_run()
+    run["model"]["contract"]["features"] = {"crp": declared}
+    run["cases"] = run["cases"][:1]
+    run["cases"][0]["contributions"] = [
+        {
+            "feature": "crp",
+            "value": value,
+            "unit": "mg/L",
+            "usual": [0, 10],
+            "direction": "raises",
+            "change": 0.3,
+        }
+    ]
+    run["near_misses"] = []
+    (listed,) = re.findall(r'<ul class="why">(.*?)</ul>', render_run(run))
+    return re.sub(r"<[^>]+>", "", listed)
+
+
+@pytest.mark.parametrize("value", [237, 237.0, "237"])
+def test_a_value_above_its_usual_range_is_marked_whether_it_came_as_number_or_text(value: Any) -> None:
+    assert with_one_value(value, type="number", usual=[0, 10]) == "crp 237 mg/L H (0–10) ▲ +0.30"
+
+
+def test_a_value_below_or_inside_its_usual_range_is_told_apart() -> None:
+    assert with_one_value(-1, type="number", usual=[0, 10]) == "crp −1 mg/L L (0–10) ▲ +0.30"
+    assert with_one_value("10", type="number", usual=[0, 10]) == "crp 10 mg/L (0–10) ▲ +0.30"
+
+
+def test_a_missing_value_has_neither_unit_nor_range() -> None:
+    assert with_one_value("missing", type="number", usual=[0, 10]) == "crp missing ▲ +0.30"
+
+
+def test_a_raw_value_is_not_held_against_a_range_of_normalised_values() -> None:
+    assert with_one_value(345.8, type="number", normalise="within_group") == "crp 345.8 mg/L ▲ +0.30"
+
+
+def test_truth_values_and_ordinals_are_put_in_words() -> None:
+    ordinal = {"type": "ordinal", "categories": ["none", "some", "much"]}
+
+    assert cases.value_text(1.0, {"type": "boolean"}) == "yes"
+    assert cases.value_text(0, {"type": "boolean"}) == "no"
+    assert cases.value_text(2.0, ordinal) == "much"
+    assert cases.value_text(7.0, ordinal) == "7"
+    assert cases.value_text(None, {}) == "missing"
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [("degC", "°C"), ("10^9/L", "10⁹/L"), ("m^-2", "m⁻²"), ("mg/L", "mg/L"), (None, "")],
+)
+def test_units_are_printed_as_a_laboratory_prints_them(written: str | None, printed: str) -> None:
+    assert shown.unit(written) == printed
+
+
+def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class() -> None:
+    run = voxel_run()
+    page = render_run(run)
+    thresholds = {p["class"]: p["threshold"] for p in run["model"]["operating_points"]}
+    exact = [float(s) for s in re.findall(r'data-score="([^"]+)"', page)]
+
+    assert exact == [c["score"] + thresholds[c["class"]] for c in run["cases"]]
+    assert "Above threshold" in page
+
+
+def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis() -> None:
+    run = voxel_run()
+    run["model"]["operating_points"][0].update(
+        threshold=-1e12, sensitivity=1.0, specificity=0.0, flag_rate=1.0
+    )
+    run["cases"][0]["score"] = 1e12
+    page = render_run(run)
+
+    assert "No threshold could meet the rule for G4+3: every row is flagged" in page
+    assert "Every row is flagged: with so few past cases" in page
+    assert "000000000000" not in re.sub(r"<script.*?</script>|data-score=\S+", "", page, flags=re.S)
+    assert -10 < inlined(page)["low"] < inlined(page)["high"] < 10
