@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -248,6 +249,8 @@ def cross_validate(
     search : Search
         The choice on all rows, for the final fit.
     """
+    # The solver's compiler cannot be imported by two threads at once.
+    import_module("screening.solvers.smo")
     n_choices = (len(splits) + 1) * INNER_FOLDS if len(candidates) > 1 else 0
     total = n_choices + len(splits)
     finished = 0
