@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ app = typer.Typer(
     epilog="Example: screen demo --out demo",
 )
 
-EXAMPLES = {
+EXAMPLES: dict[Callable[..., None], str] = {
     demo: "screen demo --out demo",
     recipes: "screen recipes one_class_conformal",
     init: "screen init past.csv --out cohort.toml",

@@ -23,13 +23,12 @@ def check(
     from ..store import read_document
 
     with exits():
-        if (contract is None) == (model is None):
+        if model is not None and contract is None:
+            asked = Contract.from_dict(read_document(model, "model")["contract"])
+        elif contract is not None and model is None:
+            asked = Contract.load(contract)
+        else:
             raise UsageError("give either --contract FILE or --model DIR")
-        asked = (
-            Contract.load(contract)
-            if contract
-            else Contract.from_dict(read_document(model, "model")["contract"])
-        )
         violations, notes = check_cohort(cohort, asked)
         if as_json or not violations:
             tell({"violations": violations, "notes": notes}, as_json)
