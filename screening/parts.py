@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from screening import factors, remedies
 from screening.factors import why_not
 from screening.kernels import KERNELS, Gaussian
+from screening.machines import SCHEME_NAMES, STOPS
 from screening.recipe import BASELINES, MACHINE_PARAMETERS
 
 if TYPE_CHECKING:
     from screening.recipe import Recipe
 
-_SCHEMES = ("one_vs_rest", "one_vs_one", "crammer_singer", "simplified")
 # A name that several parts may have, and all of them take.
 _SHARED = ("seed",)
 
@@ -88,13 +88,16 @@ class Parts:
             raise ValueError(f"machine {recipe.machine} takes no baseline")
         if recipe.scheme is not None and recipe.machine != "multi_class":
             raise ValueError(f"machine {recipe.machine} takes no scheme; multi_class does")
-        if recipe.scheme is not None and recipe.scheme not in _SCHEMES:
-            raise ValueError(f"scheme {recipe.scheme!r} is not one of {', '.join(_SCHEMES)}")
+        if recipe.scheme is not None and recipe.scheme not in SCHEME_NAMES:
+            raise ValueError(f"scheme {recipe.scheme!r} is not one of {', '.join(SCHEME_NAMES)}")
         if recipe.remedies and recipe.machine != "two_class":
             names = ", ".join(recipe.remedies)
             raise ValueError(f"remedy {names} needs the machine two_class, not {recipe.machine}")
-        if recipe.parameters.get("passes") is not None and not recipe.factor:
-            raise ValueError("passes needs a [factor]")
+        for name in ("passes", "stop"):
+            if recipe.parameters.get(name) is not None and not recipe.factor:
+                raise ValueError(f"{name} needs a [factor]")
+        if recipe.parameters.get("stop", "fixed") not in STOPS:
+            raise ValueError(f"stop must be one of {', '.join(STOPS)}, got {recipe.parameters['stop']!r}")
         values = self._values(recipe.parameters)
         factor = self._part("factor", values)
         if factor is not None:
@@ -125,7 +128,7 @@ class Parts:
         values = self._values(parameters)
         given = values["machine"]
         if self.recipe.machine == "baseline":
-            estimator = getattr(machines, str(self.recipe.baseline).capitalize())(**given)
+            estimator = getattr(machines, camel(str(self.recipe.baseline)))(**given)
         else:
             composed = {"kernel": self._part("kernel", values), "factor": self._part("factor", values)}
             if self.recipe.machine == "two_class":
@@ -138,3 +141,8 @@ class Parts:
             estimator = getattr(machines, name[self.recipe.machine])(**composed, **given)
         estimator.check_parameters()
         return estimator
+
+
+def camel(name: str) -> str:
+    """The class of a baseline: `balanced_forest` is `BalancedForest`."""
+    return "".join(word.capitalize() for word in name.split("_"))

@@ -20,6 +20,9 @@ RECIPES = list_recipes()
 FOLDER = Path(__file__).parents[1] / "models"
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 
+# Settings under which the suite's many fits are quick; what is tested does not depend on them.
+QUICK = {"sv_pruning": {"n_remove": 2, "trials": 5}}
+
 PLAIN = """
 name = "mine"
 title = "Mine"
@@ -41,7 +44,7 @@ def test_recipe_is_named_as_its_file_and_says_where_it_comes_from(recipe):
 
 @every_recipe
 def test_recipe_builds_a_scikit_learn_estimator(recipe):
-    results = check_estimator(build(recipe.name), on_fail=None, on_skip=None)
+    results = check_estimator(build(recipe.name, **QUICK.get(recipe.name, {})), on_fail=None, on_skip=None)
     assert [one["check_name"] for one in results if one["status"] == "failed"] == []
 
 
@@ -136,6 +139,8 @@ def test_unknown_recipe_is_refused_with_the_list(tmp_path):
         (PLAIN + "[remedy.prayer]", ("prayer", "unequal_costs")),
         (PLAIN + "[parameters]\nnu = 0.1", ("nu", "gamma")),
         (PLAIN + "[parameters]\npasses = 1", ("passes", "factor")),
+        (PLAIN + "[factor]\ntype = 'bumps'\n[parameters]\nstop = 'test'", ("stop", "inner")),
+        (PLAIN + "[parameters]\nstop = 'inner'", ("stop", "factor")),
         (PLAIN + "[search.grid]\nC = [1]", ("C", "parameters")),
         (PLAIN + "[parameters]\nC = 1\n[search.grid]\nC = 1", ("C", "list")),
         (PLAIN + "[search]\ncriterion = 'luck'", ("criterion", "auroc")),
@@ -173,7 +178,7 @@ def test_listing_recipes_loads_no_numerical_library():
 
 def test_a_factor_is_one_file_and_one_recipe(tmp_path, monkeypatch):
     (tmp_path / "halved_far_away.py").write_text(
-        '''
+        """
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -190,7 +195,7 @@ class HalvedFarAway:
 
     def at(self, x, first_pass):
         return 1.0 - 0.5 * (abs(first_pass.decision(x)) > first_pass.remembered(self)["limit"])
-''',
+""",
         encoding="utf-8",
     )
     from screening import factors

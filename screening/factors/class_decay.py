@@ -8,6 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import FirstPass, JointFirstPass, Remembered
+from screening.factors.near import check_empty, near_mean
+from screening.factors.numbers import check_number
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,8 @@ class ClassDecay:
     def __post_init__(self) -> None:
         if self.form not in ("weighted", "local"):
             raise ValueError(f"form must be 'weighted' or 'local', got {self.form!r}")
-        if self.empty not in ("zero", "nearest"):
-            raise ValueError(f"empty must be 'zero' or 'nearest', got {self.empty!r}")
-        if not self.Q > 0:
-            raise ValueError(f"Q must be > 0, got {self.Q}")
+        check_empty(self.empty)
+        check_number("Q", self.Q)
 
     def parameters(self, first_pass: JointFirstPass) -> Remembered:
         counts = np.asarray(first_pass.class_counts, float)
@@ -71,9 +71,4 @@ class ClassDecay:
         if self.form == "weighted":
             return remembered["weights"][m] * distances.mean(axis=1)
         others = distances[:, machine.support_labels < 0]
-        if not others.shape[1]:
-            return np.zeros(len(x))
-        near = others < remembered["reach"][m]
-        total = np.where(near, others, 0.0).sum(axis=1)
-        mean = total / np.maximum(near.sum(axis=1), 1)
-        return np.where(near.any(axis=1), mean, others.min(axis=1)) if self.empty == "nearest" else mean
+        return near_mean(others, remembered["reach"][m], self.empty)

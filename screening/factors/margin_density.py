@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import FirstPass, Remembered
+from screening.factors.near import check_tau, gaussian_tau
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,10 @@ class MarginDensity:
     kernels: ClassVar[frozenset[str]] = frozenset({"gaussian"})
 
     def __post_init__(self) -> None:
-        if self.n not in ("features", "rows"):
-            raise ValueError(f"n must be 'features' or 'rows', got {self.n!r}")
-        if not (np.isfinite(self.width) and self.width > 0):
-            raise ValueError(f"width must be > 0, got {self.width!r}")
+        check_tau(self.n, self.width)
 
     def parameters(self, first_pass: FirstPass) -> Remembered:
-        count = first_pass.n_features if self.n == "features" else len(first_pass.rows)
-        return {"tau": np.asarray(self.width * first_pass.kernel.sigma / np.sqrt(count))}
+        return {"tau": np.asarray(gaussian_tau(first_pass, self.n, self.width))}
 
     def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
         """c at the rows of x, shape (n_rows,)."""

@@ -10,18 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from screening.machines.baselines import Logistic
+    from screening.machines.ensembles import BalancedForest, Boosting, EasyEnsemble
     from screening.machines.multi_class import MultiClassSVM
     from screening.machines.one_class import OneClassSVM
     from screening.machines.two_class import TwoClassSVM
 
 _FOUND_IN = {
+    "BalancedForest": "ensembles",
+    "Boosting": "ensembles",
+    "EasyEnsemble": "ensembles",
     "Logistic": "baselines",
     "MultiClassSVM": "multi_class",
     "OneClassSVM": "one_class",
     "TwoClassSVM": "two_class",
 }
 
-__all__ = ["Logistic", "MultiClassSVM", "OneClassSVM", "TwoClassSVM"]
+# What a recipe may say, known without reading scikit-learn. There is no stopping by test rows: a score that
+# the machine was chosen by is no test.
+STOPS = ("fixed", "inner")
+SCHEME_NAMES = ("one_vs_rest", "one_vs_one", "crammer_singer", "simplified")
+
+__all__ = [
+    "SCHEME_NAMES",
+    "STOPS",
+    "BalancedForest",
+    "Boosting",
+    "EasyEnsemble",
+    "Logistic",
+    "MultiClassSVM",
+    "OneClassSVM",
+    "TwoClassSVM",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,13 +7,17 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening.errors import ModelError
 from screening.factors import why_not
 from screening.kernels import Gaussian
+from screening.machines import STOPS
 from screening.machines.passes import Passes
+from screening.machines.stopping import inner_scores, passes_worth
+
+STOP_FOLDS = 5
 
 
 class KernelMachine(BaseEstimator):
@@ -25,6 +29,8 @@ class KernelMachine(BaseEstimator):
 
     kind = ""
     remedies: Any
+    stop: str
+    seed: int
 
     def _composed(self) -> dict[str, Any]:
         parts = {name: getattr(self, name, None) for name in ("kernel", "factor")}
@@ -76,10 +82,35 @@ class KernelMachine(BaseEstimator):
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
         if not self.tol > 0:
             raise ValueError(f"tol must be > 0, got {self.tol!r}")
+        if getattr(self, "stop", "fixed") not in STOPS:
+            raise ValueError(f"stop must be one of {', '.join(STOPS)}, got {self.stop!r}")
         if self.factor is not None:
             reason = why_not(self.factor, self.kind, getattr(self, "scheme", None), self._kernel.name)
             if reason:
                 raise ValueError(reason)
+
+    def _passes_wanted(self, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> int:
+        """How many passes to train: as given, or as many as gain on inner folds (``stop="inner"``)."""
+        most = self._n_passes
+        if self.stop == "fixed" or not most:
+            return most
+
+        def fit(rows: np.ndarray) -> Any:
+            part = () if groups is None else (groups[rows],)
+            return (
+                clone(self)
+                .set_params(stop="fixed", kernel=self._kernel.resolved(x))
+                .fit(x[rows], codes[rows], *part)
+            )
+
+        return passes_worth(inner_scores(fit, x, codes, groups, most, STOP_FOLDS, self.seed))
+
+    def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray:
+        """Class numbers predicted by the machine as it was after so many passes, (n_rows,)."""
+        return self._codes(self._passes.decisions(np.ascontiguousarray(X, float), upto=passes))
+
+    def _codes(self, decisions: np.ndarray) -> np.ndarray:
+        return (decisions[:, 0] > 0).astype(int)
 
     def _keep(self, passes: Passes) -> None:
         """Fitted attributes, from the passes alone, so that ``restore`` gives the same."""

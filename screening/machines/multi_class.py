@@ -31,6 +31,11 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         Of a machine's positive rows to its negative rows; "balanced" is the inverse ratio of their numbers.
     normalise : bool
         Divide each factor by its root mean square over the training rows, so that it does not act on C.
+    stop : {"fixed", "inner"}
+        "inner" trains another pass only while it gains on inner folds (geometric mean of recalls),
+        ``passes`` at most.
+    seed : int
+        Of those folds.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of the margin or, where that is less, of the
         change that one row at its bound makes.
@@ -47,6 +52,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         passes: int = 1,
         cost_ratio: float | str = 1.0,
         normalise: bool = False,
+        stop: str = "fixed",
+        seed: int = 0,
         tol: float = 1e-3,
     ) -> None:
         self.kernel = kernel
@@ -56,6 +63,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         self.passes = passes
         self.cost_ratio = cost_ratio
         self.normalise = normalise
+        self.stop = stop
+        self.seed = seed
         self.tol = tol
 
     def check_parameters(self) -> None:
@@ -67,7 +76,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         if self.cost_ratio != "balanced" and (isinstance(self.cost_ratio, str) or not self.cost_ratio > 0):
             raise ValueError(f"cost_ratio must be > 0 or 'balanced', got {self.cost_ratio!r}")
 
-    def fit(self, X: Any, y: Any) -> MultiClassSVM:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> MultiClassSVM:
         """Fit to labelled rows.
 
         Parameters
@@ -75,6 +84,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
             Two or more distinct labels.
+        groups : array-like of shape (n_rows,), optional
+            What inner folds must not split.
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
@@ -84,6 +95,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
             raise ValueError("MultiClassSVM needs rows of 2 classes or more; the labels hold one class only")
         x = np.ascontiguousarray(X)
         kernel = self._kernel.resolved(x)
+        n_passes = self._passes_wanted(x, codes, None if groups is None else np.asarray(groups))
         gram = kernel(x, x)
         scheme = SCHEMES[self.scheme](Classes(codes, len(self.classes_)), self.C, self.cost_ratio, self.tol)
         passes = fit_passes(
@@ -94,7 +106,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
             np.bincount(codes),
             lambda c: scheme.solve(gram, c),
             self.factor,
-            self._n_passes,
+            n_passes,
             self.normalise,
         )
         self._keep(passes)
@@ -117,3 +129,6 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         """Labels out of ``classes_``, (n_rows,): the class with the largest score."""
         scores = self.class_scores(X)
         return self.classes_[scores.argmax(axis=1)]
+
+    def _codes(self, decisions: np.ndarray) -> np.ndarray:
+        return SCHEMES[self.scheme].scores(decisions).argmax(axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class Dual:
         Largest over the outputs.
     n_iter : int
         Summed over the outputs.
+    noted : dict of ndarray
+        What a remedy wants kept and told, by name.
     """
 
     weights: np.ndarray
@@ -37,6 +39,7 @@ class Dual:
     margin: np.ndarray
     gap: float
     n_iter: int
+    noted: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class Passes:
                 "kkt_gap": one.dual.gap,
                 "n_iter": one.dual.n_iter,
                 "factor": [{key: _told(value) for key, value in each.items()} for each in one.remembered],
+                **{key: value.tolist() for key, value in one.dual.noted.items()},
             }
             for one in self.chain
         ]
@@ -158,6 +162,7 @@ class Passes:
                 f"pass{t}/c": one.c,
                 f"pass{t}/scale": one.scale,
             }
+            state |= {f"pass{t}/noted/{key}": value for key, value in one.dual.noted.items()}
             for m, each in enumerate(one.remembered):
                 state |= {f"pass{t}/factor{m}/{key}": np.asarray(value) for key, value in each.items()}
         return state
@@ -239,7 +244,8 @@ def fit_passes(
 def _pass_from(state: Mapping[str, np.ndarray], t: int) -> Pass:
     get = {key.split("/", 1)[1]: value for key, value in state.items() if key.startswith(f"pass{t}/")}
     gap, n_iter = get["solved"]
-    dual = Dual(get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter))
+    noted = {key.split("/", 1)[1]: value for key, value in get.items() if key.startswith("noted/")}
+    dual = Dual(get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), noted)
     remembered: list[dict[str, np.ndarray]] = []
     while found := {key: value for key, value in get.items() if key.startswith(f"factor{len(remembered)}/")}:
         remembered.append({key.split("/", 1)[1]: value for key, value in found.items()})

@@ -28,6 +28,8 @@ class Training:
     costs : ndarray of shape (n,)
         Bound of each alpha.
     tol : float
+    groups : ndarray of shape (n,), optional
+        What a remedy that validates inside must not split.
     """
 
     gram: np.ndarray
@@ -35,6 +37,7 @@ class Training:
     c: np.ndarray
     costs: np.ndarray
     tol: float
+    groups: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> Training:
         """The same problem on some of its rows."""
@@ -44,6 +47,7 @@ class Training:
             labels=self.labels[rows],
             c=self.c[rows],
             costs=self.costs[rows],
+            groups=None if self.groups is None else self.groups[rows],
         )
 
 

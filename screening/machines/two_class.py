@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening.machines.base import KernelMachine
 from screening.machines.passes import Dual, fit_passes
@@ -31,6 +31,10 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         Applied in this order, the first outermost (see ``screening.remedies``).
     normalise : bool
         Divide each factor by its root mean square over the training rows, so that it does not act on C.
+    stop : {"fixed", "inner"}
+        "inner" trains another pass only while it gains on inner folds (G-mean), ``passes`` at most.
+    seed : int
+        Of those folds.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of the margin or, where that is less, of the
         change that one row at its bound makes.
@@ -50,6 +54,8 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         passes: int = 1,
         remedies: Any = (),
         normalise: bool = False,
+        stop: str = "fixed",
+        seed: int = 0,
         tol: float = 1e-3,
     ) -> None:
         self.kernel = kernel
@@ -58,6 +64,8 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         self.passes = passes
         self.remedies = remedies
         self.normalise = normalise
+        self.stop = stop
+        self.seed = seed
         self.tol = tol
 
     def check_parameters(self) -> None:
@@ -90,8 +98,11 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         n_given = len(x)
         units = None if groups is None else np.asarray(groups)
         kernel = self._kernel.resolved(x)
+        n_passes = self._passes_wanted(x, codes, units)
         for remedy in self.remedies:
             x, codes = remedy.resample(x, codes)
+        # Rows a remedy made belong to nobody, so that nothing inside can tell them from their parents' group.
+        inside = units if len(x) == n_given else None
         gram = kernel(x, x)
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         costs = np.full(len(x), float(self.C))
@@ -100,7 +111,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             solve_pass = partial(remedy.solve, solve=solve_pass)
 
         def solve(c: np.ndarray) -> Dual:
-            return solve_pass(Training(gram, labels, c[:, 0], costs, self.tol))
+            return solve_pass(Training(gram, labels, c[:, 0], costs, self.tol, inside))
 
         passes = fit_passes(
             kernel,
@@ -110,12 +121,12 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             np.bincount(codes, minlength=2),
             solve,
             self.factor,
-            self._n_passes,
+            n_passes,
             self.normalise,
         )
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
-            rest = clone(self).set_params(remedies=others, kernel=kernel)
+            rest = clone(self).set_params(remedies=others, kernel=kernel, passes=n_passes, stop="fixed")
             passes = passes.moved(remedy.threshold(rest, x[:n_given], codes[:n_given], units))
         self._keep(passes)
         return self
@@ -128,6 +139,18 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         """Labels out of ``classes_``, (n_rows,)."""
         decisions = self.decision_function(X)
         return self.classes_[(decisions > 0).astype(int)]
+
+    @property
+    def pruning_path_(self) -> np.ndarray:
+        """Support vectors removed, in order, (n_removed, 4): row number, J, class-1 accuracy, class-2 error.
+
+        Of the last pass; only where the remedies include pruning.
+        """
+        check_is_fitted(self)
+        noted = self._passes.last.dual.noted
+        if "pruning_path" not in noted:
+            raise AttributeError("there is no pruning_path_: the machine has no pruning remedy")
+        return noted["pruning_path"]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from screening.factors.numbers import check_count
+from screening.machines.stopping import inner_folds
 from screening.remedies.base import Remedy
 
 
@@ -27,23 +29,15 @@ class MovedBoundary(Remedy):
     name: ClassVar[str] = "moved_boundary"
 
     def __post_init__(self) -> None:
-        if self.folds < 2:
-            raise ValueError(f"folds must be >= 2, got {self.folds}")
+        check_count("folds", self.folds, least=2)
 
     def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: Any) -> float:
         from sklearn.base import clone
-        from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-        units = np.bincount(codes) if groups is None else [len(np.unique(groups[codes == m])) for m in (0, 1)]
-        folds = min(self.folds, int(min(units)))
-        if folds < 2:
-            return 0.0
-        splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
         decisions = np.full(len(x), np.nan)
-        for train, test in splitter(folds, shuffle=True, random_state=self.seed).split(x, codes, groups):
-            if len(np.unique(codes[train])) == 2:
-                part = None if groups is None else groups[train]
-                decisions[test] = clone(machine).fit(x[train], codes[train], part).decision_function(x[test])
+        for train, test in inner_folds(codes, groups, self.folds, self.seed):
+            part = None if groups is None else groups[train]
+            decisions[test] = clone(machine).fit(x[train], codes[train], part).decision_function(x[test])
         known = np.isfinite(decisions)
         return best_g_mean(decisions[known], codes[known] == 1)
 

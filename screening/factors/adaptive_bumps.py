@@ -1,0 +1,73 @@
+"""Bumps on the support vectors, each as wide as the other class is near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from screening.factors.base import FirstPass, Remembered
+from screening.factors.near import FLAT, SMALLEST, near_mean, right_side
+from screening.kernels import input_distances
+
+
+@dataclass(frozen=True)
+class AdaptiveBumps:
+    """Conformal factor c(x) = sum_k exp(-dist(x, x_k) / tau_k^2), Wu and Chang (2003) eq. 13-17.
+
+    Support vectors on the wrong side (y f < 0) are left out. tau_k^2 is the mean squared distance to those of
+    the other class that are closer than M_k, the mean of the nearest and the farthest (no such one: the
+    nearest of the other class). It is multiplied by eta_p = |SV-| / |SV+| on positive support vectors and by
+    its inverse on negative ones.
+
+    Parameters
+    ----------
+    distance : {"feature", "input", "feature_both"}
+        Where tau is measured: the feature space (ACT_F) or the input space (ACT_I). "feature_both" takes
+        the feature-space distance inside the exponential as well, which does not collapse.
+    norm : {2, 1}
+        Of input-space distances: squared Euclidean or city-block.
+    """
+
+    distance: str = "feature"
+    norm: int = 2
+
+    name: ClassVar[str] = "adaptive_bumps"
+    scope: ClassVar[str] = "output"
+    machines: ClassVar[frozenset[str]] = frozenset({"two_class", "multi_class"})
+    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
+
+    def __post_init__(self) -> None:
+        if self.distance not in ("feature", "input", "feature_both"):
+            raise ValueError(f"distance must be 'feature', 'input' or 'feature_both', got {self.distance!r}")
+        if isinstance(self.norm, bool) or self.norm not in (1, 2):
+            raise ValueError(f"norm must be 1 or 2, got {self.norm!r}")
+
+    def parameters(self, first_pass: FirstPass) -> Remembered:
+        kept = right_side(first_pass)
+        labels = first_pass.support_labels[kept]
+        if self.distance == "input":
+            vectors = first_pass.support_vectors[kept]
+            among = input_distances(vectors, vectors, self.norm)
+        else:
+            among = first_pass.support_distances()[np.ix_(kept, kept)]
+        tau2 = np.full(len(kept), FLAT)
+        others = labels[:, None] != labels
+        if others.any():
+            own = np.eye(len(among), dtype=bool)
+            nearest = np.where(own, np.inf, among).min(axis=1)
+            farthest = np.where(own, -np.inf, among).max(axis=1)
+            width = near_mean(np.where(others, among, np.inf), (nearest + farthest) / 2.0, "nearest")
+            skew = (labels < 0).sum() / (labels > 0).sum()
+            tau2[kept] = np.maximum(width * np.where(labels > 0, skew, 1.0 / skew), SMALLEST)
+        return {"kept": kept, "tau2": tau2}
+
+    def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """c at the rows of x, shape (n_rows,)."""
+        remembered = first_pass.remembered(self)
+        if self.distance == "feature_both":
+            distances = first_pass.feature_distances(x)
+        else:
+            distances = first_pass.input_distances(x, self.norm)
+        return np.exp(-distances / remembered["tau2"]) @ remembered["kept"].astype(float)
