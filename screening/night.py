@@ -18,6 +18,8 @@ from screening.store import Model
 from screening.task import Task
 
 CASES_SHOWN = 200
+# Of a voxel run the page names patients first; single voxels are examples.
+VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
 GROUPS_SHOWN = 200
 # Text that a spreadsheet would run as a formula.
@@ -100,7 +102,8 @@ class Night:
         self.missing: Counter[str] = Counter()
         self.flagged: list[tuple[np.ndarray, ...]] = []
         self.flagged_by_class = np.zeros(len(self.task.watched), dtype=np.int64)
-        self.cases, self.near_misses = _Top(CASES_SHOWN), _Top(NEAR_MISSES_SHOWN)
+        shown = VOXELS_SHOWN if model.contract.coordinates else CASES_SHOWN
+        self.cases, self.near_misses = _Top(shown), _Top(NEAR_MISSES_SHOWN)
         self.groups: dict[str, list[float]] = defaultdict(lambda: [0, 0, -np.inf])
         self.grid = [
             np.asarray(model.document["validation"]["curves"][name]["threshold"], dtype=float)

@@ -1,0 +1,53 @@
+"""Small tables for the flow: written as files, because that is how cohorts arrive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+
+def patients(n_rows: int = 240, share: float = 0.15, seed: int = 0) -> pd.DataFrame:
+    """Two informative values, one that is often missing, one category; one patient a row."""
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n_rows) < share
+    fever = rng.normal(37, 0.5, n_rows) + 0.8 * ill
+    crp = np.exp(rng.normal(2, 0.7, n_rows) + 0.9 * ill)
+    crp[rng.random(n_rows) < 0.15] = np.nan
+    ward = rng.choice(["icu", "medicine", "surgery"], n_rows)
+    names = [f"{seed:03d}{i:05d}" for i in range(n_rows)]
+    return pd.DataFrame(
+        {"patient": names, "fever": fever, "crp": crp, "ward": ward, "ill": np.where(ill, "yes", "no")}
+    )
+
+
+def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:
+    """Three tissues of several patients, one of them rare, with a shift a patient."""
+    rng = np.random.default_rng(seed)
+    n_rows = n_patients * each
+    tissue = rng.choice(["gland", "zone", "lesion"], n_rows, p=[0.5, 0.4, 0.1])
+    middle = {"gland": (0.0, 0.0), "zone": (2.0, 0.0), "lesion": (1.0, 2.0)}
+    values = np.array([middle[name] for name in tissue]) + rng.normal(0, 0.6, (n_rows, 2))
+    values += np.repeat(rng.normal(0, 0.15, (n_patients, 2)), each, axis=0)
+    spot = np.tile(np.arange(each), n_patients)
+    return pd.DataFrame(
+        {
+            "patient": np.repeat([f"P{seed}{i}" for i in range(n_patients)], each),
+            "x": spot % 4,
+            "y": spot // 4 % 4,
+            "z": spot // 16,
+            "t2": values[:, 0],
+            "adc": values[:, 1],
+            "tissue": tissue,
+        }
+    )
+
+
+def written(table: pd.DataFrame, path: Path) -> Path:
+    """Write a table by the ending of its path."""
+    if path.suffix == ".parquet":
+        table.to_parquet(path, index=False)
+    else:
+        table.to_csv(path, index=False)
+    return path

@@ -1,0 +1,172 @@
+"""From a model and a new table to a run directory."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from flow_cohorts import patients, voxels, written
+
+from screening import read_cohort, score, train
+from screening.errors import CohortError, UsageError
+from screening.explanation import changes
+from screening.night import as_text
+from screening.operating_point import Rule
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory):
+    path = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
+    return read_cohort(path, label="ill", id="patient", need_label=True)
+
+
+@pytest.fixture(scope="module")
+def model(past):
+    return train(past, "svm_weighted", search=1)
+
+
+@pytest.fixture
+def night(tmp_path):
+    return written(patients(90, seed=7), tmp_path / "night.csv")
+
+
+@pytest.fixture
+def run(model, night, tmp_path):
+    return score(model, night, tmp_path / "run", date="2026-01-31")
+
+
+def table(run):
+    return pd.read_parquet(run.directory / "scores.parquet")
+
+
+def test_a_run_directory_holds_its_four_files(run):
+    names = sorted(path.name for path in run.directory.iterdir())
+
+    assert names == ["flagged.csv", "report.html", "run.json", "scores.parquet"]
+
+
+def test_scores_have_the_promised_columns_and_no_label(run):
+    scores = table(run)
+
+    assert list(scores.columns) == ["id", "score", "p_value", "flagged"]
+    assert scores["id"].str.startswith("007").all()
+    assert scores["flagged"].dtype == bool
+    assert scores["p_value"].between(1 / 300, 1).all()
+
+
+def test_counts_add_up_everywhere(run):
+    counts = run.document["counts"]
+    flagged = pd.read_csv(run.directory / "flagged.csv", dtype=str)
+
+    assert counts["read"] == counts["scored"] + counts["refused"] == len(table(run)) == 90
+    assert counts["flagged"] == table(run)["flagged"].sum() == len(flagged) == run.document["cases_total"]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 64])
+def test_scores_do_not_depend_on_the_batches(model, night, run, tmp_path, batch_rows):
+    other = score(model, night, tmp_path / "other", date="2026-01-31", batch_rows=batch_rows)
+
+    assert table(other).equals(table(run))
+    assert (other.directory / "report.html").read_bytes() == (run.directory / "report.html").read_bytes()
+
+
+def test_flagged_means_at_or_above_the_threshold(model, run):
+    scores = table(run)
+
+    assert np.array_equal(scores["flagged"], scores["score"] >= model.thresholds[0])
+
+
+def test_labels_are_used_and_never_written(model, night, tmp_path):
+    run = score(model, night, tmp_path / "run", label="ill")
+
+    evaluation = run.document["evaluation"]["yes"]
+    assert evaluation["n_positive"] + evaluation["n_negative"] == 90
+    assert list(table(run).columns) == ["id", "score", "p_value", "flagged"]
+    assert '"label_of_row"' not in (run.directory / "run.json").read_text()
+
+
+def test_a_broken_table_leaves_nothing_behind(model, tmp_path):
+    broken = patients(30, seed=3).astype({"fever": object})
+    broken.loc[4, "fever"] = "hot"
+    path = written(broken, tmp_path / "night.csv")
+
+    with pytest.raises(CohortError, match="fever"):
+        score(model, path, tmp_path / "run")
+
+    assert [p.name for p in tmp_path.iterdir()] == ["night.csv"]
+
+
+def test_a_date_that_is_none_is_refused(model, night, tmp_path):
+    with pytest.raises(UsageError, match="YYYY-MM-DD"):
+        score(model, night, tmp_path / "run", date="31.1.2026")
+
+
+def test_a_night_without_a_single_flag_is_a_run_too(past, night, tmp_path):
+    strict = train(past, "svm_weighted", search=1, rule=Rule("threshold", 50.0))
+
+    run = score(strict, night, tmp_path / "run")
+
+    assert run.document["counts"]["flagged"] == 0
+    assert (run.directory / "flagged.csv").read_text().count("\n") == 1
+
+
+def test_the_same_night_has_the_same_identity_and_another_date_another(model, night, run, tmp_path):
+    again = score(model, night, tmp_path / "again", date="2026-01-31")
+    later = score(model, night, tmp_path / "later", date="2026-02-01")
+
+    assert again.document["run_id"] == run.document["run_id"] != later.document["run_id"]
+
+
+def test_a_value_at_the_training_median_contributes_nothing(model, past):
+    middle = past.take([0, 1])
+    middle.features["fever"] = model.encoder.medians["fever"]
+
+    moved = changes(model, middle, np.zeros(2, dtype=int))
+
+    assert moved[:, past.names.index("fever")] == pytest.approx(0, abs=1e-12)
+    assert np.abs(moved).max() > 0
+
+
+def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(model, past):
+    rows = past.take(np.arange(5))
+    neutral = model.scores(model.encoder.neutral(rows, "crp"))[:, 0]
+
+    moved = changes(model, rows, np.zeros(5, dtype=int))[:, past.names.index("crp")]
+
+    assert moved == pytest.approx(model.scores(model.encoder.transform(rows))[:, 0] - neutral)
+
+
+def test_a_voxel_run_counts_by_patient_and_scores_every_class(tmp_path):
+    past = written(voxels(), tmp_path / "past.parquet")
+    model = train(
+        read_cohort(past, label="tissue", group="patient", need_label=True), "one_vs_rest", search=1, folds=4
+    )
+
+    new = written(voxels(2, 50, seed=9), tmp_path / "new.parquet")
+    run = score(model, new, tmp_path / "run", label="tissue")
+
+    scores = table(run)
+    classes = [f"score_{name}" for name in ("gland", "lesion", "zone")]
+    assert list(scores.columns) == ["id", "group", "score", "p_value", "flagged", "predicted", *classes]
+    assert sum(group["flagged"] for group in run.document["groups"]) == run.document["counts"]["flagged"]
+    assert [group["rows"] for group in run.document["groups"]] == [50, 50]
+    assert len(run.document["evaluation"]["per_class"]) == 3
+
+
+def test_a_run_is_drawn_from_its_own_directory_alone(run):
+    from screening.report import render_run
+
+    stored = json.loads((run.directory / "run.json").read_text())
+
+    assert render_run(stored) == (run.directory / "report.html").read_text()
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-2", "@x", "\tx"])
+def test_a_formula_is_written_as_text(text):
+    assert as_text(text) == "'" + text
+
+
+def test_plain_text_is_left_alone():
+    assert as_text("0012=3") == "0012=3"
