@@ -14,6 +14,8 @@ from screening.errors import CohortError, ModelError
 
 # A 0/1 column set in few rows would stand apart by 1 / sd; below this sd it does not grow further.
 LEAST_SPREAD = 0.1
+# Nothing was learned about a column that is constant in training: divided by this, it stays zero.
+UNINFORMATIVE = 1e300
 ABSENT = ""
 
 
@@ -68,8 +70,8 @@ class Encoder:
         self._center = raw.mean(axis=0)
         spread = raw.std(axis=0)
         spread[self._binary & (spread > 0) & (spread < LEAST_SPREAD)] = LEAST_SPREAD
-        # A column that is constant in training carries no information; what rounding leaves is no spread.
-        self._scale = np.where(spread > 1e-12 * np.abs(self._center), spread, 1.0)
+        # What rounding leaves of a constant column is no spread.
+        self._scale = np.where(spread > 1e-12 * np.abs(self._center), spread, UNINFORMATIVE)
         return self
 
     def transform(self, cohort: Cohort) -> np.ndarray:

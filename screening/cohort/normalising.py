@@ -30,7 +30,7 @@ class GroupScales:
             [self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp
         )[codes]
         grown = len(self._places) - self._sums.shape[1]
-        if grown:
+        if grown > 0:
             # Room is doubled, so that many small groups cost no quadratic time.
             room = max(grown, self._sums.shape[1])
             self._sums = np.concatenate([self._sums, np.zeros((4, room, len(self.columns)))], axis=1)

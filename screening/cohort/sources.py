@@ -186,11 +186,11 @@ def _opened(path: Path) -> SourceFile:
     digest, stamp = hashlib.sha256(), _stamp(path)
     try:
         with path.open("rb") as stream:
-            head = stream.read(1 << 20)
+            head = stream.read(1 << 16)
             chunk = head
             while chunk:
                 digest.update(chunk)
-                chunk = stream.read(1 << 20)
+                chunk = stream.read(1 << 18)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     if not head.strip():

@@ -1,0 +1,127 @@
+"""The contract: what it accepts, what it says when it does not, and that its texts read back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening.cohort import Contract, Feature
+from screening.errors import CohortError, UsageError
+
+NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
+BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(lambda pair: tuple(sorted(pair)))
+TEXTS = st.lists(NAMES.map(str.strip).filter(bool), min_size=1, max_size=4, unique=True)
+FEATURES = st.one_of(
+    st.builds(
+        Feature,
+        type=st.just("number"),
+        unit=st.none() | NAMES,
+        usual=st.none() | BOUNDS,
+        plausible=st.none() | BOUNDS,
+        missing=st.sampled_from(["impute", "indicator", "refuse"]),
+        missing_values=TEXTS,
+        censored=st.sampled_from(["refuse", "limit", "half"]),
+    ),
+    st.builds(Feature, type=st.sampled_from(["ordinal", "category"]), categories=TEXTS),
+    st.builds(Feature, type=st.just("boolean"), description=st.none() | NAMES),
+)
+CONTRACTS = st.builds(
+    Contract,
+    title=st.none() | NAMES,
+    features=st.dictionaries(NAMES, FEATURES, max_size=5),
+    prevalence=st.none() | st.floats(0.001, 0.999),
+    capacity=st.none() | st.integers(1, 1000),
+    on_violation=st.sampled_from(["stop", "refuse_rows"]),
+)
+
+
+@given(CONTRACTS, st.lists(st.text(), max_size=2))
+def test_a_contract_survives_its_toml_text(tmp_path_factory, contract, notes):
+    path = tmp_path_factory.getbasetemp() / "contract.toml"
+    path.write_bytes(contract.to_toml(notes).encode())
+
+    read = Contract.load(path)
+
+    assert read == contract
+    assert list(read.features) == list(contract.features)
+
+
+@given(CONTRACTS)
+def test_a_contract_and_its_feature_order_survive_json_with_sorted_keys(contract):
+    read = Contract.from_dict(json.loads(json.dumps(contract.to_dict(), sort_keys=True)))
+
+    assert read == contract
+    assert list(read.features) == list(contract.features)
+
+
+FAULTY = {
+    "unknown feature key": ("[features.age]\ntype='number'\nunti='a'", "features.age.unti", "unit"),
+    "unknown role": ("[cohort]\nlabels='y'", "cohort.labels", "label"),
+    "unknown table": ("[cohorts]\nid='a'", "cohorts", "[cohort]"),
+    "unknown type": ("[features.age]\ntype='float'", "features.age.type", "number"),
+    "no type": ("[features.age]\nunit='a'", "features.age.type", "required"),
+    "ordinal without order": ("[features.a]\ntype='ordinal'", "features.a", "categories"),
+    "range upside down": ("[features.a]\ntype='number'\nusual=[2, 1]", "features.a", "lower first"),
+    "range of text": ("[features.a]\ntype='category'\nusual=[1, 2]", "features.a", "number"),
+    "normalise without group": ("[features.a]\ntype='number'\nnormalise='within_group'", "group", "[cohort]"),
+    "label as feature": ("[cohort]\nlabel='a'\n[features.a]\ntype='number'", "'a'", "remove"),
+    "two coordinates": ("[cohort]\ncoordinates=['x', 'y']", "coordinates", "three"),
+    "prevalence of one": ("[cohort]\nprevalence=1.0", "cohort.prevalence", "less than 1"),
+    "newer format": ("format = 2", "format 2", "format 1"),
+    "no toml": ("[cohort", "contract.toml", "TOML"),
+}
+
+
+@pytest.mark.parametrize(("text", "place", "remedy"), FAULTY.values(), ids=FAULTY.keys())
+def test_a_faulty_contract_is_refused_naming_key_and_remedy(tmp_path, text, place, remedy):
+    path = tmp_path / "contract.toml"
+    path.write_text(text)
+
+    with pytest.raises(CohortError) as refused:
+        Contract.load(path)
+
+    assert place in str(refused.value)
+    assert remedy in str(refused.value)
+
+
+def test_all_faults_of_a_contract_are_told_at_once(tmp_path):
+    path = tmp_path / "contract.toml"
+    path.write_text("[features.a]\ntype='float'\n[features.b]\ntype='number'\ncolour='red'")
+
+    with pytest.raises(CohortError) as refused:
+        Contract.load(path)
+
+    assert len(refused.value.violations) == 2
+
+
+def test_a_contract_that_is_not_there_is_a_usage_error(tmp_path):
+    with pytest.raises(UsageError, match=r"none\.toml"):
+        Contract.load(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "text"),
+    [
+        (Feature(type="number"), 37.50000001, "37.5"),
+        (Feature(type="number"), float("nan"), "missing"),
+        (Feature(type="boolean"), 1.0, "yes"),
+        (Feature(type="boolean"), 0.0, "no"),
+        (Feature(type="ordinal", categories=["low", "high"]), 1.0, "high"),
+        (Feature(type="category"), "ICU", "ICU"),
+        (Feature(type="category"), None, "missing"),
+    ],
+)
+def test_a_typed_value_is_shown_as_a_reader_would_write_it(feature, value, text):
+    assert feature.shown(value) == text
+
+
+def test_reading_a_contract_imports_neither_pandas_nor_pyarrow():
+    code = (
+        "import sys, screening.cohort; assert not {'pandas', 'pyarrow', 'sklearn', 'scipy'} & {*sys.modules}"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

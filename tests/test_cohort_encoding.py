@@ -1,0 +1,181 @@
+"""The encoder: learned on training rows only, kept as arrays, neutral where asked."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.cohort import Contract, Encoder, read_cohort
+from screening.errors import ModelError
+
+FEATURES = {
+    "age": {"type": "number", "missing": "indicator"},
+    "ward": {"type": "category"},
+    "sex": {"type": "category", "categories": ["male", "female"]},
+    "drug": {"type": "category", "missing": "category"},
+    "stage": {"type": "ordinal", "categories": ["I", "II", "III"]},
+    "icu": {"type": "boolean"},
+}
+CONTRACT = Contract.from_dict({"cohort": {}, "features": FEATURES})
+
+
+def cohort_of(folder, n_rows=80, seed=0, **columns):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({
+        "age": np.where(rng.random(n_rows) < 0.2, np.nan, rng.normal(60, 15, n_rows)),
+        "ward": rng.choice(["A", "B", "C", None], n_rows, p=[0.5, 0.3, 0.1, 0.1]),
+        "sex": rng.choice(["male", "female"], n_rows),
+        "drug": rng.choice(["x", "y", None], n_rows),
+        "stage": rng.choice(["I", "II", "III", None], n_rows),
+        "icu": rng.choice(["t", "f", None], n_rows),
+    } | columns)  # fmt: skip
+    frame.to_parquet(folder / "encode.parquet")
+    return read_cohort(folder / "encode.parquet", CONTRACT)
+
+
+def test_training_rows_get_zero_mean_and_unit_variance(tmp_path):
+    cohort = cohort_of(tmp_path)
+
+    encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
+
+    np.testing.assert_allclose(encoded.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(encoded.std(axis=0), 1)
+
+
+def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
+    encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
+
+    assert encoder.names == [
+        "age", "age missing", "ward=A", "ward=B", "ward=C", "sex=female",
+        "drug=x", "drug=y", "drug=(missing)", "stage", "icu",
+    ]  # fmt: skip
+    assert encoder.columns == [name.split("=")[0].split(" ")[0] for name in encoder.names]
+
+
+def test_nothing_is_learned_from_rows_outside_the_fold(tmp_path):
+    cohort = cohort_of(tmp_path)
+    wild = cohort_of(tmp_path, age=np.where(np.arange(80) < 40, cohort.features["age"], 1e9))
+    fold = np.arange(40)
+
+    one, other = (Encoder(CONTRACT).fit(c.take(fold)) for c in (cohort, wild))
+
+    np.testing.assert_array_equal(one.state()["center"], other.state()["center"])
+    np.testing.assert_array_equal(one.transform(cohort.take(fold)), other.transform(cohort.take(fold)))
+
+
+def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
+    cohort = cohort_of(tmp_path)
+    encoder = Encoder(CONTRACT).fit(cohort)
+    filled = cohort.features.copy()
+    for name in ("ward", "stage", "icu"):
+        filled[name] = filled[name].fillna(encoder.medians[name])
+
+    encoded = encoder.transform(cohort)
+    by_hand = encoder.transform(cohort_like(cohort, filled))
+
+    np.testing.assert_array_equal(encoded, by_hand)
+    assert encoder.medians["age"] == cohort.features["age"].median()
+    assert encoder.medians["ward"] == "A"
+
+
+def cohort_like(cohort, features):
+    return type(cohort)(**{**vars(cohort), "features": features})
+
+
+def test_an_unseen_category_sets_no_column_and_is_counted(tmp_path):
+    encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
+    new = cohort_of(tmp_path, n_rows=3, ward=["A", "S3CRET", None])
+
+    raw = encoder.transform(new) * encoder.state()["scale"] + encoder.state()["center"]
+
+    np.testing.assert_allclose(raw[:, 2:5], [[1, 0, 0], [0, 0, 0], [1, 0, 0]], atol=1e-12)
+    assert encoder.unseen(new) == {"ward": 1}
+
+
+def test_a_rare_yes_does_not_stand_more_than_ten_units_apart(tmp_path):
+    cohort = cohort_of(tmp_path, n_rows=2000, icu=["t", *["f"] * 1999])
+
+    encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
+
+    assert np.abs(encoded[:, -1]).max() < 10
+
+
+def test_what_is_constant_or_empty_in_training_stays_zero_whatever_comes_later(tmp_path):
+    constant = {"ward": None, "sex": "male", "drug": "x", "stage": "II", "icu": None}
+    past = cohort_of(tmp_path, age=np.full(80, 0.1), **constant)
+    encoder = Encoder(CONTRACT).fit(past)
+
+    for cohort in (past, cohort_of(tmp_path)):
+        np.testing.assert_allclose(encoder.transform(cohort), 0, atol=1e-12)
+
+
+@settings(max_examples=25)
+@given(
+    wards=st.lists(
+        st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")), min_size=2, max_size=20
+    ),
+    ages=st.floats(-1e9, 1e9),
+)
+def test_state_is_plain_arrays_and_gives_the_same_bits_back(tmp_path_factory, wards, ages):
+    cohort = cohort_of(tmp_path_factory.getbasetemp(), n_rows=len(wards), ward=wards, age=ages)
+    encoder = Encoder(CONTRACT).fit(cohort)
+    stored = io.BytesIO()
+    np.savez(stored, **encoder.state())
+    stored.seek(0)
+
+    with np.load(stored, allow_pickle=False) as arrays:
+        restored = Encoder.from_state(Contract.from_dict(CONTRACT.to_dict()), dict(arrays))
+
+    np.testing.assert_array_equal(restored.transform(cohort), encoder.transform(cohort))
+    assert restored.names == encoder.names
+    assert restored.medians == encoder.medians
+
+
+DAMAGE = {
+    "array missing": lambda state: state.pop("fill"),
+    "array short": lambda state: state.update(center=state["center"][:-1]),
+    "scale zero": lambda state: state.update(scale=state["scale"] * 0),
+    "levels lost": lambda state: state.update(levels=state["levels"][1:]),
+    "other features": lambda state: state.update(features=state["features"][::-1][:-1]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+def test_damaged_state_is_refused(tmp_path, damage):
+    state = Encoder(CONTRACT).fit(cohort_of(tmp_path)).state()
+    damage(state)
+
+    with pytest.raises(ModelError):
+        Encoder.from_state(CONTRACT, state)
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_neutral_puts_one_feature_to_its_usual_value_and_leaves_the_rest(tmp_path, feature):
+    cohort = cohort_of(tmp_path)
+    encoder = Encoder(CONTRACT).fit(cohort)
+    typical = cohort.features.assign(**{feature: [encoder.medians[feature]] * cohort.n_rows})
+
+    neutral = encoder.neutral(cohort, feature)
+
+    np.testing.assert_array_equal(neutral, encoder.transform(cohort_like(cohort, typical)))
+    others = np.array(encoder.columns) != feature
+    np.testing.assert_array_equal(neutral[:, others], encoder.transform(cohort)[:, others])
+
+
+def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
+    cohort = cohort_of(tmp_path)
+    order = np.random.default_rng(0).permutation(cohort.n_rows)
+    backwards = Contract.from_dict({"cohort": {}, "features": dict(reversed(FEATURES.items()))})
+
+    encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
+    shuffled = Encoder(CONTRACT).fit(cohort.take(order)).transform(cohort)
+    other = Encoder(backwards).fit(cohort)
+
+    np.testing.assert_allclose(shuffled, encoded, atol=1e-12)
+    places = [other.names.index(name) for name in Encoder(CONTRACT).fit(cohort).names]
+    np.testing.assert_array_equal(other.transform(cohort)[:, places], encoded)

@@ -1,0 +1,165 @@
+"""What is inferred where no contract was given, and the starter contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from screening.cohort import Contract, open_cohort, read_cohort, starter_contract
+from screening.errors import CohortError
+
+N = 60
+
+
+def cohort_of(folder, **columns):
+    path = folder / "past.csv"
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"usable": rng.random(N), **columns})
+    frame.to_csv(path, index=False)
+    return path
+
+
+def kinds(contract):
+    return {name: feature.type for name, feature in contract.features.items() if name != "usable"}
+
+
+TYPES = {
+    "decimals": (np.linspace(0, 1, N), {"x": "number"}),
+    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}),
+    "zero and one": ([0, 1] * 30, {"x": "number"}),
+    "t and f": (["t", "f"] * 30, {"x": "boolean"}),
+    "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),
+    "text": (["M", "F", "I"] * 20, {"x": "category"}),
+    "ranges": (["40-49", "50-59"] * 30, {"x": "category"}),
+    "numbers and words": (["2", "4", "more"] * 20, {"x": "category"}),
+    "codes with leading zeros": (["01", "02", "13"] * 20, {"x": "category"}),
+    "constant": (["a"] * N, {}),
+    "constant number": ([3.5] * N, {}),
+    "all missing": ([None] * N, {}),
+    "constant or missing": (["a", None] * 30, {"x": "category"}),
+    "free text": ([f"note {i}" for i in range(N)], {}),
+    "dates": (["2024-01-31", "2024-02-01"] * 30, {}),
+}
+
+
+@pytest.mark.parametrize(("values", "types"), TYPES.values(), ids=TYPES.keys())
+def test_types_are_inferred_and_stated(tmp_path, values, types):
+    cohort = read_cohort(cohort_of(tmp_path, x=values))
+
+    assert kinds(cohort.contract) == types
+    assert any(note.split(": ")[-1].split(", ")[-1] == "x" for note in cohort.notes[1:])
+
+
+@pytest.mark.parametrize("name", ["patient_id", "MRN", "Unnamed: 0", "PatientID", "row"])
+def test_numbers_that_are_an_identity_by_name_are_no_feature(tmp_path, name):
+    cohort = read_cohort(cohort_of(tmp_path, **{name: np.arange(N)}))
+
+    assert cohort.names == ["usable"]
+
+
+@pytest.mark.parametrize("cell", ["NA", "<5", "haemolysed", "1.234,5"])
+def test_a_few_odd_cells_among_numbers_are_refused_not_made_a_category(tmp_path, cell):
+    values = [f"{i}.5" for i in range(N - 1)] + [cell]
+
+    with pytest.raises(CohortError, match=r"column 'x', row 60: .*contract|column 'x', row 60: .*separators"):
+        read_cohort(cohort_of(tmp_path, x=values))
+
+
+def test_often_missing_features_get_an_indicator(tmp_path):
+    values = np.where(np.arange(N) % 10 == 0, np.nan, np.arange(N) + 0.5)
+
+    cohort = read_cohort(cohort_of(tmp_path, often=values, rarely=[np.nan, *np.arange(N - 1)]))
+
+    assert cohort.contract.features["often"].missing == "indicator"
+    assert cohort.contract.features["rarely"].missing == "impute"
+
+
+def test_an_inferred_contract_types_the_next_cohort(tmp_path):
+    past = read_cohort(cohort_of(tmp_path, ward=["A", "B"] * 30, y=["no", "yes"] * 30), label="y")
+    (tmp_path / "new.csv").write_text("ward,usable\nC,0.5\nA,\n")
+
+    (night,) = open_cohort(tmp_path / "new.csv", past.contract)
+
+    assert night.features["ward"].tolist() == ["C", "A"]
+    assert night.label is None
+
+
+def test_a_table_without_a_usable_column_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n1,x\n")
+
+    with pytest.raises(CohortError, match="no column is left"):
+        read_cohort(tmp_path / "a.csv")
+
+
+def test_roles_named_by_flags_must_be_there_and_are_no_features(tmp_path):
+    path = cohort_of(tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N))
+
+    with pytest.raises(CohortError, match="missing column 'zz'"):
+        read_cohort(path, label="y", drop="z,zz")
+    cohort = read_cohort(path, label="y", group="g", drop="z")
+
+    assert cohort.names == ["usable"]
+    assert cohort.group.tolist()[:2] == ["p", "q"]
+
+
+def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
+    path = cohort_of(
+        tmp_path,
+        case_id=[f"{i:05d}" for i in range(N)],
+        label=["0", "1"] * 30,
+        admission_date=pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d"),
+        crp=["<5", "NA", *(f"{i}.5" for i in range(N - 2))],
+        ward=["A", "n/a", "C"] * 20,
+        answer=["none", "unknown"] * 30,
+        device=["0", "1"] * 30,
+        smoker=["y", "?", "n"] * 20,
+    )
+
+    contract, notes = starter_contract(path)
+    (tmp_path / "c.toml").write_text(contract.to_toml(notes))
+    cohort = read_cohort(path, tmp_path / "c.toml", need_label=True)
+
+    assert cohort.contract == contract
+    assert (contract.id, contract.label, contract.time) == ("case_id", "label", "admission_date")
+    assert kinds(contract) == {
+        "crp": "number", "ward": "category", "answer": "category", "device": "boolean", "smoker": "boolean",
+    }  # fmt: skip
+    assert contract.features["ward"].categories == ["A", "C"]
+    assert contract.features["answer"].categories == ["none", "unknown"]
+    low, high = contract.features["usable"].usual
+    assert 0 <= low < 0.2 < 0.8 < high <= 1
+    assert cohort.features["crp"].tolist()[0] == 5.0
+    assert np.isnan(cohort.features["crp"][1])
+
+
+def test_voxels_are_recognised_by_their_columns(tmp_path):
+    grid = np.arange(N)
+    path = cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid, z=grid)
+
+    contract = starter_contract(path)[0]
+
+    assert contract.group == "patient_id"
+    assert contract.coordinates == ["x", "y", "z"]
+
+
+def test_a_flag_takes_a_column_out_of_the_contracts_features(tmp_path):
+    path = cohort_of(tmp_path, gleason=["G3", "G4"] * 30)
+    (tmp_path / "c.toml").write_text(starter_contract(path)[0].to_toml())
+
+    cohort = read_cohort(path, tmp_path / "c.toml", label="gleason")
+
+    assert cohort.names == ["usable"]
+    assert cohort.classes == ["G3", "G4"]
+
+
+def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
+    path = cohort_of(tmp_path, a=[*range(N - 1), None], b=["u", "v", "w"] * 20, c=["yes", "no"] * 30)
+    whole = starter_contract(path)[0]
+    lines = path.read_text().splitlines(keepends=True)
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "1.csv").write_text("".join(lines[:21]))
+    (tmp_path / "parts" / "2.csv").write_text(lines[0] + "".join(lines[21:]))
+
+    assert starter_contract(tmp_path / "parts")[0] == whole
+    assert isinstance(whole, Contract)

@@ -1,0 +1,394 @@
+"""What a table may look like, what it is refused for, and that no refusal shows a value."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.cohort import Contract, check_cohort, open_cohort, read_cohort
+from screening.errors import CohortError, UsageError
+
+CONTRACT = Contract.from_dict({
+    "cohort": {"id": "id"},
+    "features": {
+        "age": {"type": "number", "plausible": [0, 120]},
+        "ward": {"type": "category", "categories": ["A", "B"]},
+        "sick": {"type": "boolean"},
+        "stage": {"type": "ordinal", "categories": ["I", "II", "III"]},
+    },
+})  # fmt: skip
+HEADER = "id,age,ward,sick,stage"
+GOOD = "00123,61,A,yes,II"
+
+
+def written(folder, text, name="night.csv", encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
+    return path
+
+
+def with_feature(**feature):
+    return Contract.from_dict({"cohort": {}, "features": {"x": {"type": "number"} | feature}})
+
+
+def column(folder, cells, **feature):
+    """Values of a one-feature table whose second column keeps blank lines from being skipped."""
+    path = written(folder, "x,other\n" + "".join(f'"{cell}",-\n' for cell in cells))
+    return read_cohort(path, with_feature(**feature)).features["x"].tolist()
+
+
+# --- what is read
+
+
+def test_a_table_is_typed_by_its_contract(tmp_path):
+    cohort = read_cohort(written(tmp_path, f"{HEADER}\n{GOOD}\n7, 61.5 ,B,F,\n"), CONTRACT)
+
+    assert cohort.id.tolist() == ["00123", "7"]
+    assert cohort.features["age"].tolist() == [61.0, 61.5]
+    assert cohort.features["ward"].tolist() == ["A", "B"]
+    assert cohort.features["sick"].tolist() == [1.0, 0.0]
+    assert cohort.features["stage"].tolist()[0] == 1.0
+    assert np.isnan(cohort.features["stage"][1])
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+def test_delimiter_and_encoding_are_detected_and_stated(tmp_path, delimiter, encoding):
+    text = "id,größe,station\nMüller,1.5,Süd\nÅse,2.5,Nord\n".replace(",", delimiter)
+
+    cohort = read_cohort(written(tmp_path, text, encoding=encoding), id="id")
+
+    assert cohort.id.tolist() == ["Müller", "Åse"]
+    assert cohort.features["größe"].tolist() == [1.5, 2.5]
+    assert cohort.source.delimiter == delimiter
+    assert cohort.source.encoding == encoding
+    assert encoding in cohort.notes[0]
+
+
+def test_a_decimal_comma_is_read_where_the_whole_file_uses_it(tmp_path):
+    cohort = read_cohort(written(tmp_path, "a;b\n1,5;x\n-2,25;y\n3;x\n"))
+
+    assert cohort.features["a"].tolist() == [1.5, -2.25, 3.0]
+    assert "decimal comma" in cohort.notes[0]
+
+
+def test_a_gzipped_file_a_directory_and_a_glob_give_the_rows_in_file_order(tmp_path):
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"id,a\n3,3.5\n"))
+    written(tmp_path, "a,id\n1.5,1\n2.5,2\n", "a.csv")
+    written(tmp_path, "not a table", "README.md")
+
+    directory = read_cohort(tmp_path, id="id")
+    matched = read_cohort(tmp_path / "*.csv*", id="id")
+
+    assert directory.id.tolist() == matched.id.tolist() == ["1", "2", "3"]
+    assert directory.features["a"].tolist() == [1.5, 2.5, 3.5]
+    assert directory.rows.tolist() == [1, 2, 3]
+
+
+def test_parquet_keeps_types_and_turns_ids_into_text(tmp_path):
+    frame = pd.DataFrame({
+        "id": [2**60 + 1, 5], "age": [61.0, None], "ward": pd.Categorical(["A", None]),
+        "sick": [True, False], "stage": ["I", "III"],
+    })  # fmt: skip
+    frame.to_parquet(tmp_path / "a.parquet")
+
+    cohort = read_cohort(tmp_path / "a.parquet", CONTRACT)
+
+    assert cohort.id.tolist() == [str(2**60 + 1), "5"]
+    assert np.isnan(cohort.features["age"][1])
+    assert cohort.features["ward"].tolist()[0] == "A"
+    assert cohort.features["ward"].isna().tolist() == [False, True]
+    assert cohort.features["sick"].tolist() == [1.0, 0.0]
+    assert cohort.features["stage"].tolist() == [0.0, 2.0]
+
+
+def test_a_parquet_file_under_any_name_is_read_as_parquet(tmp_path):
+    pd.DataFrame({"a.b": [1.5, 2.5], "c": ["x", "y"]}).to_parquet(tmp_path / "a.csv")
+
+    assert read_cohort(tmp_path / "a.csv").features["a.b"].tolist() == [1.5, 2.5]
+
+
+def test_whole_numbers_that_parquet_holds_as_floats_are_ids_without_a_point(tmp_path):
+    pd.DataFrame({"id": [1.0, 20.0], "a": [0.5, 1.5]}).to_parquet(tmp_path / "a.parquet")
+
+    assert read_cohort(tmp_path / "a.parquet", id="id").id.tolist() == ["1", "20"]
+
+
+CHARACTERS = st.characters(exclude_categories=("Cs",), exclude_characters="\0\r\n")
+IDS = st.lists(st.text(CHARACTERS).filter(str.strip), min_size=1, unique=True)
+
+
+@settings(max_examples=40)
+@given(IDS)
+def test_ids_survive_whatever_their_text(tmp_path_factory, ids):
+    path = tmp_path_factory.getbasetemp() / "ids.parquet"
+    pq.write_table(pa.table({"id": ids, "x": np.arange(len(ids)) + 0.5}), path)
+    table = tmp_path_factory.getbasetemp() / "ids.csv"
+    quoted = ['"' + text.replace('"', '""') + '"' for text in ids]
+    table.write_bytes(("id,x\n" + "".join(f"{text},{i}.5\n" for i, text in enumerate(quoted))).encode())
+    contract = Contract.from_dict({"cohort": {"id": "id"}, "features": {"x": {"type": "number"}}})
+
+    assert read_cohort(path, contract).id.tolist() == ids
+    assert read_cohort(table, contract).id.tolist() == ids
+
+
+@settings(max_examples=40)
+@given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_numbers_are_the_same_bits_from_csv_and_parquet(tmp_path_factory, numbers):
+    folder = tmp_path_factory.getbasetemp()
+    cells = "".join(f"{'' if x is None else repr(x)},-\n" for x in numbers)
+    path = written(folder, "x,other\n" + cells, "numbers.csv")
+    pq.write_table(pa.table({"x": pa.array(numbers, pa.float64())}), folder / "numbers.parquet")
+
+    text, native = (
+        read_cohort(p, with_feature()).features["x"].to_numpy() for p in (path, folder / "numbers.parquet")
+    )
+
+    np.testing.assert_array_equal(text, native)
+
+
+def test_missing_values_are_those_the_contract_names_and_empty_cells(tmp_path):
+    values = column(tmp_path, ["1", "", "NA", "-999", "-999.0"], missing_values=["NA", "-999"])
+
+    assert np.isnan(values).tolist() == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize(("rule", "low", "high"), [("limit", 5.0, 90.0), ("half", 2.5, 90.0)])
+def test_censored_values_are_read_by_the_contracts_rule(tmp_path, rule, low, high):
+    assert column(tmp_path, ["<5", "> 90", "7", "≤5"], censored=rule) == [low, high, 7.0, low]
+
+
+def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
+    path = written(tmp_path, "d,x,y,z,s,f\n2024-01-31,1,2,3,m,0.5\n2024-02-01T06:30:00+02:00,4,5,6,,1.5\n")
+    roles = {"time": "d", "coordinates": ["x", "y", "z"], "subgroup": ["s"]}
+
+    cohort = read_cohort(path, Contract.from_dict({"cohort": roles, "features": {"f": {"type": "number"}}}))
+
+    assert cohort.time.astype(str).tolist() == ["2024-01-31T00:00:00.000000", "2024-02-01T04:30:00.000000"]
+    assert cohort.coordinates.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert cohort.subgroups["s"].isna().tolist() == [False, True]
+
+
+def test_extra_columns_are_ignored_and_stated(tmp_path):
+    cohort = read_cohort(written(tmp_path, f"{HEADER},shoe\n{GOOD},44\n"), CONTRACT)
+
+    assert "shoe" not in cohort.features
+    assert any("shoe" in note for note in cohort.notes)
+
+
+# --- what is refused, cell by cell
+
+
+CELLS = {
+    "not a number": ("age", "S3CRET", "missing_values"),
+    "undeclared NA": ("age", "NA", "missing_values"),
+    "censored": ("age", "<7654", "censored"),
+    "greater": ("age", ">7654", "censored"),
+    "infinite": ("age", "-inf", "infinite"),
+    "too large": ("age", "9e999", "infinite"),
+    "not a number by name": ("age", "NaN", "missing_values"),
+    "decimal comma": ("age", '"7654,5"', "decimal point"),
+    "thousands": ("age", '"7,654,321"', "separators"),
+    "underscore": ("age", "7_654", "not a number"),
+    "hexadecimal": ("age", "0x7654", "not a number"),
+    "other digits": ("age", "٧٦", "not a number"),
+    "implausible": ("age", "7654", "plausible"),
+    "unknown category": ("ward", "S3CRET", "categories"),
+    "not boolean": ("sick", "S3CRET", "yes/no"),
+    "number as boolean": ("sick", "7654", "yes/no"),
+    "unknown stage": ("stage", "S3CRET", "categories"),
+    "blank id": ("id", "  ", "id"),
+}
+
+
+@pytest.mark.parametrize(("name", "cell", "remedy"), CELLS.values(), ids=CELLS.keys())
+def test_a_bad_cell_is_refused_by_column_and_row_with_a_remedy_but_not_its_value(
+    tmp_path, name, cell, remedy
+):
+    cells = dict(zip(HEADER.split(","), ["1", "50", "B", "no", "I"], strict=True)) | {name: cell}
+    path = written(tmp_path, f"{HEADER}\n{GOOD}\n\n{','.join(cells.values())}\n")
+
+    with pytest.raises(CohortError) as refused:
+        read_cohort(path, CONTRACT)
+
+    (line,) = refused.value.violations
+    assert f"column '{name}', row 2:" in line
+    assert remedy in line
+    assert "S3CRET" not in line
+    assert "7654" not in line
+
+
+def test_all_violations_come_together_and_many_rows_are_counted(tmp_path):
+    bad = "".join(f"S3CRET{i},S3CRET,S3CRET,S3CRET,S3CRET\n" for i in range(20))
+    path = written(tmp_path, f"{HEADER}\n{GOOD}\n{bad}too,few\n{HEADER}\n")
+
+    violations, _ = check_cohort(path, CONTRACT)
+
+    assert len(violations) == 6
+    assert any("column 'age', rows 2, 3, 4, 5, 6 and 15 more" in line for line in violations)
+    assert any("row 22" in line and "fewer cells" in line for line in violations)
+    assert any("row 23" in line and "header" in line for line in violations)
+    assert "S3CRET" not in " ".join(violations)
+
+
+def test_repeated_ids_are_refused_by_row(tmp_path):
+    path = written(tmp_path, "id,x\nS3CRET,1.5\nb,2.5\nS3CRET,3.5\n")
+
+    with pytest.raises(CohortError, match=r"column 'id', rows 1, 3: .*more than once") as refused:
+        read_cohort(path, id="id")
+
+    assert "S3CRET" not in str(refused.value)
+
+
+def test_rows_without_a_label_are_refused_only_where_labels_are_needed(tmp_path):
+    path = written(tmp_path, "x,label\n1.5,yes\n2.5,\n3.5,no\n")
+
+    with pytest.raises(CohortError, match="column 'label', row 2: no label"):
+        read_cohort(path, label="label", need_label=True)
+    assert read_cohort(path, label="label").label.tolist() == ["yes", "", "no"]
+
+
+def test_a_missing_cell_is_refused_where_the_contract_says_so(tmp_path):
+    with pytest.raises(CohortError, match="row 2: missing where"):
+        column(tmp_path, ["1", "", "3"], missing="refuse")
+
+
+def test_offending_rows_are_left_out_and_counted_once_each_where_the_contract_says_so(tmp_path):
+    lenient = CONTRACT.with_roles(on_violation="refuse_rows")
+    rows = [GOOD, "2,old,C,yes,I", "3,50,C,no,I", "4,51,B,no,I", "4,52,B,no,I", "short", "6,53,A,t,III"]
+    path = written(tmp_path, HEADER + "\n" + "\n".join(rows) + "\n")
+
+    cohort = read_cohort(path, lenient)
+
+    assert cohort.id.tolist() == ["00123", "6"]
+    assert cohort.rows.tolist() == [1, 7]
+    assert sum(cohort.refused.values()) == 5
+    assert cohort.refused["age: not a number"] == 1
+    assert open_cohort(path, lenient).refused == {}
+
+
+def test_a_cohort_of_which_every_row_is_refused_is_an_error(tmp_path):
+    with pytest.raises(CohortError, match="every row"):
+        read_cohort(
+            written(tmp_path, f"{HEADER}\n1,old,A,t,I\n"), CONTRACT.with_roles(on_violation="refuse_rows")
+        )
+
+
+# --- what is refused, file by file
+
+
+FILES = {
+    "empty": (b"", "empty"),
+    "blank": (b" \n\n", "empty"),
+    "header only": (HEADER.encode(), "no data rows"),
+    "no header": (b"00123,61,4,1,2\n1,2,3,4,5\n", "header row"),
+    "names twice": (f"{HEADER},age\n{GOOD},7\n".encode(), "occurs 2 times (columns 2, 6)"),
+    "column missing": (b"id,age,ward\n1,61,A\n", "missing columns 'sick', 'stage'"),
+    "open quote": (f'{HEADER}\n{GOOD}\n2,"61,A,t,I\n'.encode(), "quote"),
+    "NUL": (f"{HEADER}\n{GOOD}\n2,6\x001,A,t,I\n".encode(), "line 3: a NUL"),
+    "workbook": (b"PK\x03\x04" + bytes(200), "Excel"),
+    "binary": (bytes(range(1, 256)) * 8, "binary"),
+    "cut gzip": (gzip.compress((HEADER + "\n" + GOOD * 100).encode())[:-30], "damaged"),
+    "broken parquet": (b"PAR1" + b"x" * 100, "Parquet"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES.keys())
+def test_a_file_that_is_no_table_is_refused_saying_what_it_is(tmp_path, content, message):
+    with pytest.raises(CohortError) as refused:
+        read_cohort(written(tmp_path, content), CONTRACT)
+
+    assert message in str(refused.value)
+
+
+def test_a_headless_file_does_not_show_its_first_row(tmp_path):
+    with pytest.raises(CohortError) as refused:
+        read_cohort(written(tmp_path, "7654,98.76,S3CRET\n1,2,3\n"))
+
+    assert "7654" not in str(refused.value)
+    assert "S3CRET" not in str(refused.value)
+
+
+def test_faults_of_all_files_of_a_directory_come_together(tmp_path):
+    written(tmp_path, f"{HEADER}\n{GOOD}\n", "a.csv")
+    written(tmp_path, "id,age\n1,61\n", "b.csv")
+    written(tmp_path, "", "c.csv")
+    written(tmp_path, "id\n", "d.csv")
+
+    with pytest.raises(CohortError) as first:
+        read_cohort(tmp_path, CONTRACT)
+    (tmp_path / "c.csv").unlink()
+    with pytest.raises(CohortError) as second:
+        read_cohort(tmp_path, CONTRACT)
+
+    assert "c.csv" in str(first.value)
+    assert [line.split(":")[0] for line in second.value.violations] == ["b.csv", "d.csv"]
+
+
+def test_tables_of_several_kinds_are_not_inferred_together(tmp_path):
+    written(tmp_path, "a,b\n1,2\n", "a.csv")
+    written(tmp_path, "a,c\n1,2\n", "b.csv")
+
+    with pytest.raises(CohortError, match=r"b\.csv: other columns than a\.csv"):
+        read_cohort(tmp_path)
+
+
+def test_nothing_at_the_place_is_a_usage_error(tmp_path):
+    with pytest.raises(UsageError, match="no file"):
+        read_cohort(tmp_path / "none.csv")
+    with pytest.raises(UsageError, match="no CSV or Parquet"):
+        read_cohort(tmp_path)
+
+
+def test_nested_columns_are_refused_by_the_contract_and_dropped_without_one(tmp_path):
+    pq.write_table(pa.table({"x": [[1], [2]], "f": [0.5, 1.5]}), tmp_path / "a.parquet")
+
+    with pytest.raises(CohortError, match="nested"):
+        read_cohort(tmp_path / "a.parquet", with_feature())
+    assert read_cohort(tmp_path / "a.parquet").names == ["f"]
+
+
+# --- the label
+
+
+def labelled(folder, labels):
+    path = written(folder, "x,y\n" + "".join(f"{i}.5,{text}\n" for i, text in enumerate(labels)))
+    return read_cohort(path, label="y", need_label=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "asked", "positives"),
+    [
+        (["no", "yes", "yes"], None, ["yes"]),
+        (["a", "b", "b"], None, ["a"]),
+        (["a", "b", "c"], ["a", "c"], ["a", "c"]),
+        (["0.0", "1.0", "1.0"], "1", ["1.0"]),
+    ],
+)
+def test_positive_labels_are_those_asked_for_else_the_affirming_else_the_rarer(
+    tmp_path, labels, asked, positives
+):
+    cohort = labelled(tmp_path, labels)
+
+    assert cohort.positives(asked) == positives
+    assert cohort.y(asked).tolist() == [int(text in positives) for text in labels]
+
+
+@pytest.mark.parametrize(
+    ("labels", "asked", "message"),
+    [
+        (["a", "b", "c"], None, "3 classes"),
+        (["a", "a"], None, "single class"),
+        (["a", "b"], "z", "no row has"),
+    ],
+)
+def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(tmp_path, labels, asked, message):
+    with pytest.raises(UsageError, match=message):
+        labelled(tmp_path, labels).positives(asked)

@@ -1,0 +1,165 @@
+"""Streaming: the rows of a whole read, memory that does not grow, normalisation within groups."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.cohort import Contract, open_cohort, read_cohort
+from screening.cohort.cohort import joined
+from screening.errors import CohortError
+
+FEATURES = {
+    "flux": {"type": "number", "normalise": "within_group"},
+    "age": {"type": "number"},
+    "ward": {"type": "category"},
+}
+ROLES = {"id": "id", "group": "patient", "on_violation": "refuse_rows"}
+CONTRACT = Contract.from_dict({"cohort": ROLES, "features": FEATURES})
+
+
+def table(n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({
+        "id": [f"{i:05d}" for i in range(n_rows)],
+        "patient": rng.choice(["p1", "p2", "p3"], n_rows),
+        "flux": np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(1e4, 3, n_rows)),
+        "age": rng.integers(18, 99, n_rows).astype(str),
+        "ward": rng.choice(["A", "B", ""], n_rows),
+    })  # fmt: skip
+    frame.loc[rng.random(n_rows) < 0.05, "age"] = "old"
+    frame.loc[[n_rows // 2, n_rows - 1], "id"] = "00000"
+    return frame
+
+
+def same(one, other):
+    pd.testing.assert_frame_equal(one.features, other.features, check_exact=True)
+    pd.testing.assert_frame_equal(one.raw, other.raw, check_exact=True)
+    assert one.id.tolist() == other.id.tolist()
+    assert one.group.tolist() == other.group.tolist()
+    assert one.rows.tolist() == other.rows.tolist()
+
+
+WRITERS = {
+    "csv": lambda frame, path: frame.to_csv(path, index=False),
+    "parquet": lambda frame, path: frame.to_parquet(path, row_group_size=17),
+}
+
+
+@pytest.mark.parametrize(("kind", "write"), WRITERS.items())
+@settings(max_examples=8)
+@given(batch_rows=st.integers(3, 120))
+def test_any_batch_size_gives_the_rows_of_a_whole_read_bit_for_bit(tmp_path_factory, kind, write, batch_rows):
+    folder = tmp_path_factory.mktemp("night")
+    frame = table(101)
+    for part, rows in enumerate((frame[:40], frame[40:])):
+        path = folder / f"{part}.{kind}"
+        write(rows, path)
+
+    whole = read_cohort(folder, CONTRACT)
+    stream = open_cohort(folder, CONTRACT, batch_rows=batch_rows)
+    batches = list(stream)
+
+    same(joined(batches), whole)
+    assert max(batch.n_rows for batch in batches) <= batch_rows
+    assert stream.refused == whole.refused
+    assert whole.n_rows + sum(whole.refused.values()) == stream.n_rows == 101
+
+
+def test_a_violation_in_the_last_row_is_raised_before_the_first_batch(tmp_path):
+    frame = table(50).assign(age="50", id=[str(i) for i in range(50)])
+    frame.loc[49, "age"] = "old"
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    stream = open_cohort(tmp_path / "a.csv", CONTRACT.with_roles(on_violation="stop"), batch_rows=10)
+
+    with pytest.raises(CohortError, match="row 50"):
+        next(iter(stream))
+
+
+def test_a_file_that_changes_between_the_passes_is_refused(tmp_path):
+    table(50).to_csv(tmp_path / "a.csv", index=False)
+    stream = open_cohort(tmp_path / "a.csv", CONTRACT, batch_rows=10)
+    stream.check()
+    table(60).to_csv(tmp_path / "a.csv", index=False)
+
+    with pytest.raises(CohortError, match="changed while"):
+        list(stream)
+
+
+def test_memory_of_streaming_does_not_grow_with_the_rows(tmp_path):
+    contract = Contract.from_dict({
+        "cohort": {"group": "g"}, "features": {"a": FEATURES["flux"], "b": {"type": "number"}},
+    })  # fmt: skip
+    peaks = []
+    for n_rows in (30_000, 180_000):
+        rng = np.random.default_rng(0)
+        path = tmp_path / f"{n_rows}.parquet"
+        parts = {
+            "g": np.where(np.arange(n_rows) % 2, "p1", "p2"),
+            "a": rng.normal(size=n_rows),
+            "b": rng.random(n_rows),
+        }
+        pq.write_table(
+            pa.table(parts), path, row_group_size=n_rows, data_page_size=1 << 14, use_dictionary=False
+        )
+        tracemalloc.start()
+        before = pa.total_allocated_bytes()
+        read = highest = 0
+        for batch in open_cohort(path, contract, batch_rows=4096):
+            read += batch.n_rows
+            highest = max(highest, pa.total_allocated_bytes() - before)
+        peaks.append(tracemalloc.get_traced_memory()[1] + highest)
+        tracemalloc.stop()
+        assert read == n_rows
+
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_features_are_standardised_within_their_group_and_raw_values_kept(tmp_path):
+    frame = pd.DataFrame({
+        "g": ["a", "b", "a", "b", "c", "d", "d"], "x": [1.0, 1e6, 3.0, 1e6 + 2, 7.0, 5.5, 5.5], "other": "-",
+    })  # fmt: skip
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    features = {"x": {"type": "number", "normalise": "within_group", "plausible": [0, 2e6]}}
+
+    cohort = read_cohort(
+        tmp_path / "a.csv", Contract.from_dict({"cohort": {"group": "g"}, "features": features})
+    )
+
+    # A group of one row, or of equal values, has no spread: zero says "as usual for this group".
+    np.testing.assert_allclose(cohort.features["x"], [-1, -1, 1, 1, 0, 0, 0], atol=1e-9)
+    assert cohort.raw["x"].tolist() == frame["x"].tolist()
+
+
+@settings(max_examples=25)
+@given(scale=st.floats(0.01, 1000), shift=st.floats(-1000, 1000))
+def test_normalised_values_do_not_depend_on_a_groups_unit(tmp_path_factory, scale, shift):
+    folder = tmp_path_factory.getbasetemp()
+    x = np.random.default_rng(1).normal(size=30)
+    contract = Contract.from_dict({"cohort": {"group": "g"}, "features": {"flux": FEATURES["flux"]}})
+    seen = []
+    for values in (x, x * scale + shift):
+        pd.DataFrame({"g": "a", "flux": values}).to_parquet(folder / "units.parquet")
+        seen.append(read_cohort(folder / "units.parquet", contract).features["flux"].to_numpy())
+
+    np.testing.assert_allclose(seen[0], seen[1], atol=1e-6)
+
+
+def test_taking_rows_takes_all_their_parts(tmp_path):
+    table(30).to_csv(tmp_path / "a.csv", index=False)
+    cohort = read_cohort(tmp_path / "a.csv", CONTRACT)
+    places = [3, 1, 4]
+
+    taken = cohort.take(places)
+
+    assert taken.id.tolist() == cohort.id[places].tolist()
+    assert taken.rows.tolist() == cohort.rows[places].tolist()
+    assert taken.features["age"].tolist() == cohort.features["age"].iloc[places].tolist()
+    assert taken.n_rows == 3
