@@ -90,6 +90,10 @@ class Parts:
             raise ValueError(f"machine {recipe.machine} takes no scheme; multi_class does")
         if recipe.scheme is not None and recipe.scheme not in SCHEME_NAMES:
             raise ValueError(f"scheme {recipe.scheme!r} is not one of {', '.join(SCHEME_NAMES)}")
+        scheme = (recipe.scheme or "one_vs_rest") if recipe.machine == "multi_class" else None
+        ratio = recipe.parameters.get("cost_ratio", 1.0)
+        if scheme not in (None, "one_vs_rest") and ratio not in (1.0, "balanced"):
+            raise ValueError(f"cost_ratio {ratio!r} needs scheme one_vs_rest, not {scheme}")
         if recipe.remedies and recipe.machine != "two_class":
             names = ", ".join(recipe.remedies)
             raise ValueError(f"remedy {names} needs the machine two_class, not {recipe.machine}")
@@ -101,7 +105,6 @@ class Parts:
         values = self._values(recipe.parameters)
         factor = self._part("factor", values)
         if factor is not None:
-            scheme = (recipe.scheme or "one_vs_rest") if recipe.machine == "multi_class" else None
             reason = why_not(factor, recipe.machine, scheme, self.types["kernel"].name)
             if reason:
                 raise ValueError(reason)

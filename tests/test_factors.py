@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from machines_cohort import three_clouds, two_clouds
 
 from screening import factors
-from screening.factors import FACTORS, ClassDecay, MarginDensity, why_not
+from screening.factors import FACTORS, AdaptiveBumps, Bumps, ClassDecay, DistanceDecay, MarginDensity, why_not
 from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled, rescaled_distances
 from screening.machines import MultiClassSVM, OneClassSVM, TwoClassSVM
 
@@ -19,11 +19,7 @@ MAKERS = {
     "two_class": lambda **given: TwoClassSVM(C=5.0, **given),
     "multi_class": lambda **given: MultiClassSVM(C=5.0, **given),
 }
-COMPOSED = [
-    (name, kind)
-    for name, factor in FACTORS.items()
-    for kind in sorted(factor.machines)
-]
+COMPOSED = [(name, kind) for name, factor in FACTORS.items() for kind in sorted(factor.machines)]
 
 
 def fitted(name: str, kind: str, x: np.ndarray, codes: np.ndarray, **given):
@@ -180,6 +176,9 @@ def test_local_decay_of_no_reach_gives_k_back():
         (MarginDensity(), "one_class", None, "laplacian", ("margin_density", "laplacian")),
         (MarginDensity(), "multi_class", "crammer_singer", "gaussian", ("crammer_singer", "margin_density")),
         (ClassDecay(), "multi_class", "one_vs_one", "gaussian", ("class_decay", "one_vs_one")),
+        (Bumps(), "two_class", None, "laplacian", ("bumps", "laplacian")),
+        (AdaptiveBumps(), "one_class", None, "laplacian", ("adaptive_bumps", "one_class")),
+        (DistanceDecay(), "multi_class", "simplified", "gaussian", ("simplified", "distance_decay")),
     ],
 )
 def test_refusals_name_both_sides(factor, machine, scheme, kernel, sides):

@@ -143,14 +143,6 @@ def test_one_vs_rest_is_one_two_class_machine_a_class():
         np.testing.assert_allclose(scores[:, m], alone.decision_function(x), atol=1e-9)
 
 
-def test_one_vs_rest_of_two_classes_is_the_two_class_machine():
-    x, y = two_clouds()
-    several = MultiClassSVM(Gaussian(0.5), C=3.0, tol=1e-8).fit(x, y).decision_function(x)
-    two = TwoClassSVM(Gaussian(0.5), C=3.0, tol=1e-8).fit(x, y).decision_function(x)
-
-    np.testing.assert_allclose(several, two, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     "machine",
     [

@@ -14,11 +14,18 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import machines
 from screening.errors import RecipeError
+from screening.parts import camel
 from screening.recipe import BASELINES, MACHINE_PARAMETERS, Recipe, build, list_recipes, load_recipe
 
 RECIPES = list_recipes()
 FOLDER = Path(__file__).parents[1] / "models"
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+every_stored_recipe = pytest.mark.parametrize(
+    "recipe", [one for one in RECIPES if one.persistable], ids=lambda recipe: recipe.name
+)
+every_single_recipe = pytest.mark.parametrize(
+    "recipe", [one for one in RECIPES if one.machine != "auto"], ids=lambda recipe: recipe.name
+)
 
 # Settings under which the suite's many fits are quick; what is tested does not depend on them.
 QUICK = {"sv_pruning": {"n_remove": 2, "trials": 5}}
@@ -48,7 +55,7 @@ def test_recipe_builds_a_scikit_learn_estimator(recipe):
     assert [one["check_name"] for one in results if one["status"] == "failed"] == []
 
 
-@every_recipe
+@every_stored_recipe
 def test_recipe_learns_and_its_state_restores_bit_for_bit(recipe):
     x, y = rows_for(recipe)
     new = np.random.default_rng(3).normal(size=(50, x.shape[1]))
@@ -67,7 +74,7 @@ def test_every_value_of_the_search_builds(recipe):
                 recipe.build(**recipe.resolved(**{name: value}))
 
 
-@every_recipe
+@every_single_recipe
 def test_candidates_start_at_the_default_do_not_repeat_and_follow_the_seed(recipe):
     first = recipe.candidates(12, np.random.default_rng(4))
     again = recipe.candidates(12, np.random.default_rng(4))
@@ -99,7 +106,7 @@ def test_parameters_a_recipe_may_name_are_the_machines_own():
         signature = set(inspect.signature(getattr(machines, name)).parameters)
         assert signature - {"kernel", "factor", "remedies", "scheme"} == set(MACHINE_PARAMETERS[kind])
     for name, parameters in BASELINES.items():
-        assert tuple(inspect.signature(getattr(machines, name.capitalize())).parameters) == parameters
+        assert tuple(inspect.signature(getattr(machines, camel(name))).parameters) == parameters
 
 
 def test_sigma_goes_wherever_gamma_does():
@@ -136,6 +143,20 @@ def test_unknown_recipe_is_refused_with_the_list(tmp_path):
         (PLAIN + "[factor]\ntype = 'magic'", ("magic", "margin_density")),
         (PLAIN + "[factor]\ntype = 'margin_density'\nkappa = 1", ("kappa", "n")),
         (PLAIN + "[factor]\ntype = 'class_decay'", ("class_decay", "two_class")),
+        (
+            PLAIN.replace("two_class", "one_class") + "[factor]\ntype = 'adaptive_bumps'",
+            ("adaptive_bumps", "one_class"),
+        ),
+        (
+            PLAIN.replace("two_class", "multi_class")
+            + "scheme = 'crammer_singer'\n[factor]\ntype = 'margin_decay'",
+            ("margin_decay", "crammer_singer"),
+        ),
+        (
+            PLAIN.replace("two_class", "multi_class")
+            + "scheme = 'one_vs_one'\n[parameters]\ncost_ratio = 3.0",
+            ("cost_ratio", "one_vs_one"),
+        ),
         (PLAIN + "[remedy.prayer]", ("prayer", "unequal_costs")),
         (PLAIN + "[parameters]\nnu = 0.1", ("nu", "gamma")),
         (PLAIN + "[parameters]\npasses = 1", ("passes", "factor")),
@@ -211,3 +232,19 @@ class HalvedFarAway:
     np.testing.assert_array_equal(
         recipe.build(reach=0.25).restore(fitted.state()).decision_function(x), fitted.decision_function(x)
     )
+
+
+def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write():
+    text = (
+        PLAIN + "[factor]\ntype = 'margin_decay'\n[remedy.e_smote]\n[remedy.unequal_costs]\n"
+        "[parameters]\npasses = 2\n'factor.k' = 0.5\n'remedy.e_smote.k' = 3\n"
+    )
+    x, y = two_clouds(60)
+
+    estimator = Recipe.from_text(text).build(passes=1)
+    fitted = estimator.fit(x, y)
+
+    assert (estimator.factor.k, estimator.remedies[0].k) == (0.5, 3)
+    assert len(fitted.passes_) == 2
+    with pytest.raises(RecipeError, match="ambiguous"):
+        Recipe.from_text(text.replace("'factor.k'", "k"))

@@ -23,12 +23,15 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         ``Gaussian(gamma="scale")`` if None.
     C : float, > 0
         Cost of a row on the wrong side.
-    scheme : {"one_vs_rest", "one_vs_one"}
+    scheme : {"one_vs_rest", "one_vs_one", "crammer_singer", "simplified"}
+        One decision function a class, one a pair of classes (votes), or all classes in one problem.
     factor : Factor, optional
     passes : int, >= 0
         Number of rescalings; without a factor it has no effect.
     cost_ratio : float > 0 or "balanced"
         Of a machine's positive rows to its negative rows; "balanced" is the inverse ratio of their numbers.
+        One problem for all classes has no positive rows: "balanced" weighs each class by its inverse number
+        there, and a ratio is for "one_vs_rest" only.
     normalise : bool
         Divide each factor by its root mean square over the training rows, so that it does not act on C.
     stop : {"fixed", "inner"}
@@ -75,6 +78,10 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
             raise ValueError(f"C must be > 0, got {self.C!r}")
         if self.cost_ratio != "balanced" and (isinstance(self.cost_ratio, str) or not self.cost_ratio > 0):
             raise ValueError(f"cost_ratio must be > 0 or 'balanced', got {self.cost_ratio!r}")
+        if self.scheme != "one_vs_rest" and self.cost_ratio not in (1.0, "balanced"):
+            raise ValueError(
+                f"cost_ratio {self.cost_ratio!r} needs scheme one_vs_rest, not {self.scheme}; 'balanced' fits all"
+            )
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> MultiClassSVM:
         """Fit to labelled rows.

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from screening.machines.passes import Dual
-from screening.machines.training import Training, embedded, joined, solve_two_class
+from screening.machines.training import SUPPORT, Training, embedded, joined, solve_two_class
+from screening.solvers.coupled import (
+    CoupledProblem,
+    CrammerSingerProblem,
+    solve_coupled,
+    solve_crammer_singer,
+)
+from screening.solvers.problem import AT_BOUND
 
 
 @dataclass(frozen=True)
@@ -70,4 +78,84 @@ class OneVsRest:
         return decisions
 
 
-SCHEMES: dict[str, Any] = {"one_vs_rest": OneVsRest}
+class OneVsOne(OneVsRest):
+    """One decision function a pair of classes, over the rows of the two; the later class is the positive one."""
+
+    def _labels(self) -> np.ndarray:
+        codes, n_classes = self.classes.codes, self.classes.n_classes
+        pairs = [(codes == b).astype(int) - (codes == a) for a, b in combinations(range(n_classes), 2)]
+        return np.column_stack(pairs).astype(np.int8)
+
+    @staticmethod
+    def scores(decisions: np.ndarray) -> np.ndarray:
+        """Votes, and the summed margins squashed below 1/3 to break ties, (n_rows, n_classes).
+
+        Of two classes the margin itself: -f and f.
+        """
+        n_classes = int(round((1 + np.sqrt(1 + 8 * decisions.shape[1])) / 2))
+        votes = np.zeros((len(decisions), n_classes))
+        margins = np.zeros_like(votes)
+        for (a, b), decision in zip(combinations(range(n_classes), 2), decisions.T, strict=True):
+            votes[:, a] += decision <= 0
+            votes[:, b] += decision > 0
+            margins[:, a] -= decision
+            margins[:, b] += decision
+        if n_classes == 2:
+            return margins
+        return votes + margins / (3.0 * (np.abs(margins) + 1.0))
+
+
+class AllAtOnce(OneVsRest):
+    """One problem for all classes, over one kernel and without intercept."""
+
+    def solve(self, gram: np.ndarray, c: np.ndarray) -> Dual:
+        upper = self._row_costs()
+        weights, alphas, gap, n_iter = self._solution(gram, c[:, 0], upper)
+        weights = np.where(np.abs(weights) > SUPPORT * np.abs(weights).max(initial=0.0), weights, 0.0)
+        free = (alphas > AT_BOUND * upper) & (alphas < (1.0 - AT_BOUND) * upper)
+        return Dual(weights, np.zeros(weights.shape[1]), (weights != 0) & free[:, None], gap, n_iter)
+
+    def _row_costs(self) -> np.ndarray:
+        codes, n_classes = self.classes.codes, self.classes.n_classes
+        if self.cost_ratio != "balanced":
+            return np.full(len(codes), float(self.C))
+        return self.C * len(codes) / (n_classes * np.bincount(codes)[codes])
+
+    def _solution(
+        self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float, int]:
+        """Weights (n_rows, n_classes), alphas (n_rows,), gap and steps."""
+        raise NotImplementedError
+
+
+class CrammerSinger(AllAtOnce):
+    """Crammer and Singer 2001: a row's own class is to win over the best other one by 1."""
+
+    def _solution(
+        self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float, int]:
+        problem = CrammerSingerProblem(gram, self.classes.codes, self.classes.n_classes, c, upper)
+        weights, gap, n_iter = solve_crammer_singer(problem, self.tol)
+        return weights, weights[problem.own], gap, n_iter
+
+
+class Simplified(AllAtOnce):
+    """He et al. 2012: one alpha a row, f_m = sum_i a_i K(x_i, x) ([y_i = m] - [y_i != m] / (k - 1))."""
+
+    def _solution(
+        self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float, int]:
+        k = self.classes.n_classes
+        coupling = np.where(np.eye(k, dtype=bool), k / (k - 1.0), -k / (k - 1.0) ** 2)
+        problem = CoupledProblem(gram, self.classes.codes, coupling, c, upper)
+        alphas, gap, n_iter = solve_coupled(problem, self.tol)
+        own = self.classes.codes[:, None] == np.arange(k)
+        return alphas[:, None] * np.where(own, 1.0, -1.0 / (k - 1.0)), alphas, gap, n_iter
+
+
+SCHEMES: dict[str, Any] = {
+    "one_vs_rest": OneVsRest,
+    "one_vs_one": OneVsOne,
+    "crammer_singer": CrammerSinger,
+    "simplified": Simplified,
+}

@@ -1,0 +1,199 @@
+"""The duals of several classes: certificates, an independent solver, scikit-learn, and two classes as a limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from machines_cohort import three_clouds, two_clouds
+from sklearn.svm import SVC, LinearSVC
+
+from screening.kernels import Gaussian, rescaled
+from screening.machines import MultiClassSVM, TwoClassSVM
+from screening.machines.schemes import OneVsOne
+from screening.solvers import Problem, solve
+from screening.solvers.coupled import (
+    CoupledProblem,
+    CrammerSingerProblem,
+    solve_coupled,
+    solve_crammer_singer,
+)
+
+SCHEMES = ["one_vs_rest", "one_vs_one", "crammer_singer", "simplified"]
+
+
+def posed(n_rows: int = 30, cost: float = 3.0):
+    """Gram, class numbers, c and costs of a small problem of three classes."""
+    x, y = three_clouds(n_rows)
+    rng = np.random.default_rng(1)
+    codes = np.unique(y, return_inverse=True)[1]
+    return Gaussian(0.4)(x, x), codes, rng.uniform(0.5, 2.0, n_rows), cost * rng.uniform(0.5, 1.5, n_rows)
+
+
+def interior_point(quadratic, linear, inequalities, limits, equalities=None):
+    """min 1/2 a'Qa + p'a under inequalities a <= limits and equalities a = 0, by cvxopt."""
+    from cvxopt import matrix, solvers
+
+    more = () if equalities is None else (matrix(equalities), matrix(np.zeros(len(equalities))))
+    options = {"show_progress": False, "abstol": 1e-11, "reltol": 1e-11, "feastol": 1e-11}
+    ridge = 1e-12 * np.eye(len(linear))
+    given = (matrix(quadratic + ridge), matrix(linear), matrix(inequalities), matrix(limits))
+    return np.array(solvers.qp(*given, *more, options=options)["x"]).ravel()
+
+
+@pytest.mark.parametrize("cost", [0.1, 3.0, 100.0])
+def test_crammer_singer_has_the_objective_of_an_interior_point_method(cost):
+    gram, codes, c, upper = posed(cost=cost)
+    problem = CrammerSingerProblem(gram, codes, 3, c, upper)
+    n = len(codes)
+    bound = np.where(problem.own, upper[:, None], 0.0)
+
+    weights, gap, _ = solve_crammer_singer(problem, 1e-7)
+    reference = interior_point(
+        np.kron(rescaled(gram, c, c), np.eye(3)),
+        (~problem.own).astype(float).ravel(),
+        np.eye(3 * n),
+        bound.ravel(),
+        np.kron(np.eye(n), np.ones((1, 3))),
+    ).reshape(n, 3)
+
+    assert gap <= 1e-7
+    assert problem.objective(weights) == pytest.approx(problem.objective(reference), rel=1e-5)
+    np.testing.assert_allclose(weights.sum(axis=1), 0.0, atol=1e-9 * cost)
+    assert np.all(weights <= bound + 1e-12 * cost)
+
+
+@pytest.mark.parametrize("cost", [0.1, 3.0, 100.0])
+def test_coupled_dual_has_the_objective_of_an_interior_point_method(cost):
+    gram, codes, c, upper = posed(cost=cost)
+    coupling = np.where(np.eye(3, dtype=bool), 3 / 2, -3 / 4)
+    problem = CoupledProblem(gram, codes, coupling, c, upper)
+    n = len(codes)
+
+    alphas, gap, _ = solve_coupled(problem, 1e-7)
+    reference = interior_point(
+        coupling[np.ix_(codes, codes)] * rescaled(gram, c, c),
+        -np.ones(n),
+        np.vstack([-np.eye(n), np.eye(n)]),
+        np.concatenate([np.zeros(n), upper]),
+    )
+
+    assert gap <= 1e-7
+    assert problem.objective(alphas) == pytest.approx(problem.objective(reference), rel=1e-5)
+    assert np.all((alphas >= 0) & (alphas <= upper))
+
+
+def test_certificates_tell_what_is_not_optimal():
+    gram, codes, c, upper = posed()
+    several = CrammerSingerProblem(gram, codes, 3, c, upper)
+    coupled = CoupledProblem(gram, codes, np.where(np.eye(3, dtype=bool), 1.5, -0.75), c, upper)
+
+    assert several.gap(0.5 * solve_crammer_singer(several, 1e-7)[0]) > 0.05
+    assert coupled.gap(0.5 * solve_coupled(coupled, 1e-7)[0]) > 0.05
+
+
+def test_crammer_singer_is_the_primal_it_says_it_is():
+    x, y = three_clouds(30)
+    gram, codes = Gaussian(0.4)(x, x), np.unique(y, return_inverse=True)[1]
+    cost, n = 2.0, 30
+    machine = MultiClassSVM(Gaussian(0.4), C=cost, scheme="crammer_singer", tol=1e-7).fit(x, y)
+    decisions = machine.decision_function(x)
+    own = decisions[np.arange(n), codes][:, None]
+    slack = np.max(decisions - own + (codes[:, None] != np.arange(3)), axis=1)
+    weights = np.zeros((n, 3))
+    weights[machine.support_] = machine.dual_coef_.T
+
+    primal = 0.5 * np.sum(weights * (gram @ weights)) + cost * slack.sum()
+    dual = -CrammerSingerProblem(gram, codes, 3, np.ones(n), np.full(n, cost)).objective(weights)
+
+    assert primal == pytest.approx(dual, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_crammer_singer_agrees_with_liblinear_on_the_empirical_kernel_map():
+    x, y = three_clouds(60)
+    values, vectors = np.linalg.eigh(Gaussian(0.5)(x, x))
+    kept = values > 1e-10 * values.max()
+    mapped = vectors[:, kept] * np.sqrt(values[kept])
+    theirs = LinearSVC(
+        multi_class="crammer_singer", C=1.0, fit_intercept=False, tol=1e-8, max_iter=200_000
+    ).fit(mapped, y)
+
+    ours = MultiClassSVM(Gaussian(0.5), C=1.0, scheme="crammer_singer", tol=1e-7).fit(x, y)
+
+    np.testing.assert_allclose(ours.decision_function(x), theirs.decision_function(mapped), atol=1e-3)
+
+
+def test_one_vs_one_has_scikit_learns_votes_and_margins():
+    x, y = three_clouds(90)
+    theirs = SVC(C=3.0, gamma=0.5, tol=1e-7, decision_function_shape="ovr", break_ties=True).fit(x, y)
+
+    ours = MultiClassSVM(Gaussian(0.5), C=3.0, scheme="one_vs_one", tol=1e-7).fit(x, y)
+
+    np.testing.assert_allclose(ours.decision_function(x), theirs.decision_function(x), atol=1e-3)
+    np.testing.assert_array_equal(ours.predict(x), theirs.predict(x))
+
+
+def test_one_vs_one_breaks_a_tie_of_votes_by_the_margins_and_never_a_vote():
+    # Pairs (0,1), (0,2), (1,2): each class has one vote in the first row.
+    scores = OneVsOne.scores(np.array([[-0.1, 5.0, -0.2], [-0.1, -0.1, 100.0]]))
+
+    assert scores.argmax(axis=1).tolist() == [2, 0]
+    np.testing.assert_array_equal(np.floor(scores + 0.5), [[1, 1, 1], [2, 0, 1]])
+
+
+@pytest.mark.parametrize("scheme", ["one_vs_rest", "one_vs_one"])
+def test_two_classes_are_the_two_class_machine(scheme):
+    x, y = two_clouds()
+    several = MultiClassSVM(Gaussian(0.5), C=3.0, scheme=scheme, tol=1e-8).fit(x, y)
+    two = TwoClassSVM(Gaussian(0.5), C=3.0, tol=1e-8).fit(x, y)
+
+    np.testing.assert_allclose(several.decision_function(x), two.decision_function(x), atol=1e-5)
+    np.testing.assert_array_equal(several.predict(x), two.predict(x))
+
+
+@pytest.mark.parametrize("scheme", ["crammer_singer", "simplified"])
+def test_two_classes_at_once_are_half_the_machine_without_intercept_at_twice_the_cost(scheme):
+    # With A_i1 = -A_i0 both duals are min 1/2 b'Qb / 2 - 1'b / 2 over b = 2 a.
+    x, y = two_clouds()
+    gram, signs = Gaussian(0.5)(x, x), np.where(y == 1, 1.0, -1.0)
+    n = len(x)
+    alphas = solve(Problem(gram, signs, np.ones(n), -np.ones(n), np.full(n, 6.0), None), 1e-9).alphas
+
+    several = MultiClassSVM(Gaussian(0.5), C=3.0, scheme=scheme, tol=1e-9).fit(x, y)
+
+    np.testing.assert_allclose(several.decision_function(x), gram @ (signs * alphas) / 2.0, atol=1e-5)
+
+
+def test_merging_two_of_three_classes_leaves_the_machine_of_the_third():
+    x, y = three_clouds()
+    three = MultiClassSVM(Gaussian(0.5), C=3.0, tol=1e-8).fit(x, y).decision_function(x)
+    merged = MultiClassSVM(Gaussian(0.5), C=3.0, tol=1e-8).fit(x, np.where(y == "c", "c", "a or b"))
+
+    np.testing.assert_allclose(merged.decision_function(x), three[:, 2], atol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_gap_is_within_tolerance(scheme):
+    x, y = three_clouds(150)
+    machine = MultiClassSVM(Gaussian(1.0), C=50.0, scheme=scheme, cost_ratio="balanced").fit(x, y)
+
+    assert 0 <= machine.kkt_gap_ <= 1.05e-3
+
+
+@pytest.mark.parametrize("scheme", SCHEMES[1:])
+def test_balanced_costs_raise_the_recall_of_the_rarest_class(scheme):
+    x, y = three_clouds(240)
+    x, y = x[(y != "a") | (np.arange(240) < 60)], y[(y != "a") | (np.arange(240) < 60)]
+    plain, balanced = (
+        MultiClassSVM(Gaussian(0.3), C=0.3, scheme=scheme, cost_ratio=ratio).fit(x, y).predict(x)
+        for ratio in (1.0, "balanced")
+    )
+
+    assert np.mean(balanced[y == "a"] == "a") > np.mean(plain[y == "a"] == "a")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES[1:])
+def test_a_ratio_of_costs_is_for_one_vs_rest_only(scheme):
+    x, y = three_clouds(30)
+    with pytest.raises(ValueError, match=f"cost_ratio.*one_vs_rest.*{scheme}"):
+        MultiClassSVM(scheme=scheme, cost_ratio=3.0).fit(x, y)
