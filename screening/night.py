@@ -124,7 +124,7 @@ class Night:
         self.flagged.append(
             (batch.id[flagged], group, scored.score[flagged], scored.p_value[flagged], scored.column[flagged])
         )
-        scores = scored.excess + self.model.thresholds
+        scores = scored.decisions[:, self.model.watched_columns]
         for grid, count, column in zip(self.grid, self.counts, scores.T, strict=True):
             ordered = np.sort(column)
             count += len(ordered) - np.searchsorted(ordered, grid, side="left")

@@ -23,7 +23,7 @@ from screening.publishing import publish
 from screening.record import versions
 from screening.report import render_run
 from screening.store import FORMAT, Model, canonical
-from screening.task import overall
+from screening.task import excess, overall
 
 BATCH_ROWS = 16_384
 
@@ -132,7 +132,7 @@ def score_batch(model: Model, batch: Cohort) -> Scored:
     one = overall(watched, model.thresholds)
     return Scored(
         decisions=decisions,
-        excess=watched - model.thresholds,
+        excess=excess(watched, model.thresholds),
         score=one,
         p_value=p_values(model.calibration, one),
         flagged=np.any(watched >= model.thresholds, axis=1),

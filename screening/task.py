@@ -9,6 +9,7 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.errors import CohortError, UsageError
+from screening.operating_point import FLAG_EVERYTHING
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,16 @@ def _rare(classes: list[str], counts: np.ndarray) -> tuple[str, ...]:
     return tuple(classes[i] for i in chosen)
 
 
+def excess(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """How far each score is above its class's threshold, shape (n_rows, n_watched); 0 or more is flagged.
+
+    A class whose rule is only kept by flagging everything says nothing about a row: its excess is 0.
+    """
+    above = scores - thresholds
+    above[:, thresholds <= FLAG_EVERYTHING] = 0.0
+    return above
+
+
 def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """One score a row from one a watched class, shape (n_rows,).
 
@@ -155,4 +166,4 @@ def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """
     if scores.shape[1] == 1:
         return scores[:, 0]
-    return (scores - thresholds).max(axis=1)
+    return excess(scores, thresholds).max(axis=1)
