@@ -88,8 +88,9 @@ def test_an_inferred_contract_types_the_next_cohort(tmp_path):
 def test_a_table_without_a_usable_column_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,x\n1,x\n")
 
-    with pytest.raises(CohortError, match="no column is left"):
-        read_cohort(tmp_path / "a.csv")
+    for roles in ({}, {"drop": "a,b"}, {"label": "a", "drop": "b"}):
+        with pytest.raises(CohortError, match="no column is left"):
+            read_cohort(tmp_path / "a.csv", **roles)
 
 
 def test_roles_named_by_flags_must_be_there_and_are_no_features(tmp_path):

@@ -176,6 +176,13 @@ def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
     assert cohort.subgroups["s"].isna().tolist() == [False, True]
 
 
+def test_a_column_without_a_name_is_ignored_and_stated(tmp_path):
+    cohort = read_cohort(written(tmp_path, ",x\n0,1.5\n1,2.5\n"))
+
+    assert cohort.names == ["x"]
+    assert any("without a name" in note for note in cohort.notes)
+
+
 def test_extra_columns_are_ignored_and_stated(tmp_path):
     cohort = read_cohort(written(tmp_path, f"{HEADER},shoe\n{GOOD},44\n"), CONTRACT)
 
@@ -294,6 +301,9 @@ FILES = {
     "open quote": (f'{HEADER}\n{GOOD}\n2,"61,A,t,I\n'.encode(), "quote"),
     "NUL": (f"{HEADER}\n{GOOD}\n2,6\x001,A,t,I\n".encode(), "line 3: a NUL"),
     "workbook": (b"PK\x03\x04" + bytes(200), "Excel"),
+    "web page": (b"\n<html><body>S3CRET</body></html>", "web page"),
+    "JSON": (b'[{"id": 7654}]', "JSON"),
+    "cut inside a character": ("id,ä\n1,ü".encode()[:-1], "cut short"),
     "binary": (bytes(range(1, 256)) * 8, "binary"),
     "cut gzip": (gzip.compress((HEADER + "\n" + GOOD * 100).encode())[:-30], "damaged"),
     "broken parquet": (b"PAR1" + b"x" * 100, "Parquet"),

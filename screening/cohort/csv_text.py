@@ -25,6 +25,7 @@ SAMPLE_ROWS = 2000
 CHUNK_ROWS = 1024
 # Bytes that mean nothing in cp1252; a file that holds one was written in something else.
 CP1252_HOLES = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))
+NOT_ASCII = bytes(range(128, 256))
 BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
         (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+", re.ASCII)
@@ -106,7 +107,7 @@ def csv_blocks(
     except csv.Error:
         raise CohortError(
             f"{name}, row {first + block.n_rows}: a quote is not closed or stands inside a cell, "
-            "or a cell is too long (131072 characters); double the quotes inside cells, or export the file again"
+            "or a cell has over 131072 characters; double the quotes inside cells, or export the file again"
         ) from None
     except (UnicodeError, EOFError, OSError, zlib.error):
         raise CohortError(_damaged(name, form.encoding)) from None
@@ -175,7 +176,7 @@ def _damaged(name: str, encoding: str) -> str:
 def _encoding(path: Path) -> str:
     """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    utf8, holes, lines = True, False, 1
+    utf8, holes, lines, foreign = True, False, 1, 0
     try:
         with _bytes(path) as stream:
             head = stream.read(1 << 16)
@@ -194,6 +195,7 @@ def _encoding(path: Path) -> str:
                         "export it again as UTF-8"
                     )
                 lines += chunk.count(b"\n")
+                foreign += len(chunk) - len(chunk.translate(None, NOT_ASCII))
                 holes = holes or any(hole in chunk for hole in CP1252_HOLES)
                 if utf8:
                     try:
@@ -202,10 +204,11 @@ def _encoding(path: Path) -> str:
                         utf8 = False
                 chunk = stream.read(1 << 20)
             if utf8:
-                try:
-                    decoder.decode(b"", final=True)
-                except UnicodeDecodeError:
-                    utf8 = False
+                left = len(decoder.getstate()[0])
+                # A last character cut in two after others that were whole: UTF-8, but not all of it.
+                if left and foreign > left:
+                    raise CohortError(_damaged(path.name, "utf-8"))
+                utf8 = not left
     except (EOFError, OSError, zlib.error):
         raise CohortError(_damaged(path.name, "bytes")) from None
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)

@@ -43,7 +43,7 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     _refuse_mixed(source, given)
     summaries = _summaries(source, given)
     rows = max((summary.rows for summary in summaries.values()), default=0)
-    if not rows:
+    if summaries and not rows:
         raise CohortError("the cohort has no data rows, only column names; was the export empty?")
     notes: list[str] = []
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.

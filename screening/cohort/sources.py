@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,9 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet",
 STRANGERS = {
     b"PK\x03\x04": "an Excel workbook or zip archive; save the sheet as CSV (UTF-8)",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
+    b"<": "a web page or XML; export the table as CSV (UTF-8)",
+    b"{": "JSON; export the table as CSV (UTF-8) or Parquet",
+    b"[": "JSON; export the table as CSV (UTF-8) or Parquet",
     b"%PDF": "a PDF; export the table as CSV (UTF-8)",
     b"BZh": "a bzip2 archive; unpack it",
     b"\xfd7zXZ": "an xz archive; unpack it",
@@ -139,7 +143,13 @@ def open_source(source: str | Path) -> Source:
         faults += _header_faults(file)
     if faults:
         raise CohortError(faults)
-    return Source(files, notes + _forms(files))
+    notes += _forms(files)
+    nameless = [file.name for file in files if "" in file.header]
+    if nameless:
+        notes.append(
+            f"columns without a name were ignored ({nameless[0]}{' and others' * (len(nameless) > 1)})"
+        )
+    return Source(files, notes)
 
 
 def _forms(files: list[SourceFile]) -> list[str]:
@@ -196,7 +206,7 @@ def _opened(path: Path) -> SourceFile:
     if not head.strip():
         raise CohortError(f"{path.name}: the file is empty; export it again")
     for magic, kind in STRANGERS.items():
-        if head.startswith(magic):
+        if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
             raise CohortError(f"{path.name}: this is {kind}")
     # Content decides, not the name: a Parquet file called .csv is still read rightly.
     if head.startswith(b"PAR1"):

@@ -46,7 +46,7 @@ FAULTS = {
         "fill the cells, or set `missing` to impute or indicator",
     ),
     "unreadable": (
-        "of a kind that cannot be read here (nested or binary)",
+        "of a kind that cannot be read here (nested, binary or a date)",
         "write the column as text or numbers",
     ),
     "nul": ("a text with a NUL character", "export the column again as plain text"),
