@@ -23,14 +23,11 @@ TRAIN = ("-m", "screening", "train", "--search", "1", "--folds", "2", "--max-row
 PAST, CONTRACT = "nosocomial_past.csv", "nosocomial.toml"
 
 
-def copy_of(names: tuple[str, ...], folder: Path) -> Path:
-    """Copy files and folders of the checkout, without what was built."""
+def copy_of(names: tuple[str, ...], folder: Path) -> None:
+    """Copy files and folders of the checkout, with what is compiled already."""
     for name in names:
-        source, target = ROOT / name, folder / name
-        copy = shutil.copytree if source.is_dir() else shutil.copyfile
-        options = {"ignore": shutil.ignore_patterns("__pycache__")} if source.is_dir() else {}
-        copy(source, target, **options)
-    return folder
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
+        copy(ROOT / name, folder / name)
 
 
 def python(site: Path, *words: object) -> str:

@@ -23,6 +23,8 @@ from screening.publishing import hold, publish, write_whole
 from screening.recipe import list_recipes, load_recipe
 from screening.store import Model, canonical, load_model, read_document, save_model
 
+# A method of another library whose state is no array is offered for comparison only.
+STORED = [recipe.name for recipe in list_recipes() if recipe.persistable]
 CLASSES = {"multi_class": ["a", "b", "c"]}
 
 
@@ -76,7 +78,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("name", [recipe.name for recipe in list_recipes()])
+@pytest.mark.parametrize("name", STORED)
 def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, tmp_path):
     model = make_model(tmp_path, name)
     x = np.random.default_rng(5).normal(size=(30, 2))
