@@ -200,12 +200,12 @@ class CohortStream:
             parts["coordinates"] = np.column_stack(axes)
         if contract.subgroup:
             texts = {name: kept(name, read_text(cells[name], None, trim=True)) for name in contract.subgroup}
-            parts["subgroups"] = pd.DataFrame(texts)
+            parts["subgroups"] = _table(texts)
         columns = {
             name: kept(name, read_feature(cells[name], feature, file.decimal))
             for name, feature in contract.features.items()
         }
-        parts["features"] = pd.DataFrame(columns)
+        parts["features"] = _table(columns)
         return _TypedBlock(parts, faults, block.n_rows)
 
     def _batch(self, typed: _TypedBlock, good: np.ndarray, rows: np.ndarray) -> Cohort:
@@ -226,6 +226,11 @@ class CohortStream:
             **parts, raw=raw, rows=rows[good], contract=self.contract, source=self.source,
             notes=self.notes, refused=self.refused,
         )  # fmt: skip
+
+
+def _table(columns: dict[str, np.ndarray]) -> pd.DataFrame:
+    # The dtype is said, or pandas guesses one for texts that depends on the batch.
+    return pd.DataFrame({name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()})
 
 
 def _count(refused: dict[str, int], column: str, kind: str, rows: int) -> None:
