@@ -22,11 +22,24 @@ def squared(x, z):
 
 def two_class(gram, signs, upper):
     """Alphas (n,) and intercept of a C-SVC with an upper bound a row."""
-    machine = SVC(kernel="precomputed", C=1.0, tol=1e-11, cache_size=50)
+    machine = SVC(kernel="precomputed", C=1.0, tol=1e-9, max_iter=2_000_000)
     machine.fit(gram, signs, sample_weight=upper * np.ones(len(signs)))
     alphas = np.zeros(len(signs))
     alphas[machine.support_] = np.abs(machine.dual_coef_[0])
     return alphas, float(machine.intercept_[0])
+
+
+def two_class_by_interior_point(gram, signs, upper):
+    """As two_class, for a Gram so singular that libsvm does not settle; alphas are then one of many."""
+    n = len(signs)
+    found = solvers.qp(
+        matrix(signs[:, None] * gram * signs + 1e-12 * np.eye(n)), matrix(-np.ones(n)),
+        matrix(np.vstack([-np.eye(n), np.eye(n)])), matrix(np.concatenate([np.zeros(n), np.full(n, upper)])),
+        matrix(signs.reshape(1, -1)), matrix(0.0), options=TIGHT,
+    )  # fmt: skip
+    alphas = np.array(found["x"]).ravel()
+    free = (alphas > 1e-6 * upper) & (alphas < (1 - 1e-6) * upper)
+    return alphas, float(np.median((signs - gram @ (alphas * signs))[free]))
 
 
 def one_class(gram, nu):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from independent.duals import gaussian, two_class
+from independent.duals import gaussian, two_class, two_class_by_interior_point
 from independent.factors import support
 from independent.two_class import signs_of
 
@@ -14,7 +14,7 @@ def e_smote_interpolated(x, y, z, C, gamma, parents, neighbours, gaps):
     np.add.at(blend, (np.arange(len(gaps)), neighbours), gaps)
     stacked = np.vstack([np.eye(len(x)), blend])
     signs = np.concatenate([signs_of(y), np.ones(len(gaps))])
-    alphas, intercept = two_class(stacked @ gaussian(x, x, gamma) @ stacked.T, signs, C)
+    alphas, intercept = two_class_by_interior_point(stacked @ gaussian(x, x, gamma) @ stacked.T, signs, C)
     return gaussian(z, x, gamma) @ stacked.T @ (alphas * signs) + intercept
 
 
@@ -27,7 +27,7 @@ def e_smote_eigenvectors(x, y, z, C, gamma, parents, neighbours, gaps):
     synthetic = (1 - gaps)[:, None] * images[parents] + gaps[:, None] * images[neighbours]
     training = np.vstack([images, synthetic])
     signs = np.concatenate([signs_of(y), np.ones(len(gaps))])
-    alphas, intercept = two_class(training @ training.T, signs, C)
+    alphas, intercept = two_class_by_interior_point(training @ training.T, signs, C)
     return gaussian(z, x, gamma) @ whiten @ training.T @ (alphas * signs) + intercept
 
 

@@ -75,21 +75,21 @@ def wu_amari(x, y, z, M=3, **given):
 
 
 def act(x, y, z, distance="feature", norm=2, **given):
-    """Wu and Chang eq. 13-17."""
+    """Wu and Chang eq. 13-17; norm is of all input-space distances."""
+
+    def input_space(a, b):
+        return np.abs(a[:, None] - b).sum(axis=2) if norm == 1 else squared(a, b)
 
     def factor(first):
         rows = first.right_side()
         vectors, signs = x[rows], first.signs[rows]
-        among = squared(vectors, vectors) if distance == "input" else first.distances(vectors, rows)
+        among = input_space(vectors, vectors) if distance == "input" else first.distances(vectors, rows)
         widths = factors.adaptive_widths(among, signs)
 
         def at(points):
-            if distance == "feature_both":
-                apart = first.distances(points, rows)
-            elif norm == 1:
-                apart = np.abs(points[:, None] - vectors).sum(axis=2)
-            else:
-                apart = squared(points, vectors)
+            apart = (
+                first.distances(points, rows) if distance == "feature_both" else input_space(points, vectors)
+            )
             return np.exp(-apart / widths).sum(axis=1)
 
         return at
