@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from screening.cohort.cohort import Cohort
 from screening.comparing.document import cohort_entry, first_figure, rank_entry
 from screening.comparing.figures import Truth
 from screening.comparing.outcome import Outcome
-from screening.comparing.plan import Unit, common_ground, task_of, work_through
+from screening.comparing.plan import Unit, common_ground, units_of, work_through
 from screening.comparing.shelf import Shelf
 from screening.errors import UsageError
 from screening.operating_point import Rule
@@ -25,7 +24,7 @@ from screening.record import versions
 from screening.report.comparison import render_comparison
 from screening.store import canonical
 from screening.task import Task
-from screening.training import DEFAULT_RULE, candidates_of
+from screening.training import DEFAULT_RULE
 from screening.validation.out_of_fold import Progress, labels_of
 
 ASKED = 0.9
@@ -146,18 +145,9 @@ def compare(
         for name, cohort in cohorts.items()
     ]
     plan = [
-        Unit(
-            ground,
-            recipe,
-            task,
-            candidates_of(recipe, {}, search, seed),
-            number,
-            f"{place}-{_mark(recipe)}-{number}",
-        )
+        unit
         for place, ground in enumerate(grounds)
-        for recipe in methods
-        for task in [task_of(ground.sample, recipe)]
-        for number in range(len(ground.splits))
+        for unit in units_of(ground, place, methods, search, seed)
     ]
     settings = {
         "rule": asdict(rule),
@@ -170,7 +160,7 @@ def compare(
         "versions": versions(),
     }
     shelf = None if kept is None else Shelf(kept, settings)
-    outcomes = work_through(plan, folds, seed, jobs, shelf, progress)
+    outcomes = work_through(plan, seed, jobs, shelf, progress)
     document: dict[str, Any] = {
         "format": 1,
         "settings": settings
@@ -185,7 +175,10 @@ def compare(
             cohort_entry(
                 ground.name,
                 {
-                    recipe.name: (recipe, [outcomes[unit.key] for unit in mine if unit.recipe is recipe])
+                    recipe.name: (
+                        recipe,
+                        [outcomes[unit.key] for unit in mine if unit.recipe.name == recipe.name],
+                    )
                     for recipe in methods
                 },
                 {unit.recipe.name: _truth(ground.sample, unit.task) for unit in mine},
@@ -277,9 +270,3 @@ def _digest(cohort: Cohort) -> str:
     """SHA-256 of everything the rows come from."""
     told = [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _mark(recipe: Recipe) -> str:
-    """A recipe's name and text as part of a file name."""
-    text = hashlib.sha256(recipe.text.encode()).hexdigest()[:12]
-    return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{text}"

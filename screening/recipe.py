@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -11,25 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from screening.errors import RecipeError
+from screening.recipe_text import (
+    BASELINES,
+    CRITERIA,
+    MACHINE_PARAMETERS,
+    PERSISTABLE_BASELINES,
+    fields_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
     from screening.parts import Parts
 
-# What a recipe's [parameters] may name of the machine itself; everything else belongs to a part of it.
-MACHINE_PARAMETERS = {
-    "one_class": ("nu", "passes", "tol"),
-    "two_class": ("C", "passes", "normalise", "tol"),
-    "multi_class": ("C", "passes", "cost_ratio", "normalise", "tol"),
-    "baseline": (),
-}
-BASELINES = {"logistic": ("C", "class_weight", "max_iter")}
-CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
-
-_REQUIRED = ("name", "title", "paper", "machine")
-_OPTIONAL = ("about", "scheme", "baseline", "kernel", "factor", "remedy", "parameters", "search")
-_SEARCH = ("criterion", "candidates", "grid", "paper")
+__all__ = [
+    "BASELINES",
+    "CRITERIA",
+    "MACHINE_PARAMETERS",
+    "Recipe",
+    "build",
+    "list_recipes",
+    "load_recipe",
+]
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Recipe:
     Parameters
     ----------
     name, title, paper, about : str
-    machine : {"one_class", "two_class", "multi_class", "baseline"}
+    machine : {"one_class", "two_class", "multi_class", "baseline", "auto"}
     text : str
         The TOML, verbatim.
     parameters : dict
@@ -59,6 +61,8 @@ class Recipe:
     scheme : str or None
         Of a multi-class machine.
     baseline : str or None
+    among : tuple of str
+        Names of the recipes that `auto` chooses from.
     """
 
     name: str
@@ -77,6 +81,7 @@ class Recipe:
     remedies: dict[str, dict[str, Any]] = field(default_factory=dict)
     scheme: str | None = None
     baseline: str | None = None
+    among: tuple[str, ...] = ()
 
     @classmethod
     def from_text(cls, text: str, source: str = "recipe") -> Recipe:
@@ -205,8 +210,22 @@ class Recipe:
         idle = [name for name in setting if name in self._parts.factor_names]
         return setting | {name: self.parameters[name] for name in idle}
 
+    def resolve(self, parameters: dict[str, Any]) -> tuple[Recipe, dict[str, Any]]:
+        """The recipe that these parameters are of: itself, but for `auto`."""
+        return self, dict(parameters)
+
+    @property
+    def persistable(self) -> bool:
+        """Whether a fitted estimator can be stored as plain arrays."""
+        return self.baseline is None or self.baseline in PERSISTABLE_BASELINES
+
     def refuse_if_not_persistable(self) -> None:
-        """Raise RecipeError where a fitted estimator cannot be stored as arrays; every method here can."""
+        """Raise RecipeError where a fitted estimator cannot be stored as arrays."""
+        if not self.persistable:
+            raise RecipeError(
+                f"recipe {self.name} is a baseline for `screen compare`: its trees cannot be stored as plain "
+                "arrays, and nothing is ever unpickled from a model; train logistic or a kernel method"
+            )
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
@@ -243,51 +262,9 @@ def build(name_or_path: str | Path, **overrides: Any) -> Any:
 
 
 def _parsed(text: str, source: str) -> Recipe:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{source}: not valid TOML: {error}") from None
-    problems = [f"{key!r} is missing" for key in _REQUIRED if not isinstance(table.get(key), str)]
-    problems += _unknown(table, (*_REQUIRED, *_OPTIONAL), "")
-    for key in ("kernel", "factor", "remedy", "parameters", "search"):
-        if not isinstance(table.get(key, {}), dict):
-            problems.append(f"[{key}] must be a table")
-    if problems:
-        raise RecipeError(f"{source}: {'; '.join(problems)}")
-    search = table.get("search", {})
-    parameters = table.get("parameters", {})
-    problems += _unknown(search, _SEARCH, "search.")
-    for part in ("grid", "paper"):
-        for name, values in search.get(part, {}).items():
-            if not isinstance(values, list) or not values:
-                problems.append(f"search.{part}.{name} must be a list of values")
-            if name not in parameters and not (name == "sigma" and "gamma" in parameters):
-                problems.append(f"search.{part}.{name} is not in [parameters]")
-    if table["machine"] not in MACHINE_PARAMETERS:
-        problems.append(f"machine {table['machine']!r} is not one of {', '.join(MACHINE_PARAMETERS)}")
-    if search.get("criterion", "auroc") not in CRITERIA:
-        problems.append(f"search.criterion must be one of {', '.join(CRITERIA)}")
-    if not all(isinstance(each, dict) for each in table.get("remedy", {}).values()):
-        problems.append("every remedy is a table [remedy.NAME]")
-    if problems:
-        raise RecipeError(f"{source}: {'; '.join(problems)}")
-    return Recipe(
-        **{key: table[key] for key in _REQUIRED},
-        text=text,
-        about=table.get("about", ""),
-        parameters=parameters,
-        search=search.get("grid", {}),
-        paper_search=search.get("paper", {}),
-        criterion=search.get("criterion", "auroc"),
-        default_candidates=search.get("candidates", 8),
-        kernel=table.get("kernel", {}),
-        factor=table.get("factor", {}),
-        remedies=table.get("remedy", {}),
-        scheme=table.get("scheme"),
-        baseline=table.get("baseline"),
-    )
+    found = fields_of(text, source)
+    if found["machine"] != "auto":
+        return Recipe(**found)
+    from screening.auto import Auto
 
-
-def _unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str) -> list[str]:
-    keys = ", ".join(known)
-    return [f"{prefix}{key!r} is not a key of a recipe ({keys})" for key in table if key not in known]
+    return Auto(**found)

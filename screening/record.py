@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from screening.auto import account
 from screening.cohort.cohort import Cohort
 from screening.intervals import wilson
 from screening.operating_point import OperatingPoint, curve, points, summary
 from screening.recipe import Recipe
 from screening.task import Task
+from screening.validation.criteria import criterion
 from screening.validation.out_of_fold import Fitted, Fold, Search, labels_of
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ def model_document(
     cohort: Cohort,
     sample: Cohort,
     recipe: Recipe,
+    settings: dict[str, Any],
     task: Task,
     chosen: list[OperatingPoint],
     validation: Validation,
@@ -53,7 +56,7 @@ def model_document(
             "paper": recipe.paper,
             "machine": recipe.machine,
             "text": recipe.text,
-            "parameters": recipe.parameters | search.chosen,
+            "parameters": recipe.parameters | settings,
         },
         "contract": cohort.contract.to_dict(),
         "task": task.to_dict(),
@@ -143,6 +146,24 @@ def _search_facts(recipe: Recipe, search: Search, folds: list[Fold]) -> dict[str
         "candidates": search.candidates,
         "scores": search.scores,
         "chosen_in_folds": [fold.search.chosen for fold in folds],
+    }
+
+
+def cost_of_choosing(
+    asked: Recipe, search: Search, folds: list[Fold], validation: Validation, sample: Cohort, task: Task
+) -> dict[str, Any]:
+    """What `auto` adds: its search, the runner-up table, its criterion with the choice made in each fold."""
+    if task.kind == "binary":
+        target = task.target(labels_of(sample))[validation.rows]
+        nested = criterion(asked.criterion, validation.scores, target)
+    else:
+        rows = np.concatenate([fold.test_rows for fold in folds])
+        decisions = np.concatenate([fold.decisions for fold in folds])
+        nested = criterion(asked.criterion, decisions, task.target(labels_of(sample))[rows])
+    named = [asked.resolve(fold.search.chosen)[0].name for fold in folds]
+    return {
+        "search": _search_facts(asked, search, folds),
+        "auto": account(asked.criterion, search.candidates, search.scores, named, nested),
     }
 
 

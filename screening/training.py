@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from screening import record
+from screening.auto import suited
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
 from screening.operating_point import OperatingPoint, Rule, choose, place
@@ -16,7 +17,15 @@ from screening.recipe import Recipe, load_recipe
 from screening.store import Model
 from screening.task import Task, ask, overall, watchable
 from screening.validation.folds import split, sub_sample, units
-from screening.validation.out_of_fold import Fitted, Fold, Progress, cross_validate, fit, labels_of
+from screening.validation.out_of_fold import (
+    Fitted,
+    Fold,
+    Progress,
+    candidates_of,
+    cross_validate,
+    fit,
+    labels_of,
+)
 
 DEFAULT_RULE = Rule("min_sensitivity", 0.9)
 # The share a sub-sample brings a rarer positive class to: enough to learn from, and still the rarer one.
@@ -103,6 +112,7 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
+    asked = recipe = suited(recipe, cohort, rule, params or {}, stored=True)
     task = ask(cohort, recipe.machine == "multi_class")
     sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed)
     groups, note = units(sample, folds)
@@ -115,14 +125,17 @@ def train(
     judged, choice = cross_validate(
         sample, recipe, task, splits, candidates, groups, seed=seed, jobs=jobs, progress=progress
     )
-    final = fit(sample, recipe, task, choice.chosen, groups)
+    recipe, settings = asked.resolve(choice.chosen)
+    final = fit(sample, recipe, task, settings, groups)
     validation = on_final_scale(judged, final, sample, task)
     points = operating_points(validation, sample, task, rule, groups, repeats, seed)
 
     document = record.model_document(
-        cohort, sample, recipe, task, points, validation, choice, judged, final, groups,
+        cohort, sample, recipe, settings, task, points, validation, choice, judged, final, groups,
         n_folds=folds, repeats=repeats, seed=seed, max_rows=max_rows, command=command, notes=notes,
     )  # fmt: skip
+    if asked is not recipe:
+        document["validation"] |= record.cost_of_choosing(asked, choice, judged, validation, sample, task)
     return Model(
         document=document,
         recipe=recipe,
@@ -164,18 +177,6 @@ def sample_rows(
             f"trained and validated on {len(kept)} of {cohort.n_rows} rows, every class in proportion"
         )
     return cohort.take(kept), rule, notes
-
-
-def candidates_of(
-    recipe: Recipe, params: dict[str, Any], search: int | None, seed: int
-) -> list[dict[str, Any]]:
-    """The recipe's candidates with the caller's parameters fixed, without repetitions."""
-    recipe.build(**params)
-    candidates = recipe.candidates(
-        recipe.default_candidates if search is None else search, np.random.default_rng(seed)
-    )
-    fixed = [candidate | params for candidate in candidates]
-    return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]
 
 
 def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task) -> Validation:

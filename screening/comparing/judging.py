@@ -72,7 +72,7 @@ def judge(
     score_seconds = time.perf_counter() - began
 
     thresholds = tuned_thresholds(learned, fitted, recipe, task, rule, search.chosen, units, seed)
-    binary = decisions.ndim == 1
+    binary = decisions.shape[1] == 1
     predicted = np.full(len(test), -1) if binary else decisions.argmax(axis=1)
     columns = [0] if binary else task.watched_columns
     return Outcome(
@@ -81,7 +81,7 @@ def judge(
         rows=test,
         scores=decisions.reshape(len(test), -1)[:, columns],
         thresholds=thresholds,
-        own=(decisions > 0)[:, None] if binary else predicted[:, None] == np.asarray(columns),
+        own=decisions > 0 if binary else predicted[:, None] == np.asarray(columns),
         predicted=predicted,
         facts={
             "chosen": search.chosen,

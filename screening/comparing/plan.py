@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from screening.auto import suited
 from screening.cohort.cohort import Cohort
 from screening.comparing.judging import judge
 from screening.comparing.outcome import Outcome
 from screening.comparing.shelf import Shelf
 from screening.operating_point import Rule
 from screening.recipe import Recipe
-from screening.task import Task, ask
+from screening.task import Task, ask, watchable
 from screening.training import sample_rows
 from screening.validation.folds import Split, split, units
-from screening.validation.out_of_fold import Parameters, Progress, labels_of
+from screening.validation.out_of_fold import Parameters, Progress, candidates_of, labels_of
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Ground:
     rule: Rule
     groups: np.ndarray | None
     splits: list[Split]
+    folds: int
     notes: list[str]
 
 
@@ -67,12 +72,34 @@ def common_ground(
     groups, note = units(sample, folds)
     target = task.target(labels_of(sample))
     splits = [pair for repeat in range(repeats) for pair in split(target, groups, folds, seed + repeat)]
-    return Ground(name, sample, rule, groups, splits, [*notes, *task.notes, *([note] if note else [])])
+    return Ground(name, sample, rule, groups, splits, folds, [*notes, *task.notes, *([note] if note else [])])
+
+
+def units_of(
+    ground: Ground, place: int, methods: Sequence[Recipe], search: int | None, seed: int
+) -> list[Unit]:
+    """Every method on every fold of a cohort; `place` is the cohort's number."""
+    found = []
+    for recipe in methods:
+        ready = suited(recipe, ground.sample, ground.rule, {}, stored=False)
+        task = task_of(ground.sample, ready)
+        task = watchable(task, task.target(labels_of(ground.sample)), ground.groups, ground.folds)
+        candidates = candidates_of(ready, {}, search, seed)
+        found += [
+            Unit(ground, ready, task, candidates, number, f"{place}-{_mark(recipe)}-{number}")
+            for number in range(len(ground.splits))
+        ]
+    return found
+
+
+def _mark(recipe: Recipe) -> str:
+    """A recipe's name, text and parameters as part of a file name."""
+    told = json.dumps([recipe.text, recipe.parameters], sort_keys=True).encode()
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{hashlib.sha256(told).hexdigest()[:12]}"
 
 
 def work_through(
     plan: Sequence[Unit],
-    folds: int,
     seed: int,
     jobs: int,
     shelf: Shelf | None,
@@ -89,7 +116,7 @@ def work_through(
         ground = unit.ground
         outcome = judge(
             ground.sample, unit.recipe, unit.task, ground.rule, unit.candidates, ground.splits[unit.number],
-            ground.groups, repeat=unit.number // folds, fold=unit.number % folds, seed=seed,
+            ground.groups, repeat=unit.number // ground.folds, fold=unit.number % ground.folds, seed=seed,
         )  # fmt: skip
         if shelf is not None:
             shelf.keep(unit.key, outcome)

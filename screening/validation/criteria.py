@@ -7,15 +7,23 @@ import numpy as np
 from screening.errors import RecipeError
 from screening.recipe import CRITERIA
 
+RULES = ("min_sensitivity", "max_flag_rate", "miss_cost")
+"""Rules of an operating point that are criteria too, written `min_sensitivity=0.9` or `miss_cost=20@0.03`."""
+
+# One rank among few positives is noise: the specificity at a sensitivity is averaged this far around it.
+AROUND = 0.05
+
 
 def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
     """Score decision values against their labels; higher is better.
 
     Parameters
     ----------
-    name : {"auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"}
+    name : {"auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"} or a rule
         "g_mean" judges the machine's own boundary (0, or the largest decision), "best_g_mean" the best
         threshold on these rows; with several classes each is averaged over one class against the rest.
+        "min_sensitivity=s" is the specificity around sensitivity s, "max_flag_rate=f" the sensitivity at
+        that flag rate, "miss_cost=k" minus the least cost a row; "@p" re-weighs to the prevalence p.
     decisions : ndarray, shape (n_rows,), (n_rows, 1) or (n_rows, n_classes)
         Higher means more suspicious, or more like the class of the column.
     target : ndarray of int, shape (n_rows,)
@@ -26,7 +34,7 @@ def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
     RecipeError
         No criterion has this name.
     """
-    if name not in CRITERIA:
+    if name not in CRITERIA and name.partition("=")[0] not in RULES:
         raise RecipeError(f"no criterion {name!r}; there are {', '.join(CRITERIA)}")
     if decisions.ndim == 1 or decisions.shape[1] == 1:
         return _binary(name, decisions.ravel(), target == 1)
@@ -49,8 +57,24 @@ def _binary(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
     if name == "best_g_mean":
         one_minus_specificity, sensitivity, _ = roc_curve(positive, decision)
         return float(np.sqrt(sensitivity * (1 - one_minus_specificity)).max())
+    if name not in CRITERIA:
+        false, hit, _ = roc_curve(positive, decision, drop_intermediate=False)
+        return _by_rule(name, false, hit, float(positive.mean()))
     flagged = decision > 0
     sensitivity, specificity = flagged[positive].mean(), 1 - flagged[~positive].mean()
     if name == "balanced_accuracy":
         return float((sensitivity + specificity) / 2)
     return float(np.sqrt(sensitivity * specificity))
+
+
+def _by_rule(name: str, false: np.ndarray, hit: np.ndarray, prevalence: float) -> float:
+    """What a rule is worth on the ROC curve of these rows, at its best threshold."""
+    rule, _, text = name.partition("=")
+    value, _, share = text.partition("@")
+    aim, prevalence = float(value), float(share) if share else prevalence
+    if rule == "min_sensitivity":
+        around = np.linspace(max(aim - AROUND, 0.0), min(aim + AROUND, 1.0), 11)
+        return float(np.mean(1 - false[np.searchsorted(hit, around - 1e-9)]))
+    if rule == "max_flag_rate":
+        return float(np.interp(aim, prevalence * hit + (1 - prevalence) * false, hit))
+    return -float(np.min(prevalence * (aim * (1 - hit) + hit) + (1 - prevalence) * false))

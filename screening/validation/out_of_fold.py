@@ -106,12 +106,13 @@ class Lesson:
 
     def fit(self, parameters: Parameters) -> Fitted:
         """Fit the recipe with these parameters."""
-        estimator = self.recipe.build(**parameters)
-        if self.recipe.machine == "two_class":
+        recipe, settings = self.recipe.resolve(parameters)
+        estimator = recipe.build(**settings)
+        if recipe.machine == "two_class":
             estimator.fit(self.x, self.target, groups=self.groups)
         else:
             estimator.fit(self.x, self.target)
-        return Fitted(self.encoder, estimator, self.recipe.machine, self.n_classes)
+        return Fitted(self.encoder, estimator, recipe.machine, self.n_classes)
 
 
 def fit(
@@ -132,6 +133,18 @@ def labels_of(cohort: Cohort) -> np.ndarray:
     if cohort.label is None:
         raise UsageError("this needs a label column: name it with --label or in the contract")
     return cohort.label
+
+
+def candidates_of(
+    recipe: Recipe, params: dict[str, Any], search: int | None, seed: int
+) -> list[dict[str, Any]]:
+    """The recipe's candidates with the caller's parameters fixed, without repetitions."""
+    recipe.build(**params)
+    candidates = recipe.candidates(
+        recipe.default_candidates if search is None else search, np.random.default_rng(seed)
+    )
+    fixed = [candidate | params for candidate in candidates]
+    return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]
 
 
 def choose_parameters(

@@ -1,0 +1,167 @@
+"""Tree ensembles that a user would pick instead of a kernel machine; compared with, not stored.
+
+Their trees cannot be written as plain arrays without scikit-learn's private layout, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+_SMALLEST = 1e-9
+
+
+class _Ensemble(ClassifierMixin, BaseEstimator):
+    """What the ensembles share: scores are log odds of the ensemble's probability."""
+
+    def _model(self) -> Any:
+        raise NotImplementedError
+
+    def check_parameters(self) -> None:
+        """Refuse parameters out of range (ValueError)."""
+        for name, value in self.get_params().items():
+            if name in ("seed", "class_weight") or value is None:
+                continue
+            if isinstance(value, (str, bool)) or not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be > 0, got {value!r}")
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.check_parameters()
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("the labels hold 1 class; there must be at least 2 classes")
+        self.model_ = self._model().fit(X, codes)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
+        check_is_fitted(self)
+        x = validate_data(self, X, reset=False, dtype=np.float64)
+        share = np.clip(self.model_.predict_proba(x), _SMALLEST, 1.0)
+        logs = np.log(share)
+        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels out of ``classes_``, (n_rows,)."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+class Boosting(_Ensemble):
+    """Histogram gradient boosting of scikit-learn.
+
+    Parameters
+    ----------
+    learning_rate : float, > 0
+    n_rounds : int, > 0
+        Trees.
+    max_leaf_nodes : int, > 1
+    min_samples_leaf : int, > 0
+    class_weight : {"none", "balanced"} or dict from class to weight
+    seed : int
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.1,
+        n_rounds: int = 100,
+        max_leaf_nodes: int = 15,
+        min_samples_leaf: int = 10,
+        class_weight: str | dict[Any, float] = "none",
+        seed: int = 0,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.n_rounds = n_rounds
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.class_weight = class_weight
+        self.seed = seed
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not isinstance(self.class_weight, dict) and self.class_weight not in ("none", "balanced"):
+            raise ValueError(f"class_weight must be 'none' or 'balanced', got {self.class_weight!r}")
+
+    def _model(self) -> Any:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        weight: Any = None if self.class_weight == "none" else self.class_weight
+        if isinstance(weight, dict):
+            weight = {code: weight.get(name, 1.0) for code, name in enumerate(self.classes_)}
+        return HistGradientBoostingClassifier(
+            learning_rate=self.learning_rate,
+            max_iter=self.n_rounds,
+            max_leaf_nodes=self.max_leaf_nodes,
+            min_samples_leaf=self.min_samples_leaf,
+            class_weight=weight,
+            early_stopping=False,
+            random_state=self.seed,
+        )
+
+
+class BalancedForest(_Ensemble):
+    """Random forest whose every tree sees as many negatives as positives (Chen, Liaw and Breiman 2004).
+
+    Parameters
+    ----------
+    n_estimators : int, > 0
+    max_depth : int or None
+    min_samples_leaf : int, > 0
+    seed : int
+    """
+
+    def __init__(
+        self, n_estimators: int = 200, max_depth: int | None = None, min_samples_leaf: int = 1, seed: int = 0
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.seed = seed
+
+    def _model(self) -> Any:
+        from imblearn.ensemble import BalancedRandomForestClassifier
+
+        return BalancedRandomForestClassifier(
+            n_estimators=self.n_estimators,
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            sampling_strategy="all",
+            replacement=True,
+            bootstrap=False,
+            random_state=self.seed,
+        )
+
+
+class EasyEnsemble(_Ensemble):
+    """AdaBoost on several balanced under-samples (Liu, Wu and Zhou 2009).
+
+    Parameters
+    ----------
+    n_estimators : int, > 0
+        Under-samples.
+    n_rounds : int, > 0
+        Boosting rounds in each.
+    seed : int
+    """
+
+    def __init__(self, n_estimators: int = 10, n_rounds: int = 10, seed: int = 0) -> None:
+        self.n_estimators = n_estimators
+        self.n_rounds = n_rounds
+        self.seed = seed
+
+    def _model(self) -> Any:
+        from imblearn.ensemble import EasyEnsembleClassifier
+        from sklearn.ensemble import AdaBoostClassifier
+        from sklearn.tree import DecisionTreeClassifier
+
+        boosted = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=self.n_rounds)
+        return EasyEnsembleClassifier(
+            n_estimators=self.n_estimators, estimator=boosted, random_state=self.seed
+        )

@@ -1,0 +1,81 @@
+"""The text of a recipe: its keys, and what is wrong with them."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from screening.errors import RecipeError
+
+# What a recipe's [parameters] may name of the machine itself; everything else belongs to a part of it.
+MACHINE_PARAMETERS = {
+    "one_class": ("nu", "passes", "tol"),
+    "two_class": ("C", "passes", "normalise", "stop", "seed", "tol"),
+    "multi_class": ("C", "passes", "cost_ratio", "normalise", "stop", "seed", "tol"),
+    "baseline": (),
+    "auto": (),
+}
+BASELINES = {
+    "logistic": ("C", "class_weight", "max_iter"),
+    "boosting": ("learning_rate", "n_rounds", "max_leaf_nodes", "min_samples_leaf", "class_weight", "seed"),
+    "balanced_forest": ("n_estimators", "max_depth", "min_samples_leaf", "seed"),
+    "easy_ensemble": ("n_estimators", "n_rounds", "seed"),
+}
+PERSISTABLE_BASELINES = ("logistic",)
+CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
+
+_REQUIRED = ("name", "title", "paper", "machine")
+_OPTIONAL = ("about", "scheme", "baseline", "kernel", "factor", "remedy", "among", "parameters", "search")
+_SEARCH = ("criterion", "candidates", "grid", "paper")
+
+
+def fields_of(text: str, source: str) -> dict[str, Any]:
+    """The fields of a `Recipe`, checked as far as TOML goes; RecipeError names every problem."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{source}: not valid TOML: {error}") from None
+    problems = [f"{key!r} is missing" for key in _REQUIRED if not isinstance(table.get(key), str)]
+    problems += _unknown(table, (*_REQUIRED, *_OPTIONAL), "")
+    for key in ("kernel", "factor", "remedy", "parameters", "search"):
+        if not isinstance(table.get(key, {}), dict):
+            problems.append(f"[{key}] must be a table")
+    if problems:
+        raise RecipeError(f"{source}: {'; '.join(problems)}")
+    search = table.get("search", {})
+    parameters = table.get("parameters", {})
+    problems += _unknown(search, _SEARCH, "search.")
+    for part in ("grid", "paper"):
+        for name, values in search.get(part, {}).items():
+            if not isinstance(values, list) or not values:
+                problems.append(f"search.{part}.{name} must be a list of values")
+            if name not in parameters and not (name == "sigma" and "gamma" in parameters):
+                problems.append(f"search.{part}.{name} is not in [parameters]")
+    if table["machine"] not in MACHINE_PARAMETERS:
+        problems.append(f"machine {table['machine']!r} is not one of {', '.join(MACHINE_PARAMETERS)}")
+    if search.get("criterion", "auroc") not in CRITERIA:
+        problems.append(f"search.criterion must be one of {', '.join(CRITERIA)}")
+    if not all(isinstance(each, dict) for each in table.get("remedy", {}).values()):
+        problems.append("every remedy is a table [remedy.NAME]")
+    if problems:
+        raise RecipeError(f"{source}: {'; '.join(problems)}")
+    return {key: table[key] for key in _REQUIRED} | {
+        "text": text,
+        "about": table.get("about", ""),
+        "parameters": parameters,
+        "search": search.get("grid", {}),
+        "paper_search": search.get("paper", {}),
+        "criterion": search.get("criterion", "auroc"),
+        "default_candidates": search.get("candidates", 8),
+        "kernel": table.get("kernel", {}),
+        "factor": table.get("factor", {}),
+        "remedies": table.get("remedy", {}),
+        "scheme": table.get("scheme"),
+        "baseline": table.get("baseline"),
+        "among": tuple(table.get("among", ())),
+    }
+
+
+def _unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str) -> list[str]:
+    keys = ", ".join(known)
+    return [f"{prefix}{key!r} is not a key of a recipe ({keys})" for key in table if key not in known]
