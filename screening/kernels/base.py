@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-# Up to this many features a difference a feature is as fast as a matrix product, and exact.
-_FEW_FEATURES = 8
+# A Gram of more rows than this is float32: half the memory, its rounding (1e-7) far below any tolerance.
+EXACT_ROWS = 2000
 _SCALE = re.compile(r"scale(?:\s*\*\s*(?P<times>[0-9.eE+-]+))?")
 
 
@@ -26,25 +26,11 @@ def input_distances(x: np.ndarray, z: np.ndarray, norm: int = 2) -> np.ndarray:
     -------
     ndarray of shape (n, m)
     """
-    from scipy.spatial.distance import cdist
-
-    if norm == 1:
-        return cdist(x, z, "cityblock")
-    if norm != 2:
+    if norm not in (1, 2):
         raise ValueError(f"norm must be 1 or 2, got {norm!r}")
-    if x.shape[1] <= _FEW_FEATURES or not len(z):
-        return cdist(x, z, "sqeuclidean")
-    # |x|^2 + |z|^2 - 2 x.z cancels badly far from the origin, so move the origin into the cloud first.
-    centre = z.mean(axis=0)
-    moved, others = x - centre, z - centre
-    squared = moved @ others.T
-    squared *= -2.0
-    squared += np.einsum("ij,ij->i", moved, moved)[:, None]
-    squared += np.einsum("ij,ij->i", others, others)
-    np.maximum(squared, 0.0, out=squared)
-    if x is z:
-        np.fill_diagonal(squared, 0.0)
-    return squared
+    from screening.kernels import sweep
+
+    return sweep.distances(norm, x, z, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -89,19 +75,27 @@ class _Radial:
         """The same kernel with its gamma as a number."""
         return replace(self, gamma=self.resolve(x))
 
+    @property
+    def number(self) -> float:
+        """gamma, which must be a number by now."""
+        if isinstance(self.gamma, str):
+            raise ValueError(f"gamma={self.gamma!r} is not a number yet: call resolved(x) first")
+        return float(self.gamma)
+
     def distances(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """The distances the kernel is a function of, shape (n, m)."""
         return input_distances(x, z, self.norm)
 
     def of(self, distances: np.ndarray) -> np.ndarray:
         """K from ``distances``, same shape."""
-        if isinstance(self.gamma, str):
-            raise ValueError(f"gamma={self.gamma!r} is not a number yet: call resolved(x) first")
-        return np.exp(-self.gamma * distances)
+        return np.exp(-self.number * distances)
 
     def __call__(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """K(x, z), shape (n, m)."""
-        return self.of(self.distances(x, z))
+        """K(x, z), shape (n, m); float32 for the Gram of more than EXACT_ROWS rows with themselves."""
+        from screening.kernels import sweep
+
+        dtype = np.float32 if x is z and len(x) > EXACT_ROWS else np.float64
+        return sweep.gram(self, x, z, dtype=dtype)
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
         """K(x_i, x_i), shape (n,): one for every radial kernel."""
@@ -131,9 +125,7 @@ class Gaussian(_Radial):
     @property
     def sigma(self) -> float:
         """Width, in feature units; gamma must be a number."""
-        if isinstance(self.gamma, str):
-            raise ValueError(f"gamma={self.gamma!r} is not a number yet: call resolved(x) first")
-        return float(1.0 / np.sqrt(2.0 * self.gamma))
+        return float(1.0 / np.sqrt(2.0 * self.number))
 
     def _spread(self, x: np.ndarray) -> float:
         return float(x.var())

@@ -14,11 +14,19 @@ from contextlib import contextmanager
 logger = logging.getLogger("screening")
 
 _told = threading.Event()
+_importing = threading.Lock()
+
+
+def prepare() -> None:
+    """Import the compiler, one thread at a time: numba's modules import each other in circles."""
+    with _importing:
+        import screening.kernels.loops  # noqa: F401
 
 
 @contextmanager
 def announced() -> Iterator[None]:
     """Log one line if anything is compiled inside, once a process; reading the disk cache does not count."""
+    prepare()
     if _told.is_set():
         yield
         return

@@ -13,28 +13,29 @@ from typing import Any
 import numpy as np
 
 _TASK = 4096  # rows a thread takes at a time
+_PROBES = 64
 _LOG2_E = 1.4426950408889634
 
 
 def rate_of(kernel: Any) -> float:
     """The r of K = 2^(r d)."""
-    return -float(kernel.gamma) * _LOG2_E
+    return -kernel.number * _LOG2_E
 
 
 def _width(n_features: int) -> int:
     return max(4, -(-n_features // 4) * 4)
 
 
-def padded(x: np.ndarray) -> np.ndarray:
-    """x as float32 with zero columns up to a multiple of four features."""
-    out = np.zeros((len(x), _width(x.shape[1])), np.float32)
+def padded(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
+    """x with zero columns up to a multiple of four features."""
+    out = np.zeros((len(x), _width(x.shape[1])), dtype)
     out[:, : x.shape[1]] = x
     return out
 
 
-def padded_transposed(x: np.ndarray) -> np.ndarray:
+def padded_transposed(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
     """Like ``padded`` with features along the first axis."""
-    out = np.zeros((_width(x.shape[1]), len(x)), np.float32)
+    out = np.zeros((_width(x.shape[1]), len(x)), dtype)
     out[: x.shape[1]] = x.T
     return out
 
@@ -45,8 +46,9 @@ def available_cores() -> int:
 
 
 def weighted_sum(
-    kernel: Any, x: np.ndarray, centres: np.ndarray, weights: np.ndarray, *, threads: int | None = None
-) -> np.ndarray:
+    kernel: Any, x: np.ndarray, centres: np.ndarray, weights: np.ndarray, *,
+    dtype: Any = np.float32, threads: int | None = None,
+) -> np.ndarray:  # fmt: skip
     """sum_i weights_i K(centre_i, x) at every row of x.
 
     Parameters
@@ -55,16 +57,18 @@ def weighted_sum(
     x : ndarray of shape (n, n_features)
     centres : ndarray of shape (m, n_features)
     weights : ndarray of shape (m,) or (m, n_outputs)
+    dtype : float32 or float64
+        What distances and kernels are computed in; sums are float64 except over 32 centres at a time.
     threads : int, optional
         All cores by default; the result does not depend on it.
 
     Returns
     -------
     ndarray of shape (n,) or (n, n_outputs)
-        Absolute error about 1e-6 of sum_i |weights_i|.
+        Absolute error about 3e-7 (float64: 1e-15) times the root of sum_i weights_i^2.
     """
     columns = weights if weights.ndim == 2 else weights[:, None]
-    out = weighted_sums(kernel.norm, x, centres, [(kernel.gamma, columns)], threads=threads)[0]
+    out = weighted_sums(kernel.norm, x, centres, [(kernel.number, columns)], dtype=dtype, threads=threads)[0]
     return out if weights.ndim == 2 else out[:, 0]
 
 
@@ -74,6 +78,7 @@ def weighted_sums(
     centres: np.ndarray,
     terms: Sequence[tuple[float | np.ndarray, np.ndarray]],
     *,
+    dtype: Any = np.float32,
     threads: int | None = None,
 ) -> list[np.ndarray]:
     """Several sums over the same distances in one sweep: a decision and the bumps of its factor.
@@ -91,10 +96,12 @@ def weighted_sums(
     list of ndarray of shape (n, n_outputs)
         sum_i weights_i exp(-gamma_i d(x, centre_i)), one array a term.
     """
-    from screening.kernels.compiled import announced
+    from screening.kernels.compiled import announced, prepare
+
+    prepare()
     from screening.kernels.loops import ABSOLUTE, SQUARED, sweep_block
 
-    rates = np.empty((len(terms), len(centres)), np.float32)
+    rates = np.empty((len(terms), len(centres)), dtype)
     for q, (gamma, _) in enumerate(terms):
         rates[q] = -np.asarray(gamma, float) * _LOG2_E
     ends = np.cumsum([weights.shape[1] for _, weights in terms])
@@ -102,10 +109,10 @@ def weighted_sums(
     # Scaled by a power of two, which changes no digit: float32 partial sums neither overflow nor vanish.
     largest = float(np.abs(weights).max(initial=0.0))
     unit = 2.0 ** np.frexp(largest)[1] if largest > 0 else 1.0
-    scaled = np.ascontiguousarray(weights / unit, np.float32)
+    scaled = np.ascontiguousarray(weights / unit, dtype)
     kind = SQUARED if norm == 2 else ABSOLUTE
-    rows = np.ascontiguousarray(x, np.float32)
-    moved = padded(centres)
+    rows = np.ascontiguousarray(x, dtype)
+    moved = padded(centres, dtype)
     out = np.zeros((len(x), weights.shape[1]))
 
     def task(first: int) -> None:
@@ -117,37 +124,80 @@ def weighted_sums(
     return np.split(out, ends[:-1], axis=1)
 
 
-def distances(norm: int, x: np.ndarray, z: np.ndarray, *, threads: int | None = None) -> np.ndarray:
-    """Distances between the rows of x and of z as float32, shape (n, m), without cancellation.
+def distances(
+    norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Any = np.float32, threads: int | None = None
+) -> np.ndarray:
+    """Distances between the rows of x and of z, shape (n, m), without cancellation.
 
     ``norm`` 2 gives squared Euclidean distances, 1 city-block distances; for z = x the matrix is symmetric
     and its diagonal zero, both to the last bit.
     """
-    return _matrix(norm, x, z, 0.0, threads)
+    return _matrix(norm, x, z, 0.0, dtype, threads)
 
 
 def gram(
-    kernel: Any, x: np.ndarray, z: np.ndarray | None = None, *, threads: int | None = None
+    kernel: Any, x: np.ndarray, z: np.ndarray | None = None, *,
+    dtype: Any = np.float32, threads: int | None = None,
+) -> np.ndarray:  # fmt: skip
+    """K(x, z), shape (n, m); z = x by default, then symmetric with ones on its diagonal."""
+    return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype, threads)
+
+
+def _matrix(
+    norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Any, threads: int | None
 ) -> np.ndarray:
-    """K(x, z) as float32, shape (n, m); z = x by default, then symmetric with ones on its diagonal."""
-    return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), threads)
+    from screening.kernels.compiled import announced, prepare
 
-
-def _matrix(norm: int, x: np.ndarray, z: np.ndarray, rate: float, threads: int | None) -> np.ndarray:
-    from screening.kernels.compiled import announced
+    prepare()
     from screening.kernels.loops import ABSOLUTE, SQUARED, kernel_rows
 
-    out = np.empty((len(x), len(z)), np.float32)
-    rows, columns = padded(x), padded_transposed(z)
+    out = np.empty((len(x), len(z)), dtype)
+    rows, columns = padded(x, dtype), padded_transposed(z, dtype)
     kind = SQUARED if norm == 2 else ABSOLUTE
     step = max(1, _TASK * _TASK // 8 // max(len(z), 1))
 
     def task(first: int) -> None:
-        kernel_rows(columns, rows, first, min(first + step, len(x)), kind, np.float32(rate), out)
+        kernel_rows(columns, rows, first, min(first + step, len(x)), kind, dtype(rate), out)
 
     with announced():
         run_in_threads(task, range(0, len(x), step), threads)
     return out
+
+
+def precise_enough(kernel: Any, centres: np.ndarray, weights: np.ndarray) -> type:
+    """float32 where its rounding stays below 1e-5 of the largest sum, else float64.
+
+    Weights of both signs can cancel (a large C does it): what is left is compared with what rounding adds.
+    The answer depends on the machine alone, never on the rows to be scored.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (m, n_features)
+    weights : ndarray of shape (m, n_outputs)
+    """
+    if len(centres) <= _PROBES:
+        return np.float64
+    probes = centres[:: -(-len(centres) // _PROBES)]
+    left = np.abs(weighted_sum(kernel, probes, centres, weights, dtype=np.float64)).max(axis=0)
+    rounding = 3e-7 * np.sqrt(np.square(weights).sum(axis=0))
+    return np.float32 if np.all(rounding <= 1e-5 * left) else np.float64
+
+
+def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """matrix @ weights in float64 for a symmetric matrix, without a float64 copy of a float32 one."""
+    if matrix.dtype == np.float64:
+        return matrix @ weights
+    from screening.kernels.compiled import prepare
+
+    prepare()
+    from screening.kernels.loops import weighted_rows
+
+    columns = weights if weights.ndim == 2 else weights[:, None]
+    out = np.zeros((columns.shape[1], len(matrix)))
+    for column, total in zip(columns.T, out, strict=True):
+        used = np.flatnonzero(column)
+        weighted_rows(matrix, used, column[used], total)
+    return out.T if weights.ndim == 2 else out[0]
 
 
 def run_in_threads(task: Any, items: Sequence[int], threads: int | None) -> None:

@@ -40,14 +40,15 @@ def _fused(typingctx, a, b, c):
 
 
 def _scaled(typingctx, p, rounded):
-    """p * 2^n, n being the integer in the low bits of `rounded` (numba would widen the int32 arithmetic)."""
-    if not p == rounded == types.float32:
+    """p * 2^n, n being the integer in the low bits of `rounded`; numba would widen the integer arithmetic."""
+    if p != rounded or not isinstance(p, types.Float):
         return None
+    n_bits, mantissa, float_type = (32, 23, ir.FloatType()) if p.bitwidth == 32 else (64, 52, ir.DoubleType())
 
     def codegen(context, builder, signature, args):
-        word = ir.IntType(32)
-        exponent = builder.shl(builder.bitcast(args[1], word), ir.Constant(word, 23))
-        return builder.bitcast(builder.add(builder.bitcast(args[0], word), exponent), ir.FloatType())
+        word = ir.IntType(n_bits)
+        exponent = builder.shl(builder.bitcast(args[1], word), ir.Constant(word, mantissa))
+        return builder.bitcast(builder.add(builder.bitcast(args[0], word), exponent), float_type)
 
     return p(p, rounded), codegen
 

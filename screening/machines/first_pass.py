@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from screening.kernels import input_distances, positive, rescaled_distances
+from screening.kernels import input_distances, positive, rescaled_distances, sweep
 
 if TYPE_CHECKING:
     from screening.machines.passes import Pass
@@ -33,6 +33,21 @@ class Basis:
             gram = self.kernel(x, self.rows)
             self._last = (x, gram)
         return gram
+
+    def times(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one sweep."""
+        if self.gram is not None and x is self.rows:
+            return sweep.symmetric_times(self.gram, weights)
+        used = np.flatnonzero(weights.any(axis=1))
+        rows, weights = self.rows[used], weights[used]
+        dtype = sweep.precise_enough(self.kernel, rows, weights)
+        return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
+
+    def columns(self, x: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """K between the rows of x and the rows ``at`` of the basis."""
+        if (self.gram is not None and x is self.rows) or self._last[0] is x:
+            return self.to(x)[:, at]
+        return self.kernel(x, self.rows[at])
 
 
 class Stage:
@@ -97,7 +112,7 @@ class Stage:
         return self._keep("decisions", x, self._decisions)
 
     def _decisions(self, x: np.ndarray) -> np.ndarray:
-        return (self.basis.to(x) @ self.one.coefficients) * self.c(x) + self.one.dual.intercept
+        return self.basis.times(x, self.one.coefficients) * self.c(x) + self.one.dual.intercept
 
     def predicted(self, x: np.ndarray) -> np.ndarray:
         """Class number with the largest decision; of one decision, its sign."""
@@ -187,7 +202,7 @@ class Output:
         return self._stage.decisions(x)[:, self._m]
 
     def feature_distances(self, x: np.ndarray) -> np.ndarray:
-        return self._distances(self._stage.basis.to(x)[:, self._at], self._c(self._stage.c(x)), x)
+        return self._distances(self._stage.basis.columns(x, self._at), self._c(self._stage.c(x)), x)
 
     def support_distances(self) -> np.ndarray:
         gram = self._stage.basis.to(self.rows)[np.ix_(self._at, self._at)]

@@ -112,17 +112,3 @@ def compact(keep, m, buffer, slot_of, owner, newer, older, lru, new_slot_of):
     if used > 0:
         lru[HEAD], lru[TAIL] = order[0], order[used - 1]
     lru[USED] = used
-
-
-@njit(nogil=True, cache=True)
-def weighted_rows(gram, which, weights, out):
-    """out += sum_k weights[k] gram[which[k]], in float64 (a symmetric Gram is read by rows)."""
-    n = out.size
-    for first in range(0, n, 1024):
-        last = min(first + 1024, n)
-        part = out[first:last]
-        for k in range(which.size):
-            row = gram[which[k], first:last]
-            w = weights[k]
-            for t in range(part.size):
-                part[t] += w * row[t]

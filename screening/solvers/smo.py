@@ -121,14 +121,9 @@ class _Active:
 
     def times(self, weights: np.ndarray) -> np.ndarray:
         """K weights over all points, in float64."""
-        from screening.solvers.rows import weighted_rows
+        from screening.kernels.sweep import symmetric_times
 
-        if self.computed:
-            return self.gram @ weights
-        out = np.zeros(len(self.dense))
-        used = np.flatnonzero(weights)
-        weighted_rows(self.dense, used, weights[used], out)
-        return out
+        return self.gram @ weights if self.computed else symmetric_times(self.dense, weights)
 
 
 def solve(
