@@ -1,0 +1,305 @@
+"""Comparing methods: the same folds, honest thresholds, paired differences, and going on after a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from screening import comparison
+from screening.cohort import read_cohort
+from screening.comparing.figures import Truth, mean_curve, measured
+from screening.comparing.outcome import Outcome
+from screening.comparing.paired import difference, resampled
+from screening.comparing.shelf import Shelf
+from screening.errors import ModelError, UsageError
+from screening.operating_point import Rule
+from screening.report import render_comparison
+
+QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": Rule("g_mean")}
+
+
+def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:
+    """Rows whose first column tells the rarer classes apart a little."""
+    rng = np.random.default_rng(seed)
+    code = np.arange(n_rows) % 5 % classes if classes > 2 else (np.arange(n_rows) % 5 == 0).astype(int)
+    return pd.DataFrame(
+        {
+            "number": [f"p{i}" for i in range(n_rows)],
+            "ward": [f"w{i // 4}" for i in range(n_rows)],
+            "age": rng.normal(50, 8, n_rows) + 9 * code,
+            "crp": rng.normal(5, 2, n_rows),
+            "case": np.array(["no", "yes", "perhaps"])[code],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("cohorts")
+    table(90, 0).to_csv(place / "one.csv", index=False)
+    table(80, 1).to_csv(place / "two.csv", index=False)
+    table(90, 2, classes=3).to_csv(place / "three.csv", index=False)
+    return place
+
+
+def cohort(folder: Path, name: str, **options):
+    return read_cohort(str(folder / f"{name}.csv"), label="case", id="number", need_label=True, **options)
+
+
+@pytest.fixture(scope="module")
+def compared(folder):
+    cohorts = {"one": cohort(folder, "one", drop=["ward"]), "two": cohort(folder, "two", drop=["ward"])}
+    return comparison.compare(cohorts, ["logistic", "one_class"], **QUICK)
+
+
+def outcome(scores, rows=None, repeat=0, fold=0, threshold=0.5) -> Outcome:
+    scores = np.asarray(scores, float)[:, None]
+    rows = np.arange(len(scores)) if rows is None else rows
+    facts = {
+        "chosen": {},
+        "fit_seconds": 0.0,
+        "score_seconds": 0.0,
+        "n_train": 1,
+        "n_test": 1,
+        "sv_share": None,
+    }
+    return Outcome(
+        repeat, fold, rows, scores, np.array([threshold]), scores > 0, np.full(len(scores), -1), facts
+    )
+
+
+def test_every_row_is_tested_once_by_every_method(compared):
+    counts = compared.scores.groupby(["cohort", "recipe", "id"]).size()
+
+    assert set(counts) == {1}
+    assert set(compared.scores["recipe"]) == {"svm", "logistic", "one_class"}
+
+
+def test_all_methods_share_their_folds(compared):
+    dealt = compared.scores.pivot_table(index=["cohort", "id"], columns="recipe", values="fold")
+
+    assert (dealt.nunique(axis=1) == 1).all()
+
+
+def test_the_plain_machine_with_a_tuned_threshold_is_always_the_control(compared):
+    for found in compared.document["cohorts"]:
+        controls = [method for method in found["methods"] if method["control"]]
+        assert [method["recipe"] for method in controls] == ["svm"]
+        assert controls[0]["differences"] is None
+        assert all(method["differences"] for method in found["methods"] if not method["control"])
+
+
+def test_thresholds_do_not_depend_on_labels_of_test_rows(folder):
+    # Flip every test label of the first fold: its scores, thresholds and flags must stay as they were.
+    whole = cohort(folder, "one", drop=["ward"])
+    from screening.comparing.judging import judge
+    from screening.recipe import load_recipe
+    from screening.task import ask
+    from screening.validation.folds import split
+
+    recipe, task = load_recipe("svm"), ask(whole, False)
+    train, test = split(task.target(whole.label), None, 3, 0)[0]
+    flipped = whole.label.copy()
+    flipped[test] = np.where(flipped[test] == "yes", "no", "yes")
+    candidates = [{"C": 1.0}, {"C": 10.0}]
+    arguments = (recipe, task, Rule("g_mean"), candidates, (train, test), None)
+
+    first = judge(whole, *arguments, repeat=0, fold=0, seed=0)
+    from dataclasses import replace
+
+    second = judge(replace(whole, label=flipped), *arguments, repeat=0, fold=0, seed=0)
+
+    np.testing.assert_array_equal(first.scores, second.scores)
+    np.testing.assert_array_equal(first.thresholds, second.thresholds)
+    assert first.facts["chosen"] == second.facts["chosen"]
+
+
+def test_ranks_come_with_several_cohorts(compared):
+    ranks = compared.document["ranks"]
+
+    assert ranks["first"] == "g_mean"
+    assert sum(method["mean_rank"] for method in ranks["figures"]["auroc"]["methods"]) == pytest.approx(6)
+
+
+def test_figures_agree_with_scikit_learn():
+    rng = np.random.default_rng(0)
+    y = rng.random(60) < 0.3
+    scores = np.round(rng.normal(size=60) + y, 1)  # with ties
+
+    found = measured([outcome(scores)], Truth(y[:, None]), asked=0.9)
+
+    assert found["auroc"][0] == pytest.approx(roc_auc_score(y, scores))
+    assert found["average_precision"][0] == pytest.approx(average_precision_score(y, scores))
+    assert found["sensitivity"][0] == pytest.approx((scores[y] >= 0.5).mean())
+    assert found["specificity"][0] == pytest.approx((scores[~y] < 0.5).mean())
+    assert found["g_mean"][0] == pytest.approx(np.sqrt(found["sensitivity"] * found["specificity"])[0])
+
+
+def test_weights_count_as_copies_of_rows():
+    rng = np.random.default_rng(1)
+    y = rng.random(40) < 0.4
+    scores = rng.normal(size=40) + y
+    weights = rng.integers(0, 3, size=(1, 40))
+    copies = np.repeat(np.arange(40), weights[0])
+
+    weighted = measured([outcome(scores)], Truth(y[:, None]), 0.9, weights.astype(float))
+    copied = measured([outcome(scores[copies])], Truth(y[copies, None]), 0.9)
+
+    assert {name: value[0] for name, value in weighted.items()} == pytest.approx(
+        {name: value[0] for name, value in copied.items()}
+    )
+
+
+def test_the_area_beside_the_drawn_curve_is_the_auroc():
+    rng = np.random.default_rng(2)
+    y = np.arange(400) % 4 == 0  # 100 positives: each step of the grid is one of them
+    scores = rng.normal(size=400) + y
+
+    curve = mean_curve([outcome(scores)], Truth(y[:, None]))
+
+    assert 1 - curve[1:].mean() == pytest.approx(roc_auc_score(y, scores))
+
+
+def test_a_method_does_not_differ_from_itself_and_differs_from_noise():
+    rng = np.random.default_rng(3)
+    y = rng.random(200) < 0.3
+    good, noise = rng.normal(size=200) + 3 * y, rng.normal(size=200)
+    methods = {"a": [outcome(good)], "b": [outcome(good)], "c": [outcome(noise)]}
+    groups = np.repeat(np.arange(50), 4).astype(str)
+
+    draws = resampled(methods, dict.fromkeys(methods, Truth(y[:, None])), groups, 0.9, draws=300)
+
+    same = difference((0.9, 0.9), (draws["a"]["auroc"], draws["b"]["auroc"]), 50)
+    better = difference((0.9, 0.5), (draws["a"]["auroc"], draws["c"]["auroc"]), 50)
+    assert same == {"difference": 0.0, "low": 0.0, "high": 0.0}
+    assert better["low"] > 0.2
+
+
+def test_several_classes_are_compared_by_their_recalls(folder):
+    whole = cohort(folder, "three", drop=["ward"])
+
+    found = comparison.compare({"three": whole}, ["one_vs_one"], **QUICK)
+
+    methods = found.document["cohorts"][0]["methods"]
+    assert [method["recipe"] for method in methods] == ["one_vs_rest", "one_vs_one"]
+    assert all(0 < method["figures"]["macro_recall"]["value"] <= 1 for method in methods)
+
+
+def test_groups_stay_on_one_side_of_every_fold(folder):
+    whole = cohort(folder, "one", group="ward")
+
+    found = comparison.compare({"one": whole}, ["logistic"], **QUICK)
+
+    wards = dict(zip(whole.id, whole.group, strict=True))
+    assert (found.scores.groupby(found.scores["id"].map(wards))["fold"].nunique() == 1).all()
+    assert found.document["cohorts"][0]["n_groups"] == 23
+
+
+def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
+    whole = {"one": cohort(folder, "one", drop=["ward"])}
+    calls: list[tuple[int, int]] = []
+
+    def stop(done: int, total: int) -> None:
+        calls.append((done, total))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        comparison.compare(whole, ["logistic"], **QUICK, kept=tmp_path / "kept", progress=stop)
+    finished = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "kept").glob("*.npz")}
+    resumed: list[int] = []
+    again = comparison.compare(
+        whole,
+        ["logistic"],
+        **QUICK,
+        kept=tmp_path / "kept",
+        progress=lambda done, total: resumed.append(done),
+    )
+    fresh = comparison.compare(whole, ["logistic"], **QUICK)
+
+    assert len(finished) >= 2
+    assert resumed[0] > 0
+    for name, stamp in finished.items():
+        assert (tmp_path / "kept" / name).stat().st_mtime_ns == stamp
+    pd.testing.assert_frame_equal(again.scores, fresh.scores)
+
+
+def test_kept_folds_of_other_settings_are_refused_by_name(folder, tmp_path):
+    Shelf(tmp_path / "kept", {"seed": 0, "folds": 5})
+    with pytest.raises(UsageError, match=r"another folds, seed.*delete that folder"):
+        Shelf(tmp_path / "kept", {"seed": 1, "folds": 3})
+
+
+def test_a_damaged_kept_fold_is_computed_again(tmp_path):
+    shelf = Shelf(tmp_path / "kept", {})
+    shelf.keep("a", outcome([0.1, 0.9]))
+    place = tmp_path / "kept" / "a.npz"
+    np.testing.assert_array_equal(shelf.take("a").scores[:, 0], [0.1, 0.9])
+    place.write_bytes(place.read_bytes()[:-30])
+
+    assert shelf.take("a") is None
+    assert oct((tmp_path / "kept").stat().st_mode)[-3:] == "700"
+
+
+def test_arrays_of_a_fold_that_do_not_belong_together_are_refused():
+    arrays = outcome([0.1, 0.9]).arrays()
+    with pytest.raises(ModelError, match="do not fit"):
+        Outcome.from_arrays(arrays | {"own": arrays["own"][:1]})
+
+
+def test_the_page_is_a_function_of_the_document_and_needs_nothing_else(compared):
+    page = render_comparison(compared.document)
+
+    assert page == render_comparison(json.loads(json.dumps(compared.document)))
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "<script" not in page
+    assert page.count("<svg") >= 6
+    assert all(f"<bdi>{name}</bdi>" in page for name in ("svm", "logistic", "one_class", "one", "two"))
+
+
+def test_two_files_of_one_name_are_told_apart():
+    assert list(comparison.named(["a/x.csv", "b/x.csv", "y.parquet"])) == ["x", "x 2", "y"]
+
+
+def test_all_means_every_method_that_fits_the_classes(folder):
+    binary = comparison.comparable(["all"], {"one": cohort(folder, "one")})
+    several = comparison.comparable(["all", "auto"], {"three": cohort(folder, "three")})
+
+    assert {"svm", "one_class", "boosting", "logistic"} <= set(binary)
+    assert "one_vs_rest" in several
+    assert "auto" in several
+    assert not set(binary) & set(several)
+
+
+def test_nothing_to_compare_on_is_said():
+    with pytest.raises(UsageError, match="at least one cohort"):
+        comparison.compare({}, ["svm"])
+
+
+def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path):
+    words = [sys.executable, "-m", "screening", "compare", str(folder / "one.csv"), "--label", "case"]
+    words += ["--id", "number", "--drop", "ward", "--recipes", "logistic", "--folds", "3", "--search", "1"]
+    done = subprocess.run(
+        [*words, "--g-mean", "--out", str(tmp_path / "out"), "--json"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=True,
+    )
+
+    answer = json.loads(done.stdout)
+    assert set(answer["cohorts"]["one"]) == {"svm", "logistic"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "comparison.json",
+        "scores.parquet",
+        "report.html",
+    }
+    assert not (tmp_path / ".out.folds").exists()
