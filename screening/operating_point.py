@@ -14,7 +14,7 @@ import numpy as np
 
 from screening.intervals import beta_quantile, design_effect, percentiles
 from screening.performance import checked, curve, performance, rates, summary
-from screening.placement import place
+from screening.placement import CARRIED, place
 from screening.rules import RULES, Rule, pick
 from screening.tally import Tally, rate_bands, spaced_thresholds
 
@@ -70,7 +70,9 @@ class OperatingPoint:
         return cls(**{**known, "rule": Rule(**known["rule"]), "notes": list(known.get("notes", []))})
 
 
-def choose(scores, y, rule: Rule, groups=None, seed: int = 0) -> OperatingPoint:
+def choose(
+    scores, y, rule: Rule, groups=None, seed: int = 0, *, carried: tuple[float, float] = CARRIED
+) -> OperatingPoint:
     """Choose the threshold by `rule` and say what it promises on unseen rows.
 
     Parameters
@@ -84,6 +86,9 @@ def choose(scores, y, rule: Rule, groups=None, seed: int = 0) -> OperatingPoint:
         What was kept whole in the folds (the patient of a voxel, the row of repeated folds).
     seed : int
         Of the bootstrap.
+    carried : (float, float)
+        Factors on the variance of sensitivity and specificity for carrying the threshold to the final model
+        (`screening.placement`); (1, 1) where one and the same model scored all rows, unseen.
 
     Returns
     -------
@@ -109,14 +114,21 @@ def choose(scores, y, rule: Rule, groups=None, seed: int = 0) -> OperatingPoint:
     the cohort plays the population: the interval is the observed rate plus the percentiles of
     (rate in the cohort - rate in the resample) at the resample's own threshold.
     """
-    return _Choice(*checked(scores, y, groups, both=True), seed).point(rule)
+    return _Choice(*checked(scores, y, groups, both=True), seed, carried).point(rule)
 
 
 def points(
-    scores, y, groups=None, seed: int = 0, prevalence: float | None = None, rules=RULES
+    scores,
+    y,
+    groups=None,
+    seed: int = 0,
+    prevalence: float | None = None,
+    rules=RULES,
+    *,
+    carried: tuple[float, float] = CARRIED,
 ) -> list[dict[str, Any]]:
     """Operating points of a fixed list of rules, each as a dict (see `OperatingPoint.to_dict`)."""
-    choice = _Choice(*checked(scores, y, groups, both=True), seed)
+    choice = _Choice(*checked(scores, y, groups, both=True), seed, carried)
     return [choice.point(replace(rule, prevalence=prevalence)).to_dict() for rule in rules]
 
 
@@ -129,6 +141,7 @@ class _Choice:
     codes: np.ndarray | None
     n_groups: int | None
     seed: int
+    carried: tuple[float, float]
 
     @cached_property
     def exact(self) -> Tally:
@@ -136,14 +149,13 @@ class _Choice:
 
     @cached_property
     def coarse(self) -> Tally:
-        return self._tally(spaced_thresholds(self.scores, self.positive))
+        return self._tally(spaced_thresholds(self.scores, self.positive), smooth=True)
 
-    def _tally(self, thresholds: np.ndarray) -> Tally:
+    def _tally(self, thresholds: np.ndarray, smooth: bool = False) -> Tally:
         lowest, highest = thresholds[0], thresholds[-1]
         ends = [min(FLAG_EVERYTHING, 2 * lowest)], [np.nextafter(highest, np.inf)]
-        return Tally(
-            self.scores, self.positive, self.codes, np.concatenate([ends[0], thresholds, ends[1]]), self.seed
-        )
+        thresholds = np.concatenate([ends[0], thresholds, ends[1]])
+        return Tally(self.scores, self.positive, self.codes, thresholds, self.seed, smooth)
 
     def point(self, rule: Rule) -> OperatingPoint:
         """The threshold of a rule, with rates, intervals and what a reader should know of them."""
@@ -164,8 +176,9 @@ class _Choice:
             threshold = float(self.exact.thresholds[column])
             hit, alarm = int(hits[column]), int(alarms[column])
             hits_in, alarms_in = self._intervals(rule, column, design)
-        sensitivity = (hit / m, hits_in[0], hits_in[1])
-        figures = rates(sensitivity, (1 - alarm / n, 1 - alarms_in[1], 1 - alarms_in[0]), share)
+        sensitivity = _widened(hit / m, hits_in, self.carried[0])
+        false, least, most = _widened(alarm / n, alarms_in, self.carried[1])
+        figures = rates(sensitivity, (1 - false, 1 - most, 1 - least), share)
         counts: dict[str, Any] = {"n_positive": m, "n_negative": n, "n_groups": self.n_groups}
         point = OperatingPoint(threshold=threshold, rule=rule, prevalence=share, **figures, **counts)
         return replace(point, notes=_notes(point, design, everything))
@@ -180,29 +193,50 @@ class _Choice:
 
     def _intervals(self, rule: Rule, column: int, design: float) -> tuple[list[float], list[float]]:
         """Intervals of sensitivity and of 1 - specificity on unseen rows, the choice accounted for."""
-        hits = self.exact.counts[0]
         if column == 0:
             return [1.0, 1.0], [1.0, 1.0]
-        if self.codes is None and rule.name == "min_sensitivity":
-            m, hit = int(hits[0]), int(hits[column])
-            tied = hit - hits[column + 1] > 1
-            low = float(beta_quantile(0.025, hit, m - hit + 1))
-            high = float(beta_quantile(0.975, hit + tied, m - hit + 1 - tied))
-            # The threshold depends on the positives alone, so negatives judge it as fresh rows would.
-            return [low, high], [float(end[column]) for end in rate_bands(self.exact, False)]
-        coarse, drawn = self.coarse.counts, self.coarse.resampled
-        usable = (drawn[0][:, 0] > 0) & (drawn[1][:, 0] > 0)
-        again = pick(rule, drawn[0][usable], drawn[1][usable], design)[:, None]
-        pair = []
-        for side, of_class in enumerate((self.positive, ~self.positive)):
-            whole, part = coarse[side], drawn[side][usable]
-            optimism = (
-                whole[again[:, 0]] / whole[0] - np.take_along_axis(part, again, axis=1)[:, 0] / part[:, 0]
+        if rule.name != "min_sensitivity":
+            return self._chosen_again(rule, column, design, True), self._chosen_again(
+                rule, column, design, False
             )
-            observed = self.exact.counts[side][column] / whole[0]
-            ends = np.clip(np.add(observed, percentiles(optimism, self.exact.n_units(of_class))), 0, 1)
-            pair.append([float(end) for end in ends])
-        return pair[0], pair[1]
+        if self.codes is None:
+            # The threshold depends on the positives alone, so negatives judge it as fresh rows would.
+            return self._ranked(column, design), [float(end[column]) for end in rate_bands(self.exact, False)]
+        return self._ranked(column, design), self._chosen_again(rule, column, design, False)
+
+    def _ranked(self, column: int, design: float) -> list[float]:
+        """Where the sensitivity above a positive of this rank lies, on unseen positives."""
+        hits = self.exact.counts[0]
+        m, hit, size = hits[0], hits[column], hits[0] / design
+        if self.codes is not None:
+            from scipy.special import ndtri, stdtrit
+
+            # Few groups do not even tell the design effect well: Student's quantile, as Korn and Graubard.
+            units = self.exact.n_units(self.positive)
+            size = max(size * float(ndtri(0.975) / stdtrit(max(units - 1, 1), 0.975)) ** 2, 1.0)
+        missed = (m - hit) / m * size
+        tied = float(hit - hits[column + 1] > 1)
+        low = beta_quantile(0.025, size - missed, missed + 1)
+        high = beta_quantile(0.975, size - missed + tied, missed + 1 - tied)
+        return [float(low), float(high)]
+
+    def _chosen_again(self, rule: Rule, column: int, design: float, of_positives: bool) -> list[float]:
+        """Observed share flagged, plus the percentiles of what choosing on a resample gets wrong."""
+        (hits, alarms), drawn = self.coarse.counts, self.coarse.resampled
+        usable = (drawn[0][:, 0] > 0) & (drawn[1][:, 0] > 0)
+        again = pick(rule, drawn[0][usable], drawn[1][usable], design)
+        side, whole = (0, hits) if of_positives else (1, alarms)
+        part = drawn[side][usable]
+        shown = np.take_along_axis(part, again[:, None], axis=1)[:, 0] / part[:, 0]
+        units = self.exact.n_units(self.positive == of_positives)
+        ends = percentiles(whole[again] / whole[0] - shown, units)
+        count = self.exact.counts[side]
+        return [float(end) for end in np.clip(np.add(count[column] / count[0], ends), 0, 1)]
+
+
+def _widened(rate: float, ends: list[float], factor: float) -> tuple[float, float, float]:
+    reach = factor**0.5
+    return rate, max(rate - reach * (rate - ends[0]), 0.0), min(rate + reach * (ends[1] - rate), 1.0)
 
 
 def _notes(point: OperatingPoint, design: float, everything: bool) -> list[str]:

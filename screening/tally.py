@@ -14,6 +14,7 @@ DRAWS = 2000
 
 _BLOCKS = 2000
 _CELLS = 400
+_SMOOTHING = 15
 
 
 def group_codes(groups) -> np.ndarray | None:
@@ -36,6 +37,13 @@ class Tally:
         Group of each row, from `group_codes`; None where rows are independent.
     thresholds : ndarray of shape (n_thresholds,)
         Ascending; the first may not exceed the smallest score.
+    seed : int
+        Of the bootstrap.
+    smooth : bool
+        Spread every row over a normal kernel (Silverman's width within its class) before counting. A rule
+        that looks for an optimum follows the accidents of single rows, and a bootstrap of the bare rows
+        repeats those accidents instead of drawing new ones: with 75 positives in 683 rows, intervals meant
+        to hold 95 % held 86 % (miss_cost) and 88 % (g_mean); smoothed, 92 % and 94 %.
     """
 
     scores: np.ndarray
@@ -43,11 +51,7 @@ class Tally:
     codes: np.ndarray | None
     thresholds: np.ndarray
     seed: int = 0
-
-    @cached_property
-    def cells(self) -> np.ndarray:
-        """Number of the last threshold at or below each row's score."""
-        return np.searchsorted(self.thresholds, self.scores, side="right") - 1
+    smooth: bool = False
 
     @cached_property
     def counts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -64,27 +68,46 @@ class Tally:
         blocks of groups stand for groups, which leaves the variance unbiased and the memory bounded.
         """
         rng = np.random.default_rng(self.seed)
+        classes = self.positive, ~self.positive
         if self.codes is None:
-            both = (self._histogram(self.positive), self._histogram(~self.positive))
-            drawn = [rng.multinomial(h.sum(), h / max(h.sum(), 1), size=DRAWS) for h in both]
+            drawn = []
+            for chosen in classes:
+                histogram, size = self._histogram(chosen), int(chosen.sum())
+                drawn.append(rng.multinomial(size, histogram / max(size, 1), size=DRAWS))
             return self._tail(drawn[0]), self._tail(drawn[1])
         n_groups = int(self.codes.max()) + 1
         blocks = min(n_groups, _BLOCKS)
         block = (rng.permutation(n_groups) % blocks)[self.codes]
         weights = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=DRAWS).astype(float)
-        size = len(self.thresholds)
-        pair = []
-        for chosen in (self.positive, ~self.positive):
-            flat = np.bincount(block[chosen] * size + self.cells[chosen], minlength=blocks * size)
-            pair.append(self._tail(weights @ flat.reshape(blocks, size)))
-        return pair[0], pair[1]
+        hits, alarms = (self._tail(weights @ self._histogram(chosen, block, blocks)) for chosen in classes)
+        return hits, alarms
 
     def n_units(self, chosen: np.ndarray) -> int:
         """Rows, or groups where there are any, among the chosen rows."""
         return int(chosen.sum()) if self.codes is None else len(np.unique(self.codes[chosen]))
 
-    def _histogram(self, chosen: np.ndarray) -> np.ndarray:
-        return np.bincount(self.cells[chosen], minlength=len(self.thresholds))
+    def _histogram(
+        self, chosen: np.ndarray, block: np.ndarray | None = None, blocks: int | None = None
+    ) -> np.ndarray:
+        """Rows between each threshold and the next, shape (n_thresholds,), or (blocks, n_thresholds)."""
+        size, scores = len(self.thresholds), self.scores[chosen]
+        offsets = self._kernel(scores, self.n_units(chosen)) if self.smooth else np.zeros(1)
+        start = 0 if block is None else block[chosen] * size
+        total = np.zeros(size * (blocks or 1))
+        for offset in offsets:
+            cell = np.searchsorted(self.thresholds, scores + offset, side="right") - 1
+            total += np.bincount(start + np.maximum(cell, 0), minlength=len(total))
+        total /= len(offsets)
+        return total if blocks is None else total.reshape(blocks, size)
+
+    @staticmethod
+    def _kernel(scores: np.ndarray, n_units: int) -> np.ndarray:
+        from scipy.special import ndtri
+
+        if len(scores) < 2:
+            return np.zeros(1)
+        spread = min(float(np.std(scores)), float(np.subtract(*np.quantile(scores, [0.75, 0.25]))) / 1.34)
+        return 0.9 * spread * n_units**-0.2 * ndtri((np.arange(_SMOOTHING) + 0.5) / _SMOOTHING)
 
     @staticmethod
     def _tail(histogram: np.ndarray) -> np.ndarray:

@@ -12,7 +12,8 @@ from screening import record
 from screening.auto import suited
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
-from screening.operating_point import OperatingPoint, Rule, choose, place
+from screening.operating_point import OperatingPoint, Rule, choose
+from screening.placement import CARRIED, CARRIED_UNLEARNED, like_anchor, place
 from screening.recipe import Recipe, load_recipe
 from screening.store import Model
 from screening.task import Task, ask, overall, watchable
@@ -44,6 +45,8 @@ class Validation:
     scores : ndarray, shape (n_scores, n_watched)
     predicted : ndarray of int, shape (n_scores,), or None
         Class with the largest decision; None for a binary task.
+    carried : (float, float)
+        What carrying the threshold to the final model adds to the intervals (`screening.placement`).
     """
 
     rows: np.ndarray
@@ -51,6 +54,7 @@ class Validation:
     scores: np.ndarray
     predicted: np.ndarray | None
     placement: str
+    carried: tuple[float, float] = CARRIED
 
     def clusters(self, groups: np.ndarray | None, repeats: int) -> np.ndarray | None:
         """What is one independent observation: the group, or the row where rows are scored several times."""
@@ -127,7 +131,7 @@ def train(
     )
     recipe, settings = asked.resolve(choice.chosen)
     final = fit(sample, recipe, task, settings, groups)
-    validation = on_final_scale(judged, final, sample, task)
+    validation = on_final_scale(judged, final, sample, task, groups is not None)
     points = operating_points(validation, sample, task, rule, groups, repeats, seed)
 
     document = record.model_document(
@@ -179,11 +183,15 @@ def sample_rows(
     return cohort.take(kept), rule, notes
 
 
-def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task) -> Validation:
+def on_final_scale(
+    folds: list[Fold], final: Fitted, sample: Cohort, task: Task, grouped: bool = False
+) -> Validation:
     """Place every fold's out-of-fold decisions on the scale of the model fitted on all rows (METHODS 4)."""
     columns = slice(None) if task.kind == "binary" else task.watched_columns
     reference = final.decisions(sample)[:, columns]
     watched = task.is_watched(labels_of(sample))
+    # A patient's positive rows are no strangers to a model that learned from the same patient's negatives.
+    unlearned = final.one_class and not grouped
     placed, numbers, predicted = [], [], []
     statement = ""
     for fold in folds:
@@ -192,11 +200,14 @@ def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task)
         own = fold.train_decisions[:, columns]
         moved = np.empty_like(test)
         for m in range(test.shape[1]):
+            of_class, in_fold = watched[:, m], watched[fold.train_rows, m]
             moved[:, m], statement = place(
-                like_anchor(test[:, m], anchor[:, m], ~watched[fold.test_rows, m]),
-                own[~watched[fold.train_rows, m], m],
-                reference[~watched[:, m], m],
-                one_class=final.one_class,
+                like_anchor(test[:, m], anchor[:, m], ~of_class[fold.test_rows]),
+                own[~in_fold, m],
+                reference[~of_class, m],
+                own[in_fold, m],
+                reference[of_class, m],
+                unlearned=(of_class[fold.test_rows], reference[fold.test_rows, m]) if unlearned else None,
             )
         placed.append(moved)
         numbers.append(np.full(len(fold.test_rows), fold.number))
@@ -207,35 +218,8 @@ def on_final_scale(folds: list[Fold], final: Fitted, sample: Cohort, task: Task)
         scores=np.concatenate(placed),
         predicted=None if task.kind == "binary" else np.concatenate(predicted),
         placement=statement,
+        carried=CARRIED_UNLEARNED if unlearned else CARRIED,
     )
-
-
-def like_anchor(scores: np.ndarray, anchor: np.ndarray, negative: np.ndarray) -> np.ndarray:
-    """Carry scores over to the scale of another model of the same rows, by the ranks of the negatives.
-
-    A fold that chose other parameters than the final model scores on another scale. Its held-out negatives
-    are scored by both parameter settings, and the monotone map between the two sorted lists is applied to
-    every held-out row: what the fold found (ranks) stays, the scale becomes the final parameters'.
-
-    Parameters
-    ----------
-    scores, anchor : ndarray, shape (n_rows,)
-        Held-out scores by the fold's own and by the final parameters.
-    negative : ndarray of bool, shape (n_rows,)
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-        `scores` itself where both settings agree; linear beyond the negatives.
-    """
-    if np.array_equal(scores, anchor) or not negative.any():
-        return anchor
-    known, place_of = np.unique(np.sort(scores[negative]), return_inverse=True)
-    onto = np.bincount(place_of, weights=np.sort(anchor[negative])) / np.bincount(place_of)
-    width = known[-1] - known[0]
-    slope = (onto[-1] - onto[0]) / width if width > 0 else 1.0
-    beyond = np.maximum(scores - known[-1], 0) + np.minimum(scores - known[0], 0)
-    return np.interp(scores, known, onto) + slope * beyond
 
 
 def operating_points(
@@ -251,7 +235,8 @@ def operating_points(
     watched = task.is_watched(labels_of(sample))[validation.rows]
     together = validation.clusters(groups, repeats)
     return [
-        choose(validation.scores[:, m], watched[:, m], rule, together, seed) for m in range(watched.shape[1])
+        choose(validation.scores[:, m], watched[:, m], rule, together, seed, carried=validation.carried)
+        for m in range(watched.shape[1])
     ]
 
 
