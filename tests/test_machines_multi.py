@@ -1,4 +1,4 @@
-"""The duals of several classes: certificates, an independent solver, scikit-learn, and two classes as a limit."""
+"""The duals of several classes: certificates, an independent solver, scikit-learn, two classes as a limit."""
 
 from __future__ import annotations
 

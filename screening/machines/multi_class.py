@@ -80,7 +80,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
             raise ValueError(f"cost_ratio must be > 0 or 'balanced', got {self.cost_ratio!r}")
         if self.scheme != "one_vs_rest" and self.cost_ratio not in (1.0, "balanced"):
             raise ValueError(
-                f"cost_ratio {self.cost_ratio!r} needs scheme one_vs_rest, not {self.scheme}; 'balanced' fits all"
+                f"cost_ratio {self.cost_ratio!r} needs scheme one_vs_rest, not {self.scheme}; 'balanced' fits"
             )
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> MultiClassSVM:

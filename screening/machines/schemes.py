@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -79,7 +80,7 @@ class OneVsRest:
 
 
 class OneVsOne(OneVsRest):
-    """One decision function a pair of classes, over the rows of the two; the later class is the positive one."""
+    """One decision function a pair of classes, over its rows; the later class is the positive one."""
 
     def _labels(self) -> np.ndarray:
         codes, n_classes = self.classes.codes, self.classes.n_classes
@@ -92,7 +93,7 @@ class OneVsOne(OneVsRest):
 
         Of two classes the margin itself: -f and f.
         """
-        n_classes = int(round((1 + np.sqrt(1 + 8 * decisions.shape[1])) / 2))
+        n_classes = (1 + math.isqrt(1 + 8 * decisions.shape[1])) // 2
         votes = np.zeros((len(decisions), n_classes))
         margins = np.zeros_like(votes)
         for (a, b), decision in zip(combinations(range(n_classes), 2), decisions.T, strict=True):

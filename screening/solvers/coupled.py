@@ -5,6 +5,7 @@ Both are solved exactly, the row that violates its conditions most first. c ente
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,11 @@ import numpy as np
 from screening.solvers.problem import AT_BOUND
 
 MAX_STEPS = 10_000_000
+TINY = 1e-200
+# Steps before a jump, in units of the number of variables, and bounds a jump may run into on its way.
+SWEEPS, MOVES = 4, 60
+# Free variables beyond which a jump's linear system would cost more than it saves.
+LARGEST_JUMP = 3000
 
 
 @dataclass(frozen=True)
@@ -108,35 +114,125 @@ def _scale(gram: np.ndarray, c: np.ndarray, upper: np.ndarray) -> float:
 
 def solve_coupled(problem: CoupledProblem, tol: float = 1e-3) -> tuple[np.ndarray, float, int]:
     """Alphas (n,), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
+    from screening.kernels.compiled import announced
     from screening.solvers.coupled_loops import coupled_steps
 
-    alphas = np.zeros(len(problem.c))
-    n_iter = coupled_steps(
-        np.ascontiguousarray(problem.gram),
-        problem.codes.astype(np.int64),
-        np.asarray(problem.coupling, float),
-        problem.c.astype(float),
-        problem.upper.astype(float),
-        alphas,
-        tol * problem.scale,
-        MAX_STEPS,
-    )
-    return alphas, problem.gap(alphas), int(n_iter)
+    codes, c, upper = problem.codes.astype(np.int64), problem.c.astype(float), problem.upper.astype(float)
+    gram, coupling = np.ascontiguousarray(problem.gram), np.asarray(problem.coupling, float)
+
+    def steps(alphas: np.ndarray, gradient: np.ndarray, limit: int) -> int:
+        given = (gram, codes, coupling, c, upper, alphas, gradient, tol * problem.scale, limit)
+        return int(coupled_steps(*given))
+
+    def jump(alphas: np.ndarray, gradient: np.ndarray) -> None:
+        free = np.flatnonzero((alphas > 0) & (alphas < upper))
+        if not 0 < len(free) <= LARGEST_JUMP:
+            return
+        curve = coupling[np.ix_(codes[free], codes[free])] * rescaled_part(problem, free)
+        point, bound = alphas[free], upper[free]
+
+        def room(move: np.ndarray) -> np.ndarray:
+            return np.where(move > 0, bound - point, point) / np.maximum(np.abs(move), TINY)
+
+        for move in _newton(curve, gradient[free], room):
+            point = np.clip(point + move, 0, bound)
+        alphas[free] = point
+        gradient[:] = problem.gradient(alphas)
+
+    alphas = np.zeros(len(c))
+    with announced():
+        n_iter = _alternate(steps, jump, alphas, problem.gradient(alphas))
+    return alphas, problem.gap(alphas), n_iter
 
 
 def solve_crammer_singer(problem: CrammerSingerProblem, tol: float = 1e-3) -> tuple[np.ndarray, float, int]:
     """Weights A (n, n_classes), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
+    from screening.kernels.compiled import announced
     from screening.solvers.coupled_loops import crammer_singer_steps
 
-    weights = np.zeros((problem.n_classes, len(problem.c)))
-    n_iter = crammer_singer_steps(
-        np.ascontiguousarray(problem.gram),
-        problem.codes.astype(np.int64),
-        problem.c.astype(float),
-        problem.upper.astype(float),
-        weights,
-        tol * problem.scale,
-        MAX_STEPS,
-    )
+    codes, c, upper = problem.codes.astype(np.int64), problem.c.astype(float), problem.upper.astype(float)
+    gram = np.ascontiguousarray(problem.gram)
+    bound = np.where(problem.own, upper[:, None], 0.0).T
+
+    def steps(weights: np.ndarray, gradient: np.ndarray, limit: int) -> int:
+        return int(crammer_singer_steps(gram, codes, c, upper, weights, gradient, tol * problem.scale, limit))
+
+    def jump(weights: np.ndarray, gradient: np.ndarray) -> None:
+        # Of a row's classes off their bounds the first gives what the others take, so that it sums to 0.
+        free = weights < bound
+        giver = free.argmax(axis=0)
+        taker, row = np.nonzero(free & (np.arange(len(free))[:, None] != giver))
+        if not 0 < len(row) <= LARGEST_JUMP:
+            return
+        gives = giver[row]
+        alike = (taker[:, None] == taker).astype(float) + (gives[:, None] == gives)
+        alike -= (taker[:, None] == gives) + (gives[:, None] == taker).astype(float)
+        curve = alike * rescaled_part(problem, row)
+
+        def spread(move: np.ndarray) -> np.ndarray:
+            whole = np.zeros_like(weights)
+            whole[taker, row] = move
+            np.subtract.at(whole, (gives, row), move)
+            return whole
+
+        def room(move: np.ndarray) -> np.ndarray:
+            whole = spread(move)
+            each = np.where(whole > 0, bound - weights, np.inf) / np.maximum(np.abs(whole), TINY)
+            return np.minimum(each[taker, row], each[gives, row])
+
+        for move in _newton(curve, gradient[taker, row] - gradient[gives, row], room):
+            weights += np.minimum(spread(move), bound - weights)
+        gradient[:] = problem.gradient(np.ascontiguousarray(weights.T)).T
+
+    weights = np.zeros((problem.n_classes, len(c)))
+    with announced():
+        n_iter = _alternate(steps, jump, weights, np.ascontiguousarray((~problem.own).T.astype(float)))
     weights = np.ascontiguousarray(weights.T)
-    return weights, problem.gap(weights), int(n_iter)
+    return weights, problem.gap(weights), n_iter
+
+
+def rescaled_part(problem: CoupledProblem | CrammerSingerProblem, rows: np.ndarray) -> np.ndarray:
+    """K~ among some rows."""
+    c = problem.c[rows]
+    return c[:, None] * problem.gram[np.ix_(rows, rows)] * c
+
+
+def _alternate(
+    steps: Callable[[np.ndarray, np.ndarray, int], int],
+    jump: Callable[[np.ndarray, np.ndarray], None],
+    point: np.ndarray,
+    gradient: np.ndarray,
+) -> int:
+    """Single steps, which find the face of the optimum, and Newton jumps along it where they are slow."""
+    n_iter, chunk = 0, SWEEPS * point.size
+    while n_iter < MAX_STEPS:
+        done = steps(point, gradient, chunk)
+        n_iter += done
+        if done < chunk:
+            break
+        jump(point, gradient)
+    return n_iter
+
+
+def _newton(
+    curve: np.ndarray, slope: np.ndarray, room: Callable[[np.ndarray], np.ndarray]
+) -> Iterator[np.ndarray]:
+    """Moves towards the minimum of a quadratic, each to the first bound on its way, which is then kept.
+
+    ``room`` tells how far each variable can go along a move, in units of the move.
+    """
+    ridge = 1e-10 * max(float(curve.diagonal().max()), TINY)
+    left = np.arange(len(slope))
+    for _ in range(MOVES):
+        part = curve[np.ix_(left, left)]
+        move = np.zeros(len(slope))
+        move[left] = -np.linalg.solve(part + ridge * np.eye(len(left)), slope[left])
+        if slope @ move >= 0:
+            return
+        along = room(move)
+        length = min(1.0, float(along[left].min()))
+        yield length * move
+        slope = slope + length * (curve @ move)
+        left = left[along[left] > length * (1.0 + 1e-9)]
+        if length == 1.0 or not len(left):
+            return

@@ -9,10 +9,9 @@ SMALLEST = 1e-300
 
 
 @njit(nogil=True, cache=True)
-def coupled_steps(gram, codes, coupling, c, upper, alphas, tol, limit):
-    """Coordinate steps from alphas = 0, in place, until no projected gradient exceeds `tol`."""
+def coupled_steps(gram, codes, coupling, c, upper, alphas, gradient, tol, limit):
+    """Up to `limit` coordinate steps, in place, until no projected gradient exceeds `tol`; their number."""
     n = c.size
-    gradient = np.full(n, -1.0)
     bend = np.empty(n)
     for t in range(n):
         bend[t] = max(coupling[codes[t], codes[t]] * c[t] * c[t] * gram[t, t], SMALLEST)
@@ -43,9 +42,10 @@ def coupled_steps(gram, codes, coupling, c, upper, alphas, tol, limit):
 
 @njit(nogil=True, cache=True)
 def _row_solution(linear, own, bound, bend, out):
-    """min 1/2 bend |a|^2 + linear'a, a_m <= bound [m = own], sum a = 0: a_m = min(bound_m, (level - linear_m) / bend).
+    """min 1/2 bend |a|^2 + linear'a, a_m <= bound [m = own], sum a = 0.
 
-    The level is found by adding classes in the order in which they leave their bound.
+    a_m = min(bound_m, (level - linear_m) / bend); the level is found by adding classes in the order in
+    which they leave their bound.
     """
     k = linear.size
     leaves = linear.copy()
@@ -62,12 +62,9 @@ def _row_solution(linear, own, bound, bend, out):
 
 
 @njit(nogil=True, cache=True)
-def crammer_singer_steps(gram, codes, c, upper, weights, tol, limit):
-    """Row steps from weights = 0, in place, (n_classes, n), until no row violates its conditions by `tol`."""
+def crammer_singer_steps(gram, codes, c, upper, weights, gradient, tol, limit):
+    """Up to `limit` row steps, in place, (n_classes, n), until no row violates its conditions by `tol`."""
     k, n = weights.shape
-    gradient = np.ones((k, n))
-    for t in range(n):
-        gradient[codes[t], t] = 0.0
     linear, out = np.empty(k), np.empty(k)
     steps = 0
     while steps < limit:
