@@ -108,7 +108,7 @@ class Lesson:
         """Fit the recipe with these parameters."""
         recipe, settings = self.recipe.resolve(parameters)
         estimator = recipe.build(**settings)
-        if recipe.machine == "two_class":
+        if recipe.machine in ("two_class", "multi_class"):
             estimator.fit(self.x, self.target, groups=self.groups)
         else:
             estimator.fit(self.x, self.target)
