@@ -71,6 +71,7 @@ def model_card(model: Mapping[str, Any]) -> dict[str, Any]:
             (shown.name(k), _setting(v)) for k, v in sorted(mapping(recipe, "parameters").items())
         ],
         "tuning": _tuning(model),
+        "choosing": _choosing(model),
         "validation": _validation(model),
         "training": _training(model),
         "files": _files(part(training, "source", "files") or training.get("source")),
@@ -130,6 +131,31 @@ def _tuning(model: Mapping[str, Any]) -> list[str]:
         said.append("Chosen: " + _setting(chosen) + ".")
     said.append("Threshold chosen on out-of-fold scores of the training cohort, then fixed.")
     return said
+
+
+def _choosing(model: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what `auto` compared, and what the comparison itself cost; None for a method that was named."""
+    found = mapping(model, "validation", "auto")
+    rows = [row for row in sequence(found, "table") if isinstance(row, Mapping)]
+    if not rows:
+        return None
+    folds = shown.count(found.get("n_folds"))
+    return {
+        "said": f"This method was chosen from {shown.plural(len(rows), 'method')} by "
+        f"{shown.name(found.get('criterion'))}. Its own inner score is {shown.fixed(found.get('inner'), 3)}; "
+        "with the choice made anew in each outer fold, rows not used for choosing give "
+        f"{shown.fixed(found.get('nested'), 3)}. The difference, {shown.fixed(found.get('price'), 3)}, is the "
+        "price of choosing: every other figure here has paid it.",
+        "rows": [
+            {
+                "name": shown.name(row.get("recipe")),
+                "score": shown.fixed(row.get("inner_score"), 3),
+                "folds": f"{shown.count(row.get('folds_chosen'))} of {folds}",
+                "settings": _setting(mapping(row, "parameters")),
+            }
+            for row in rows
+        ],
+    }
 
 
 def _validation(model: Mapping[str, Any]) -> list[tuple[str, str]]:
