@@ -144,8 +144,8 @@ def _choosing(model: Mapping[str, Any]) -> dict[str, Any] | None:
         "said": f"This method was chosen from {shown.plural(len(rows), 'method')} by "
         f"{shown.name(found.get('criterion'))}. Its own inner score is {shown.fixed(found.get('inner'), 3)}; "
         "with the choice made anew in each outer fold, rows not used for choosing give "
-        f"{shown.fixed(found.get('nested'), 3)}. The difference, {shown.fixed(found.get('price'), 3)}, is the "
-        "price of choosing: every other figure here has paid it.",
+        f"{shown.fixed(found.get('nested'), 3)}. The difference, {shown.fixed(found.get('price'), 3)}, is "
+        "the price of choosing: every other figure here has paid it.",
         "rows": [
             {
                 "name": shown.name(row.get("recipe")),

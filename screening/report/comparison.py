@@ -16,7 +16,7 @@ FIGURES = {
     "sensitivity": "Sensitivity",
     "specificity": "Specificity",
     "g_mean": "G-mean",
-    "min_sensitivity": "Smaller of the two",
+    "min_sensitivity": "Minimum sensitivity",
     "auroc": "AUROC",
     "average_precision": "Average precision",
     "specificity_at": "Specificity at the asked sensitivity",
