@@ -8,16 +8,18 @@ from typing import Any
 from screening.report import format as shown
 from screening.report.cases import on_other_scale, value_text
 from screening.report.document import mapping, multi, part, points, sequence, stated
+from screening.report.pruning import pruning_chart
 
 NOTABLE = 0.1
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 
 
 def data_section(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return missing shares tonight against training, the features that differ most first."""
+    """Return missing shares and distributions tonight against training, what differs most first."""
     found = [f for f in sequence(run, "data") if isinstance(f, Mapping)]
     rows = [_feature_tonight(f) for f in found]
     return {
+        "has_drift": any(shown.finite(f.get("psi")) for f in found),
         "rows": sorted(rows, key=lambda r: (not r["notable"], r["order"])),
         "notable": sum(r["notable"] for r in rows),
         "files": _files(part(run, "input", "files")),
@@ -33,13 +35,21 @@ def data_section(run: Mapping[str, Any]) -> dict[str, Any]:
 def _feature_tonight(found: Mapping[str, Any]) -> dict[str, Any]:
     now, before = found.get("missing"), found.get("missing_training")
     differs = now - before if shown.finite(now) and shown.finite(before) else 0.0
+    remarks = ["more missing" if differs > 0 else "less missing"] if abs(differs) > NOTABLE else []
+    remarks += ["shifted"] if found.get("alarm") else []
+    remarks += [f"{shown.count(found['unseen'])} unseen"] if found.get("unseen") else []
+    index = found.get("psi")
     return {
         "name": shown.feature(found.get("name")),
         "missing": shown.percent(now),
         "missing_training": shown.percent(before),
-        "notable": abs(differs) > NOTABLE,
-        "remark": "more missing" if differs > NOTABLE else "less missing" if differs < -NOTABLE else "",
-        "order": -abs(differs),
+        "psi": f"{index:.2f}" if shown.finite(index) else shown.NOT_KNOWN,
+        "ks": f"{found['ks']:.2f}" if shown.finite(found.get("ks")) else shown.NOT_KNOWN,
+        "outside": shown.percent(found.get("outside")) if found.get("outside") else "",
+        "normalised": bool(found.get("normalised")),
+        "notable": bool(remarks),
+        "remarks": remarks,
+        "order": (-abs(differs), -(index if shown.finite(index) else 0.0)),
     }
 
 
@@ -71,6 +81,7 @@ def model_card(model: Mapping[str, Any]) -> dict[str, Any]:
             (shown.name(k), _setting(v)) for k, v in sorted(mapping(recipe, "parameters").items())
         ],
         "tuning": _tuning(model),
+        "pruning": pruning_chart(model),
         "choosing": _choosing(model),
         "validation": _validation(model),
         "training": _training(model),
