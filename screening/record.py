@@ -10,6 +10,7 @@ import numpy as np
 
 from screening.auto import account
 from screening.cohort.cohort import Cohort
+from screening.cohort.drift import profile_of
 from screening.intervals import wilson
 from screening.operating_point import OperatingPoint, curve, points, summary
 from screening.recipe import Recipe
@@ -86,6 +87,7 @@ def model_document(
             "notes": notes,
             "missing": {name: float(share) for name, share in cohort.features.isna().mean().items()},
             "features": _features(sample, final),
+            "profile": profile_of(cohort),
         },
         "machine": _machine(final, sample, task),
         "versions": versions(),

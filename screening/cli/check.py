@@ -18,18 +18,27 @@ def check(
     model: Annotated[Path | None, typer.Option(help="Use the contract of this model directory.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Validate COHORT; list all violations by row, never by value."""
+    """Validate COHORT; list all violations by row, never by value.
+
+    With --model also compare its values with those the model was trained on: other units are a violation,
+    other distributions a note.
+    """
     from ..cohort import Contract, check_cohort
+    from ..cohort.drift import gates_of
     from ..store import read_document
 
     with exits():
+        gates = None
         if model is not None and contract is None:
-            asked = Contract.from_dict(read_document(model, "model")["contract"])
+            document = read_document(model, "model")
+            asked = Contract.from_dict(document["contract"])
+            gates = gates_of(document, asked)
         elif contract is not None and model is None:
             asked = Contract.load(contract)
         else:
             raise UsageError("give either --contract FILE or --model DIR")
-        violations, notes = check_cohort(cohort, asked)
+        violations, notes = check_cohort(cohort, asked, gates=gates)
+        notes += gates.attention() if gates and not violations else []
         if as_json or not violations:
             tell({"violations": violations, "notes": notes}, as_json)
         if violations:

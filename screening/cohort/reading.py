@@ -8,6 +8,7 @@ from typing import Any
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
+from screening.cohort.drift import Gates
 from screening.cohort.inference import inferred
 from screening.cohort.sources import open_source
 from screening.cohort.stream import BATCH_ROWS, CohortStream
@@ -55,28 +56,31 @@ def open_cohort(
     *,
     batch_rows: int = BATCH_ROWS,
     label: str | None = None,
+    gates: Gates | None = None,
 ) -> CohortStream:
     """Open a cohort for scoring, in batches of at most `batch_rows` rows.
 
-    `contract` must name its features. A label is read only if `label` names its column.
+    `contract` must name its features. A label is read only if `label` names its column. `gates` see every row
+    in the first pass.
     """
     complete = contract_of(contract)
     if not complete.features:
         raise CohortError(
             "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
         )
-    return CohortStream(open_source(source), complete, batch_rows, label)
+    return CohortStream(open_source(source), complete, batch_rows, label, gates=gates)
 
 
 def check_cohort(
-    source: str | Path, contract: Contract | str | Path | None = None, *, label: str | None = None
-) -> tuple[list[str], list[str]]:
+    source: str | Path, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    gates: Gates | None = None,
+) -> tuple[list[str], list[str]]:  # fmt: skip
     """Violations of a table, each with row numbers and column, and notes on what was detected."""
     given = contract_of(contract, label=label)
     try:
         files = open_source(source)
         complete, notes = (given, []) if given.features else inferred(files, given)
-        stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes)
+        stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates)
         stream.check()
     except CohortError as error:
         return error.violations, []

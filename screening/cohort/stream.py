@@ -11,6 +11,7 @@ import pandas as pd
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
+from screening.cohort.drift import Gates
 from screening.cohort.normalising import GroupScales
 from screening.cohort.sources import Block, Source, SourceFile
 from screening.cohort.typing import read_coordinate, read_feature, read_text, read_time
@@ -40,7 +41,8 @@ class CohortStream:
 
     Iterating yields `Cohort` batches in row order. The first pass (`check`, done at the latest when iteration
     starts) sees the whole table and raises every violation together, so no batch is ever followed by one.
-    Memory is bounded by the batch, the number of groups and 8 bytes a row for ids.
+    Memory is bounded by the batch, the number of groups and 8 bytes a row for ids. `gates` compare the table
+    with the rows a model was trained on, and may stop the run too.
 
     Attributes
     ----------
@@ -55,13 +57,14 @@ class CohortStream:
 
     def __init__(
         self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
-        need_label: bool = False, notes: Sequence[str] = (),
+        need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
     ):  # fmt: skip
         if batch_rows < 1:
             raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
         self.source, self.contract, self.batch_rows = source, contract, batch_rows
         self.label, self.need_label = label, need_label
         self.notes = [*source.notes, *notes]
+        self.gates = gates
         self.refused: dict[str, int] = {}
         self.n_rows = 0
         self._checked = False
@@ -100,6 +103,9 @@ class CohortStream:
                 counted |= mask
             if self.contract.id:
                 hashes.append(_hashed(typed.parts["id"]))
+            if self.gates:
+                # Values that break the contract count too: a column in other units breaks it in every row.
+                self.gates.add(typed.parts["features"], typed.parts["group"])
             if self._scales:
                 good = ~counted
                 self._scales.add(typed.parts["group"][good], typed.parts["features"][good])
@@ -107,6 +113,8 @@ class CohortStream:
             kept += int(np.count_nonzero(~counted))
         if self.contract.id:
             kept -= self._find_repeats(hashes, violations, refused)
+        if self.gates:
+            violations.whole += self.gates.stops()
         self._conclude(violations, refused, total, kept)
 
     def _conclude(self, violations: Violations, refused: dict[str, int], total: int, kept: int) -> None:
