@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from machines_cohort import two_clouds
 from sklearn.base import clone
 from sklearn.svm import SVC
@@ -11,10 +14,10 @@ from sklearn.svm import SVC
 from screening import build
 from screening.factors import AdaptiveBumps, MarginDecay
 from screening.kernels import Gaussian, Laplacian
-from screening.machines import TwoClassSVM
+from screening.machines import MultiClassSVM, TwoClassSVM
 from screening.machines.stopping import inner_folds, passes_worth
 from screening.machines.training import Training
-from screening.remedies import ESmote, Pruning, Smote, UnequalCosts
+from screening.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
 
 KERNEL = Gaussian(0.3)
 
@@ -235,3 +238,32 @@ def test_inner_folds_keep_groups_whole_and_classes_present():
 def test_there_is_no_stopping_by_test_rows():
     with pytest.raises(ValueError, match="inner"):
         TwoClassSVM(factor=MarginDecay(), stop="test").fit(*two_clouds(20))
+
+
+AWKWARD = [
+    TwoClassSVM(remedies=(Smote(),)),
+    TwoClassSVM(remedies=(ESmote(),), factor=MarginDecay(), passes=2),
+    TwoClassSVM(remedies=(Pruning(n_remove=2),)),
+    TwoClassSVM(remedies=(Pruning(most=2, folds=2),)),
+    TwoClassSVM(Laplacian(), factor=AdaptiveBumps(), passes=2, stop="inner"),
+    TwoClassSVM(remedies=(MovedBoundary(folds=2), UnequalCosts(), ESmote())),
+    MultiClassSVM(scheme="one_vs_one"),
+    MultiClassSVM(scheme="crammer_singer", C=100.0),
+    MultiClassSVM(scheme="simplified", C=100.0),
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    x=arrays(np.float64, (12, 2), elements=st.sampled_from([-1e3, -1.0, 0.0, 0.5, 1.0, 50.0])),
+    n_positive=st.integers(1, 11),
+    machine=st.sampled_from(AWKWARD),
+)
+def test_duplicates_constants_and_single_rows_are_learned_from(x, n_positive, machine):
+    y = (np.arange(12) < n_positive).astype(int)
+    fitted = clone(machine).fit(x, y)
+
+    decisions = fitted.decision_function(np.vstack([x, [[1e6, -1e6]]]))
+
+    assert np.isfinite(decisions).all()
+    assert fitted.kkt_gap_ <= 1.05e-3
