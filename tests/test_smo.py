@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from machines_cohort import quadratic_program
 
 from screening.kernels import Gaussian, Laplacian
+from screening.kernels.base import EXACT_ROWS
 from screening.kernels.sweep import gram
+from screening.machines import OneClassSVM
 from screening.solvers import Problem, libsvm, smo
 from screening.solvers.smo import KernelRows
 
@@ -222,3 +224,16 @@ def test_degenerate_rows_still_reach_the_optimality_conditions(rows, kind, kerne
 
     assert ours.gap <= 1e-3
     assert problem.certificate(ours.alphas)[1] <= 1.1e-3
+
+
+def test_one_class_machine_of_many_rows_decides_as_with_its_exact_gram():
+    x, _ = rows_and_labels(EXACT_ROWS + 100, 6)
+    kernel = Gaussian(0.1)
+    problem = problem_of("one_class", gram(kernel, x, dtype=np.float64), x, np.ones(len(x)))
+    problem = replace(problem, c=np.ones(len(x)))
+
+    machine = OneClassSVM(kernel, nu=0.15).fit(x)
+
+    exact = problem.gradient(smo.solve(problem).alphas)
+    decisions = machine.decision_function(x) + machine.offset_
+    assert np.abs(decisions - exact).max() <= 1e-3 * np.ptp(exact)

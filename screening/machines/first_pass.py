@@ -21,7 +21,7 @@ class Basis:
     def __init__(self, kernel: Any, rows: np.ndarray, gram: np.ndarray | None = None):
         self.kernel = kernel
         self.rows = rows
-        self.gram = gram
+        self.gram = gram if isinstance(gram, np.ndarray) else None  # rows on the fly are for the solver alone
         self._last: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
 
     def to(self, x: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
 from screening import solvers
+from screening.kernels.base import EXACT_ROWS
 from screening.machines.base import KernelMachine
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import solved
@@ -68,7 +69,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         self.check_parameters()
         n_rows = len(x)
         kernel = self._kernel.resolved(x)
-        gram = kernel(x, x)
+        # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
+        gram: Any = kernel(x, x) if n_rows <= EXACT_ROWS else solvers.KernelRows(x, kernel)
 
         def solve(c: np.ndarray) -> Dual:
             problem = solvers.Problem(

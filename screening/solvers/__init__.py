@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from screening.solvers.problem import AT_BOUND, Problem, Solution
+from screening.solvers.smo import KernelRows
 
-__all__ = ["AT_BOUND", "Problem", "Solution", "solve"]
+__all__ = ["AT_BOUND", "KernelRows", "Problem", "Solution", "solve"]
 
 
 def solve(problem: Problem, tol: float = 1e-3) -> Solution:
