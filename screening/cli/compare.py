@@ -53,9 +53,9 @@ def compare(
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
     as_json: AsJson = False,
 ) -> None:
-    """Judge methods on the same folds, parameters and threshold (by RULE) chosen on training rows alone.
+    """Judge methods on the same folds, thresholds included.
 
-    A comparison that was stopped goes on from its finished folds when it is asked for again.
+    Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was stopped goes on from its finished folds when it is asked for again.
     """
     with exits():
         rule = options.rule_from(
