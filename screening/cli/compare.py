@@ -55,7 +55,8 @@ def compare(
 ) -> None:
     """Judge methods on the same folds, thresholds included.
 
-    Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was stopped goes on from its finished folds when it is asked for again.
+    Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was
+    stopped goes on from its finished folds when it is asked for again.
     """
     with exits():
         rule = options.rule_from(
