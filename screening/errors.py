@@ -26,9 +26,17 @@ class CohortError(ScreenError):
         One line per violation, by row number and column; never a patient's value or id.
     """
 
+    broken = "the cohort breaks its contract"
+
     def __init__(self, violations: Sequence[str] | str):
         self.violations = [violations] if isinstance(violations, str) else list(violations)
         super().__init__("\n".join(self.violations))
+
+
+class VerdictError(CohortError):
+    """A file of verdicts does not fit its run (exit code 3)."""
+
+    broken = "the verdicts cannot be read"
 
 
 class ModelError(ScreenError):

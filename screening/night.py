@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined
+from screening.cohort.drift import Gates
 from screening.explanation import contributions
 from screening.operating_point import performance
 from screening.record import per_class
 from screening.store import Model
 from screening.task import Task
+from screening.unflagged import Unflagged
 
 CASES_SHOWN = 200
 # Of a voxel run the page names patients first; single voxels are examples.
@@ -93,10 +95,18 @@ class _Top:
 
 
 class Night:
-    """Adds up the batches of one run; memory grows with flagged rows and groups, not with rows."""
+    """Adds up the batches of one run; memory grows with flagged rows and groups, not with rows.
 
-    def __init__(self, model: Model):
+    Parameters
+    ----------
+    model : Model
+    seed : int
+        Draws the unflagged that are to be reviewed.
+    """
+
+    def __init__(self, model: Model, seed: int = 0):
         self.model = model
+        self.unflagged = Unflagged(model, seed)
         self.task = Task.from_dict(model.document["task"])
         self.n_scored = 0
         self.missing: Counter[str] = Counter()
@@ -130,6 +140,8 @@ class Night:
             count += len(ordered) - np.searchsorted(ordered, grid, side="left")
         if batch.group is not None:
             self._add_groups(batch.group, scored)
+        else:
+            self.unflagged.add(batch.id, scored.score, scored.flagged)
         if batch.label is not None:
             self._add_labels(batch.label, batch.group, scored, scores)
 
@@ -153,11 +165,12 @@ class Night:
         group = np.full(len(codes), "") if group is None else group
         self.labelled.append((codes, scores, scored.decisions.argmax(axis=1), group))
 
-    def facts(self, refused: dict[str, int]) -> dict[str, Any]:
-        """The parts of `run.json` that come from the rows."""
+    def facts(self, refused: dict[str, int], gates: Gates | None = None) -> dict[str, Any]:
+        """The parts of `run.json` that come from the rows, and what the gates make of them."""
         cases = self.cases.listed(self.model)
         n_flagged = sum(len(ids) for ids, *_ in self.flagged)
         training = self.model.document["training"]
+        drift = gates.facts() if gates else {}
         return {
             "counts": {
                 "read": self.n_scored + sum(refused.values()),
@@ -176,6 +189,7 @@ class Night:
                     "missing": self.missing[feature["name"]] / max(self.n_scored, 1),
                     "missing_training": training["missing"][feature["name"]],
                 }
+                | drift.get(feature["name"], {})
                 for feature in training["features"]
             ],
             "groups": self._groups(),
@@ -187,7 +201,23 @@ class Night:
             "cases_total": n_flagged,
             "cases_shown": len(cases),
             "near_misses": self.near_misses.listed(self.model),
-        }
+            "attention": gates.attention() if gates else [],
+        } | self._of_unflagged()
+
+    def _of_unflagged(self) -> dict[str, Any]:
+        if self.groups:
+            names = sorted(self.groups)
+            flagged, top = (np.array([self.groups[name][k] for name in names]) for k in (1, 2))
+            self.unflagged.add(np.array(names), top, flagged > 0)
+        return self.unflagged.facts()
+
+    def flagged_cases(self) -> tuple[str, ...]:
+        """Ids of what is reviewed as one, the highest score first: flagged groups, or flagged rows."""
+        if self.groups:
+            hit = [name for name, (_, flagged, _top) in self.groups.items() if flagged]
+            return tuple(sorted(hit, key=lambda name: (-self.groups[name][2], name)))
+        ids, scores = (np.concatenate([part[k] for part in self.flagged]) for k in (0, 2))
+        return tuple(str(name) for name in ids[np.argsort(-scores, kind="stable")])
 
     def _groups(self) -> list[dict[str, Any]] | None:
         if not self.groups:

@@ -14,13 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from screening.blocks import Blocks
 from screening.cohort.cohort import Cohort
+from screening.cohort.drift import gates_of
 from screening.cohort.reading import open_cohort
 from screening.conformal_p import p_values
 from screening.errors import UsageError
+from screening.ledger import Ledger, publish_night, record_night
 from screening.night import Night, Scored
 from screening.publishing import publish
 from screening.record import versions
+from screening.remembering import night_of, remembered
 from screening.report import render_run
 from screening.store import FORMAT, Model, canonical
 from screening.task import excess, overall
@@ -61,6 +65,8 @@ def score(
     *,
     label: str | None = None,
     date: str | None = None,
+    ledger: Ledger | None = None,
+    force: bool = False,
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
@@ -77,6 +83,10 @@ def score(
         Column of true labels: used to evaluate, never written.
     date : str, optional
         Night of the run, YYYY-MM-DD; today if absent.
+    ledger : Ledger, optional
+        Tells new cases from known ones. The same night again is found there and gives the same page.
+    force : bool
+        With a ledger: enter a night it has already as a new revision, judged by what is known now.
     batch_rows : int
         Rows in memory at a time; the scores do not depend on it.
 
@@ -96,25 +106,33 @@ def score(
     night = _day(date)
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with publish(out, "run") as folder:
-        stream = open_cohort(source, model.contract, batch_rows=batch_rows, label=label)
+        gates = gates_of(model.document, model.contract)
+        stream = open_cohort(source, model.contract, batch_rows=batch_rows, label=label, gates=gates)
         stream.check()
-        tally = Night(model)
+        key = _run_key(model, stream.source.to_dict(), night, label)
+        tally = Night(model, seed=int(key[:16], 16))
+        blocks = Blocks(model)
         with _ScoreTable(folder / "scores.parquet", model) as table:
             for batch in stream:
                 scored = score_batch(model, batch)
                 table.write(batch, scored)
                 tally.add(batch, scored)
+                blocks.add(batch, scored)
                 if progress is not None:
                     progress(tally.n_scored, stream.n_rows or tally.n_scored)
-        facts = tally.facts(stream.refused)
+        facts = blocks.completed(tally.facts(stream.refused, gates), tally.groups)
         document = {
             "format": FORMAT,
-            "run_id": _run_id(model, stream.source.to_dict(), night, label),
+            "run_id": key[:12],
             "date": night,
             "model": {"id": model.id, "digest": model.digest} | model.document,
             "input": stream.source.to_dict() | {"notes": list(stream.notes)},
             "versions": versions(),
         } | facts
+        if ledger is not None:
+            brought = night_of(model, document, key, tally.flagged_cases())
+            found = record_night(ledger, brought, force=force)
+            document = remembered(document, key, brought, found)
         tally.write_flagged(folder / "flagged.csv")
         (folder / "report.html").write_text(render_run(document), encoding="utf-8", newline="\n")
         times = {
@@ -122,6 +140,9 @@ def score(
             "seconds": round(time.perf_counter() - clock, 3),
         }
         (folder / "run.json").write_bytes(canonical(document | {"times": times}))
+    if ledger is not None:
+        # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
+        publish_night(ledger, key, found.revision)
     return Run(Path(out), document)
 
 
@@ -179,8 +200,8 @@ def _day(date: str | None) -> str:
         raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
 
 
-def _run_id(model: Model, source: dict[str, Any], night: str, label: str | None) -> str:
+def _run_key(model: Model, source: dict[str, Any], night: str, label: str | None) -> str:
     """The same model, input and night give the same run."""
     digests = [file["sha256"] for file in source["files"]]
     key = canonical({"model": model.digest, "input": digests, "date": night, "label": label})
-    return hashlib.sha256(key).hexdigest()[:12]
+    return hashlib.sha256(key).hexdigest()

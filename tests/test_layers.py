@@ -15,11 +15,12 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"", "report", "scoring", "training", "comparison", "comparing", "explanation", "record", "night"},
+    {"", "report", "scoring", "training", "comparison", "comparing", "explanation", "record", "night"}
+    | {"blocks", "unflagged", "remembering", "reviewing", "rechoosing"},
     {"validation"},
     {"ledger", "store", "recipe", "recipe_text", "auto", "parts"},
     {"operating_point", "performance", "placement", "rules", "ranking", "tally", "intervals"}
-    | {"conformal_p", "remedies", "task", "suspicion"},
+    | {"conformal_p", "discoveries", "remedies", "task", "suspicion"},
     {"machines"},
     {"factors"},
     {"kernels", "solvers"},

@@ -11,10 +11,14 @@ from .check import check
 from .compare import compare
 from .console import LogFormat, log_to_stderr
 from .demo import demo
+from .history import history
 from .init import init
 from .recipes import recipes
 from .report import report
+from .review import review
 from .score import score
+from .status import status
+from .threshold import threshold
 from .train import train
 
 # Plain help: rich would triple the time to the first line, and breaks examples that are to be copied.
@@ -34,8 +38,12 @@ EXAMPLES: dict[Callable[..., None], str] = {
     check: "screen check tonight.csv --model trained/infection",
     train: "screen train past.csv --contract cohort.toml --recipe svm_weighted --out trained/infection",
     compare: "screen compare past.csv --contract cohort.toml --recipes all,auto --out compared",
-    score: "screen score trained/infection tonight.csv --out runs/2026-03-01",
+    score: "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger screening.db",
     report: "screen report runs/2026-03-01",
+    review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
+    history: "screen history --ledger screening.db --out history.html",
+    threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
+    status: "screen status --max-age 26h --ledger screening.db",
 }
 for command, example in EXAMPLES.items():
     app.command(epilog=f"Example: {example}")(command)

@@ -48,7 +48,7 @@ def _message(error: BaseException) -> str:
         return "interrupted, nothing was written"
     if isinstance(error, CohortError) and len(error.violations) > 1:
         count = len(error.violations)
-        return "\n  ".join([f"the cohort breaks its contract in {count} places:", *error.violations])
+        return "\n  ".join([f"{error.broken} in {count} places:", *error.violations])
     return str(error)
 
 

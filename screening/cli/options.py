@@ -36,6 +36,18 @@ Prevalence = Annotated[
     float | None, typer.Option(help="With a RULE: share of cases expected at scoring, for PPV and NPV.")
 ]
 
+_ledger = typer.Option(
+    "--ledger",
+    metavar="URL",
+    envvar="SCREEN_LEDGER",
+    help="Ledger: a SQLite file or postgresql+psycopg://...",
+)
+LedgerMaybe = Annotated[str | None, _ledger]
+LedgerHere = Annotated[str, _ledger]
+
+# What is told of an operating point on the terminal.
+SAID = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
+
 
 def rule_from(
     *,

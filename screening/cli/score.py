@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ..errors import UsageError
 from .console import bar, exits, tell
-from .options import AsJson, Source
+from .options import AsJson, LedgerMaybe, Source
 
 
 def score(
@@ -23,12 +24,25 @@ def score(
     date: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
     ] = None,
+    ledger: LedgerMaybe = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --ledger: enter a known night as a new revision.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
+    from contextlib import nullcontext
+
     from .. import scoring
+    from ..ledger import open_ledger
     from ..store import load_model
 
     with exits():
-        run = scoring.score(load_model(model), cohort, out, label=label, date=date, progress=bar("Scoring"))
+        if force and not ledger:
+            raise UsageError("--force makes a new revision in a ledger; give --ledger too")
+        with open_ledger(ledger, make=True) if ledger else nullcontext() as book:
+            run = scoring.score(
+                load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
+                progress=bar("Scoring"),
+            )  # fmt: skip
     tell(run.summary(), as_json)

@@ -13,7 +13,6 @@ from .options import AsJson, ContractFile, Source
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
 WHERE_AND_HOW = frozenset({"out", "jobs", "as_json"})
-SAID = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
 
 
 def train(
@@ -93,7 +92,7 @@ def train(
                 command=options.command_of(context, WHERE_AND_HOW),
             )
             write_model(model, folder, render_model)
-    points = [{key: point.get(key) for key in SAID} for point in model.operating_points]
+    points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
     tell(
         {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points},
         as_json,

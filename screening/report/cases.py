@@ -7,6 +7,7 @@ from typing import Any
 
 from screening.report import format as shown
 from screening.report.document import by_excess, mapping, multi, part, points, sequence, unit_of_review
+from screening.report.review import known
 
 
 def scores(run: Mapping[str, Any]) -> list[Any]:
@@ -41,13 +42,14 @@ def _case(run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: 
     watched = {str(p.get("class")): i for i, p in enumerate(points(model))}
     rank = case.get("rank")
     return {
+        "known": known(case),
         "rank": shown.count(rank if shown.finite(rank) else number),
         "id": shown.name(case.get("id")),
         "group": shown.name(case["group"]) if case.get("group") is not None else "",
         "row": shown.count(case.get("row")),
         "score": shown.fixed(case.get("score"), places),
         "exact": _on_class_scale(model, case),
-        "p_value": shown.p_value(case.get("p_value")),
+        "p_value": shown.p_value(case.get("p_value")) + (" · FDR" if case.get("discovery") else ""),
         "class": shown.name(case.get("class")),
         "panel": watched.get(str(case.get("class")), 0),
         "why": [_contribution(model, c, places) for c in sequence(case, "contributions")],
@@ -129,10 +131,12 @@ def groups(run: Mapping[str, Any], places: int) -> dict[str, Any] | None:
     total = part(run, "groups_total")
     rows = [
         {
+            "known": known(g),
             "group": shown.name(g.get("group")),
             "rows": shown.count(g.get("rows")),
             "flagged": shown.count(g.get("flagged")),
             "any": bool(g.get("flagged")),
+            "discovery": bool(g.get("discovery")),
             "share": _share(g.get("flagged"), g.get("rows")),
             "top_score": shown.fixed(g.get("top_score"), places),
         }

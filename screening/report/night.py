@@ -106,6 +106,10 @@ def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:
         )
     if not (shown.finite(scored) and shown.finite(refused)) or read != scored + refused:
         reasons.append("The counts do not add up: rows read are not rows scored plus rows refused.")
+    states = [counts.get(key) for key in ("new", "ongoing", "reviewed")]
+    known = [n for n in states if shown.finite(n)]
+    if len(known) == len(states) and counts.get("cases") != sum(known):
+        reasons.append("The counts do not add up: cases are not new plus ongoing plus reviewed.")
     if shown.finite(refused) and refused > 0:
         reasons.append(f"{shown.plural(refused, 'row')} refused and not scored: see the reasons below.")
     if scored == 0:

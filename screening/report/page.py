@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from screening.report import card, cases, night, performance, tradeoff
+from screening.report import card, cases, night, performance, rarity, review, tradeoff
 from screening.report import format as shown
 from screening.report.document import mapping, multi, unit_of_review
 
@@ -59,13 +59,15 @@ def render_run(document: Mapping[str, Any]) -> str:
     operating = performance.operating_points(model, places)
     return _draw(
         "run.html.j2",
-        footer=f"run {shown.name(document.get('run_id'))}",
+        footer=f"run {shown.name(document.get('run_id'))}{review.trail(document)}",
         banner=night.run_banner(document),
         tonight=night.tonight(document, operating),
         flagged=cases.flagged(document, places),
         groups=cases.groups(document, places),
+        review=review.form(document),
         evaluation=performance.evaluation(document),
         inputs=card.data_section(document),
+        rarity=rarity.rarity(document),
         **_shared(model, document, places),
     )
 
@@ -87,7 +89,7 @@ def _shared(model: Mapping[str, Any], run: Mapping[str, Any] | None, places: int
 def _draw(template: str, *, footer: str, banner: dict[str, Any], **blocks: Any) -> str:
     environment = _environment()
     style = _inlined("report.css") + _page_footer(footer)
-    script = _inlined("report.js")
+    script = _inlined("report.js") + _inlined("review.js")
     # The fence that holds even if an escape were forgotten: nothing but these two texts may style or run.
     policy = (
         f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
@@ -124,7 +126,7 @@ def as_json(value: Any) -> Markup:
     return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def _inlined(name: str) -> str:
     loader = _environment().loader
     assert loader is not None

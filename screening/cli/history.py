@@ -1,0 +1,48 @@
+"""`screen history`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .console import exits, tell
+from .options import AsJson, LedgerHere
+
+
+def history(
+    ledger: LedgerHere = "screening.db",
+    verify: Annotated[bool, typer.Option("--verify", help="Follow the audit trail from its start.")] = False,
+    head: Annotated[
+        str | None, typer.Option(help="With --verify: head printed at the foot of a report.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell the story of the nights: workload, predictive value, misses, drift."""
+    from .. import ledger as books
+    from ..publishing import write_whole
+
+    with exits(), books.open_ledger(ledger) as book:
+        told = books.history(book, verify=verify or head is not None, printed=head)
+        if out is not None:
+            from ..report.history import render_history
+
+            write_whole(out, render_history(told).encode())
+    tell(told if as_json else _lines(told), as_json)
+
+
+def _lines(told: dict[str, Any]) -> dict[str, Any]:
+    from ..report.history import sentences
+
+    runs = [
+        f"{run['night']}  {run['flagged']} of {run['scored']} flagged: {run['new']} new, "
+        f"{run['ongoing']} ongoing, {run['reviewed']} reviewed; {run['resolved']} resolved"
+        + ("" if run["in_force"] else " (not in force)")
+        for run in told["runs"]
+    ]
+    trail = told["audit"]
+    said = f"{trail['entries']} entries, head {trail['head']}" + (", verified" if trail["verified"] else "")
+    lines = [line for one in told["series"] for line in sentences(one)]
+    return {"runs": runs, "summary": lines, "audit": said}

@@ -1,0 +1,26 @@
+"""`screen review`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import exits, tell
+from .options import AsJson, LedgerHere
+
+
+def review(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory whose page was reviewed.")],
+    verdicts: Annotated[Path, typer.Argument(metavar="VERDICTS", help="JSON file that the page saved.")],
+    ledger: LedgerHere = "screening.db",
+    as_json: AsJson = False,
+) -> None:
+    """Read the clinicians' verdicts on RUN back; the same file twice is once."""
+    from .. import reviewing
+    from ..ledger import open_ledger
+
+    with exits(), open_ledger(ledger) as book:
+        told = reviewing.review(run, verdicts, book)
+    tell(told, as_json)

@@ -1,0 +1,39 @@
+"""`screen status`"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from .console import exits, tell
+from .options import AsJson, LedgerHere
+
+UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def status(
+    max_age: Annotated[str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")] = "26h",
+    ledger: LedgerHere = "screening.db",
+    as_json: AsJson = False,
+) -> None:
+    """Say in one line whether the last night came; exit 5 if not."""
+    from ..ledger import Pulse, open_ledger, pulse
+
+    with exits():
+        written = re.fullmatch(r"(\d{1,6})([mhd])", max_age)
+        if written is None:
+            raise UsageError(f"--max-age {max_age}: write it as 90m, 26h or 2d")
+        age = datetime.timedelta(**{UNITS[written[2]]: int(written[1])})
+        try:
+            with open_ledger(ledger) as book:
+                found = pulse(book, age, datetime.datetime.now(datetime.UTC))
+        except UsageError as error:
+            found = Pulse(False, str(error))
+    facts = {"fine": found.fine, "said": found.said, "night": found.night, "age_hours": found.age_hours}
+    tell(facts if as_json else {"ok" if found.fine else "ATTENTION": found.said}, as_json)
+    if not found.fine:
+        raise typer.Exit(5)

@@ -1,0 +1,65 @@
+"""`screen threshold`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options
+from .console import exits, tell
+from .options import AsJson, LedgerMaybe
+
+
+def threshold(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
+    reason: Annotated[str, typer.Option(help="Why, in words; every page will show it.")],
+    min_sensitivity: options.MinSensitivity = None,
+    max_flag_rate: options.MaxFlagRate = None,
+    miss_cost: options.MissCost = None,
+    g_mean: options.GMean = False,
+    threshold: options.Threshold = None,
+    confidence: options.Confidence = None,
+    prevalence: options.Prevalence = None,
+    watched: Annotated[
+        str | None, typer.Option("--class", metavar="NAME", help="Only this watched class.")
+    ] = None,
+    ledger: LedgerMaybe = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose another operating point for MODEL by RULE.
+
+    It is chosen from the out-of-fold scores the model was validated with; the machine stays as it is.
+    """
+    with exits():
+        rule = options.rule_from(
+            min_sensitivity=min_sensitivity,
+            max_flag_rate=max_flag_rate,
+            miss_cost=miss_cost,
+            g_mean=g_mean,
+            threshold=threshold,
+            confidence=confidence,
+            prevalence=prevalence,
+        )
+
+        from contextlib import nullcontext
+
+        from .. import rechoosing
+        from ..ledger import open_ledger, record_threshold
+        from ..publishing import publish
+        from ..report import render_model
+        from ..store import load_model, write_model
+
+        with (
+            open_ledger(ledger, make=True) if ledger else nullcontext() as book,
+            publish(model, "model") as folder,
+        ):
+            before = load_model(model)
+            after = rechoosing.rechoose(before, rule, reason, watched)
+            write_model(after, folder, render_model)
+            if book is not None:
+                # Recorded before it is in force: a change that failed to appear is known, never the reverse.
+                record_threshold(book, rechoosing.change_of(before, after))
+    points = [{key: point.get(key) for key in options.SAID} for point in after.operating_points]
+    tell({"model": str(model), "id": after.id, "operating_points": points}, as_json)

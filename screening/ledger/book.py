@@ -1,0 +1,195 @@
+"""Opening a ledger, and writing in it one at a time."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from ..errors import Locked, UsageError
+from .tables import AUDIT, FORMAT, SETTINGS, TABLES
+
+WAIT_SECONDS = 30
+SERVER = "postgresql+psycopg"
+# Any number will do, as long as nobody else on the server locks by it: "screen" in letters of five bits.
+MAKING_TABLES = 0x13 << 25 | 0x3 << 20 | 0x12 << 15 | 0x5 << 10 | 0x5 << 5 | 0xE
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+class Ledger:
+    """An open ledger.
+
+    Parameters
+    ----------
+    engine : sqlalchemy.Engine
+    clock : callable
+        Gives the time that entries are marked with, as ISO 8601 text in UTC.
+    """
+
+    def __init__(self, engine: sa.Engine, clock: Callable[[], str] = now):
+        self.engine = engine
+        self.clock = clock
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """One consistent look at the ledger."""
+        with self._told(), self.engine.connect() as connection:
+            if self.engine.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """One transaction; a second writer waits until it has ended.
+
+        Raises
+        ------
+        Locked
+            Another writer did not end within half a minute.
+        """
+        with self._told(), self.engine.connect() as opened, _transaction(opened, True) as connection:
+            if connection.dialect.name == "postgresql":
+                # Entries are chained, so there is no writing side by side, only one after the other.
+                connection.execute(sa.text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
+                connection.execute(sa.text(f"LOCK TABLE {AUDIT.name} IN EXCLUSIVE MODE"))
+            yield connection
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.OperationalError as error:
+            if re.search("is locked|lock timeout|deadlock", str(error.orig)):
+                raise Locked("another run is writing in the ledger; try again when it has ended") from None
+            raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
+        except sa.exc.DatabaseError as error:
+            raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_ledger(place: str | Path, *, make: bool = False, clock: Callable[[], str] = now) -> Ledger:
+    """Open the ledger at a path or URL.
+
+    Parameters
+    ----------
+    place : str or Path
+        Path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
+    make : bool
+        Make the file (mode 0600) and the tables where they are missing.
+    clock : callable
+        See `Ledger`.
+
+    Raises
+    ------
+    UsageError
+        There is no ledger, it cannot be reached, or it is of a newer format.
+    """
+    url = _url(place)
+    ledger = Ledger(_engine(url, make), clock)
+    try:
+        _check_tables(ledger, make)
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger
+
+
+def _url(place: str | Path) -> sa.URL:
+    text = str(place)
+    try:
+        url = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
+    except sa.exc.ArgumentError:
+        raise UsageError(
+            "the ledger's URL cannot be read; write sqlite:///PATH or " + SERVER + "://..."
+        ) from None
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername=SERVER)
+    if url.drivername not in ("sqlite", SERVER):
+        raise UsageError(f"a ledger is kept in sqlite or {SERVER}, not in {url.drivername}")
+    if url.drivername == "sqlite" and url.database in (None, "", ":memory:"):
+        raise UsageError("a ledger in memory would remember nothing; give the path of a file")
+    return url
+
+
+def _engine(url: sa.URL, make: bool) -> sa.Engine:
+    if url.drivername == SERVER:
+        try:
+            return sa.create_engine(url, connect_args={"connect_timeout": WAIT_SECONDS})
+        except ModuleNotFoundError:
+            raise UsageError(
+                'a ledger on PostgreSQL needs psycopg: pip install "screening[postgres]"'
+            ) from None
+    path = Path(str(url.database))
+    _private(path, make)
+    engine = sa.create_engine(url, connect_args={"timeout": WAIT_SECONDS})
+
+    @sa.event.listens_for(engine, "connect")
+    def _by_hand(connection: Any, _: Any) -> None:
+        # The driver would begin late, and a second writer then fail at once instead of waiting its turn.
+        connection.isolation_level = None
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        writes = connection.get_execution_options().get("screening_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _private(path: Path, make: bool) -> None:
+    """Make the file where it is wanted, for its owner alone; SQLite's side files take over its mode."""
+    if not path.exists() and not make:
+        raise UsageError(f"there is no ledger at {path}; `screen score --ledger {path}` begins one")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        path.chmod(0o600)
+    except OSError as error:
+        raise UsageError(f"cannot write the ledger {path}: {error.strerror}") from None
+
+
+@contextmanager
+def _transaction(connection: sa.Connection, writes: bool) -> Iterator[sa.Connection]:
+    connection = connection.execution_options(screening_writes=writes)
+    with connection.begin():
+        yield connection
+
+
+def _check_tables(ledger: Ledger, make: bool) -> None:
+    with ledger._told(), ledger.engine.connect() as opened, _transaction(opened, make) as connection:
+        if make and connection.dialect.name == "postgresql":
+            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MAKING_TABLES})"))
+        there = sa.inspect(connection).has_table(SETTINGS.name)
+        if not there and not make:
+            raise UsageError("the ledger is empty; `screen score --ledger` begins one")
+        if not there:
+            TABLES.create_all(connection)
+            connection.execute(SETTINGS.insert().values(name="format", value=FORMAT))
+        known = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format"))
+    if known != FORMAT:
+        raise UsageError(f"the ledger has format {known}, this program writes {FORMAT}; update screening")
+
+
+def _first_line(error: sa.exc.DBAPIError) -> str:
+    # What follows may hold a patient's id: the statement's values, or the details that PostgreSQL adds.
+    return [*str(error.orig).strip().splitlines(), type(error.orig).__name__][0]

@@ -1,0 +1,226 @@
+"""Which of tonight's cases are new, going on, already reviewed, or gone since the night before.
+
+One table a night and question: of several runs of a night the one recorded last is in force, and the others
+are kept. Tables of different wards belong in ledgers of their own, or each would resolve the other's cases.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from . import audit
+from .audit import Head
+from .book import Ledger
+from .tables import CASES, REVIEWS, RUNS
+
+SETTLED = ("confirmed", "not", "known")
+"""Verdicts after which a case that stays flagged is no longer waiting; "unsure" keeps it waiting."""
+
+
+@dataclass(frozen=True)
+class NightCases:
+    """What a night brings to the ledger.
+
+    Parameters
+    ----------
+    key : str
+        Digest of model, input, settings and date.
+    question : mapping
+        What makes nights comparable: label, positive values, id and group columns.
+    night : str
+        YYYY-MM-DD.
+    flagged : tuple of str
+        Ids of flagged cases (groups where rows come in groups), each once.
+    sampled : tuple of str
+        Ids of those drawn at random from the rest.
+    facts : mapping
+        Figures for `screen history`; no patient in them.
+    recognisable : bool
+        Whether an id means the same patient on another night. Where no column names the rows it does not.
+    """
+
+    key: str
+    question: Mapping[str, Any]
+    night: str
+    flagged: tuple[str, ...]
+    sampled: tuple[str, ...]
+    facts: Mapping[str, Any]
+    recognisable: bool = True
+
+    @property
+    def series(self) -> str:
+        """Digest of the question."""
+        return hashlib.sha256(audit.plain(dict(self.question)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the ledger knows of one flagged case on one night.
+
+    Parameters
+    ----------
+    state : {"new", "ongoing", "reviewed"}
+    nights : int
+        Nights flagged in an unbroken row, tonight among them.
+    verdict : tuple of str, optional
+        Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
+    """
+
+    state: str
+    nights: int
+    verdict: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A night as the ledger has it.
+
+    Parameters
+    ----------
+    revision : int
+        1, or more after `--force`.
+    head : Head
+        The entry of the audit trail that vouches for it.
+    cases : dict of str to Known
+    counts : dict of str to int
+        cases = new + ongoing + reviewed, and resolved: flagged on the night before and not tonight.
+    first_time : bool
+        False where the ledger had this very run already.
+    """
+
+    revision: int
+    head: Head
+    cases: dict[str, Known]
+    counts: dict[str, int]
+    first_time: bool
+
+
+def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> Recorded:
+    """Enter a night, or find it as it was entered before.
+
+    The night is not in force until `publish_night` is called: its run directory may yet fail to appear.
+
+    Parameters
+    ----------
+    force : bool
+        Enter a known night as a new revision, judged by what is known now; the old one is kept.
+    """
+    with ledger.writing() as connection:
+        revision = (
+            connection.scalar(sa.select(sa.func.max(RUNS.c.revision)).where(RUNS.c.key == night.key)) or 0
+        )
+        if revision and not force:
+            return _found(connection, night, revision)
+        cases, resolved = recognise(connection, night)
+        return _entered(connection, ledger.clock(), night, revision + 1, cases, resolved)
+
+
+def publish_night(ledger: Ledger, key: str, revision: int) -> None:
+    """Put a recorded night in force, its run directory being in place."""
+    with ledger.writing() as connection:
+        mine = (RUNS.c.key == key) & (RUNS.c.revision == revision)
+        connection.execute(RUNS.update().where(mine).values(published=True))
+
+
+def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, Known], int]:
+    """Tell new from known cases by the nights before this one, and count the resolved.
+
+    A case is ongoing when it was flagged on the last night before this one, reviewed when moreover a verdict
+    other than "unsure" was given since it was first flagged in this row of nights, and new otherwise:
+    who comes back after a night without a flag is looked at again.
+    """
+    if not night.recognisable:
+        return {name: Known("new", 1) for name in night.flagged}, 0
+    before = in_force(connection, night.series, night.night)
+    if not before:
+        return {name: Known("new", 1) for name in night.flagged}, 0
+    last = before[-1]
+    chosen = (CASES.c.key == last.key) & (CASES.c.revision == last.revision) & CASES.c.state.is_not(None)
+    yesterday = {row.case_id: row.nights for row in connection.execute(sa.select(CASES).where(chosen))}
+    verdicts = _last_verdicts(connection, night)
+    nights = [run.night for run in before]
+    cases = {}
+    for name in night.flagged:
+        stretch, verdict = yesterday.get(name, 0), verdicts.get(name)
+        state = "ongoing" if stretch else "new"
+        if stretch and verdict and verdict[1] in SETTLED and verdict[0] >= nights[-min(stretch, len(nights))]:
+            state = "reviewed"
+        cases[name] = Known(state, stretch + 1, verdict)
+    return cases, len(yesterday.keys() - set(night.flagged))
+
+
+def in_force(connection: sa.Connection, series: str, before: str | None = None) -> list[sa.Row[Any]]:
+    """The published runs of a series, one a night (the one recorded last), in order of their nights."""
+    chosen = sa.select(RUNS).where((RUNS.c.series == series) & RUNS.c.published).order_by(RUNS.c.entry)
+    if before is not None:
+        chosen = chosen.where(RUNS.c.night < before)
+    latest = {row.night: row for row in connection.execute(chosen)}
+    return [latest[night] for night in sorted(latest)]
+
+
+def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
+    chosen = (REVIEWS.c.series == night.series) & (REVIEWS.c.night < night.night)
+    found = connection.execute(sa.select(REVIEWS).where(chosen).order_by(REVIEWS.c.night, REVIEWS.c.key))
+    return {row.case_id: (row.night, row.verdict) for row in found}
+
+
+def _entered(
+    connection: sa.Connection,
+    recorded: str,
+    night: NightCases,
+    revision: int,
+    cases: dict[str, Known],
+    resolved: int,
+) -> Recorded:
+    counts = _counts(cases, resolved)
+    rows: dict[str, tuple[str | None, int]] = {
+        name: (case.state, case.nights) for name, case in cases.items()
+    }
+    rows |= {name: (None, 0) for name in night.sampled}
+    shown = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
+    facts = dict(night.facts) | {"question": dict(night.question), "counts": counts, "verdicts_before": shown}
+    run = {"key": night.key, "revision": revision, "series": night.series, "night": night.night}
+    said = audit.append(
+        connection, recorded, "run", run | {"facts": facts, "cases": audit.digest_of_cases(rows)}
+    )
+    connection.execute(
+        RUNS.insert().values(**run, entry=said.number, published=False, facts=audit.plain(facts))
+    )
+    if rows:
+        connection.execute(
+            CASES.insert(),
+            [
+                {"key": night.key, "revision": revision, "case_id": name, "state": state, "nights": nights}
+                for name, (state, nights) in rows.items()
+            ],
+        )
+    return Recorded(revision, said, cases, counts, True)
+
+
+def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recorded:
+    mine = (RUNS.c.key == night.key) & (RUNS.c.revision == revision)
+    run = connection.execute(sa.select(RUNS).where(mine)).one()
+    digest = connection.scalar(sa.select(audit.AUDIT.c.digest).where(audit.AUDIT.c.number == run.entry))
+    facts = json.loads(run.facts)
+    shown = {name: (night_, word) for name, (night_, word) in facts["verdicts_before"].items()}
+    chosen = (CASES.c.key == night.key) & (CASES.c.revision == revision) & CASES.c.state.is_not(None)
+    cases = {
+        row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
+        for row in connection.execute(sa.select(CASES).where(chosen))
+    }
+    return Recorded(revision, Head(run.entry, str(digest)), cases, facts["counts"], False)
+
+
+def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:
+    states = [case.state for case in cases.values()]
+    return (
+        {"cases": len(cases)}
+        | {name: states.count(name) for name in ("new", "ongoing", "reviewed")}
+        | {"resolved": resolved}
+    )

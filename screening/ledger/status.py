@@ -1,0 +1,50 @@
+"""Whether the last night came, for a monitor that knows nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from .book import Ledger
+from .tables import AUDIT, RUNS
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """The last recorded run.
+
+    Parameters
+    ----------
+    fine : bool
+    said : str
+        One line, no patient in it.
+    night : str, optional
+    age_hours : float, optional
+    """
+
+    fine: bool
+    said: str
+    night: str | None = None
+    age_hours: float | None = None
+
+
+def pulse(ledger: Ledger, max_age: datetime.timedelta, now: datetime.datetime) -> Pulse:
+    """Say whether a run was published within `max_age` before `now`."""
+    with ledger.reading() as connection:
+        joined = RUNS.join(AUDIT, RUNS.c.entry == AUDIT.c.number)
+        chosen = sa.select(RUNS, AUDIT.c.recorded).select_from(joined).order_by(RUNS.c.entry.desc()).limit(1)
+        last = connection.execute(chosen).first()
+        whole = connection.execute(chosen.where(RUNS.c.published)).first()
+    if last is None or whole is None:
+        return Pulse(False, "no run has been published yet")
+    age = now - datetime.datetime.fromisoformat(whole.recorded)
+    hours = age.total_seconds() / 3600
+    rows = json.loads(whole.facts)["rows"]
+    said = f"night {whole.night}, {hours:.1f} h ago: {rows['flagged']} of {rows['scored']} flagged"
+    if last.entry != whole.entry:
+        said += f"; a run of {last.night} was recorded since, but its page never appeared: run it again"
+        return Pulse(False, said, whole.night, hours)
+    return Pulse(age <= max_age, said, whole.night, hours)

@@ -1,0 +1,77 @@
+"""The review form: what may be ticked, and the exact ids that a saved file of verdicts carries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from screening.report import format as shown
+from screening.report.document import mapping, part, sequence
+
+VERDICTS = (
+    ("confirmed", "confirmed"),
+    ("not", "not"),
+    ("unsure", "unsure"),
+    ("known", "already known"),
+)
+STATES = {"new": "new", "ongoing": "ongoing", "reviewed": "reviewed"}
+
+
+def known(case: Mapping[str, Any]) -> dict[str, str]:
+    """Return in words what the ledger knows of a case; empty texts where there is no ledger."""
+    state, nights, last = STATES.get(str(case.get("state")), ""), case.get("nights"), case.get("last_verdict")
+    words = f"{shown.count(nights)} nights in a row" if shown.finite(nights) and nights > 1 else ""
+    said = dict(VERDICTS).get(str(mapping({"last": last}, "last").get("verdict")), "")
+    if said:
+        words += f"{', ' if words else ''}{said} on {shown.name(part(last, 'night'))}"
+    return {"state": state, "history": words}
+
+
+def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the rows of the form: flagged cases, and those drawn at random from the rest."""
+    groups = part(run, "groups")
+    grouped = isinstance(groups, (list, tuple)) and bool(groups)
+    flagged = (
+        [(str(g.get("group")), g) for g in groups if g.get("flagged") and g.get("group") is not None]
+        if grouped
+        else [(str(c.get("id")), c) for c in sequence(run, "cases") if c.get("id") is not None]
+    )
+    sample: list[tuple[str, Any]] = [(str(name), {}) for name in sequence(run, "sample")]
+    if not flagged and not sample:
+        return None
+    rows = [
+        {"number": number, "name": shown.name(name), "exact": _exact(name), "sampled": number >= len(flagged)}
+        | known(case)
+        for number, (name, case) in enumerate([*flagged, *sample])
+    ]
+    run_id = str(part(run, "run_id"))
+    total = part(run, "counts", "cases") if grouped else part(run, "cases_total")
+    return {
+        "flagged": [row for row in rows if not row["sampled"]],
+        "sampled": [row for row in rows if row["sampled"]],
+        "capped": shown.finite(total) and total > len(flagged),
+        "total": shown.count(total),
+        "unit": "Patient" if grouped else "Id",
+        "words": VERDICTS,
+        "run_id": run_id,
+        "file": f"verdicts-{''.join(c for c in run_id if c.isalnum())[:40]}.json",
+    }
+
+
+def _exact(name: str) -> Markup:
+    """Return an id for an attribute, every character as it is: the reader sees the one spelled out."""
+    return Markup(str(escape(name)).replace("\r", "&#13;").replace("\n", "&#10;"))
+
+
+def trail(run: Mapping[str, Any]) -> str:
+    """Return the entry of the audit trail that vouches for this run, for the foot of the page."""
+    book = mapping(run, "ledger")
+    if not book:
+        return ""
+    revision = book.get("revision")
+    again = f", revision {shown.count(revision)}" if shown.finite(revision) and revision > 1 else ""
+    return (
+        f"{again} · ledger entry {shown.count(book.get('entry'))}, {shown.text(str(book.get('head'))[:16])}"
+    )
