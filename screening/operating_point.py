@@ -235,8 +235,9 @@ class _Choice:
 
 
 def _widened(rate: float, ends: list[float], factor: float) -> tuple[float, float, float]:
-    reach = factor**0.5
-    return rate, max(rate - reach * (rate - ends[0]), 0.0), min(rate + reach * (ends[1] - rate), 1.0)
+    """Rate with its interval, `factor` times the variance wide; the observed rate is never outside."""
+    low, high = (rate + factor**0.5 * (end - rate) for end in ends)
+    return rate, min(max(low, 0.0), rate), max(min(high, 1.0), rate)
 
 
 def _notes(point: OperatingPoint, design: float, everything: bool) -> list[str]:

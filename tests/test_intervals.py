@@ -1,0 +1,182 @@
+"""Intervals: agreement with reference implementations, and coverage where it is the point."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, norm
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from screening.intervals import (
+    beta_quantile,
+    clopper_pearson,
+    design_effect,
+    percentiles,
+    predictive_interval,
+    wilson,
+)
+from screening.operating_point import Rule, choose
+from screening.ranking import auroc, average_precision, delong
+from screening.tally import Tally, group_codes, rate_bands, spaced_thresholds
+
+counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+rows = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=50).filter(
+    lambda rows: 0 < sum(positive for _, positive in rows) < len(rows)
+)
+
+
+@given(counts, st.sampled_from([0.8, 0.95, 0.99]))
+@settings(max_examples=50, deadline=None)
+def test_wilson_and_clopper_pearson_agree_with_scipy(count, level):
+    reference = binomtest(*count)
+
+    assert wilson(*count, level) == pytest.approx(
+        tuple(reference.proportion_ci(level, method="wilson")), abs=1e-9
+    )
+    assert clopper_pearson(*count, level) == pytest.approx(tuple(reference.proportion_ci(level)), abs=1e-9)
+
+
+def test_no_trials_tell_nothing():
+    assert np.ravel(wilson([0], [0])).tolist() == [0.0, 1.0]
+
+
+def test_a_beta_without_mass_on_one_side_sits_at_the_other_end():
+    assert beta_quantile(0.5, [0, 3], [3, 0]).tolist() == [0.0, 1.0]
+
+
+@given(rows)
+@settings(max_examples=50, deadline=None)
+def test_areas_agree_with_scikit_learn_under_ties(rows):
+    scores = np.array([score for score, _ in rows], float)
+    y = np.array([positive for _, positive in rows])
+
+    assert auroc(scores, y) == pytest.approx(roc_auc_score(y, scores))
+    assert average_precision(scores, y) == pytest.approx(average_precision_score(y, scores))
+
+
+def test_delong_has_the_variance_of_its_definition():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) < 20
+    scores = np.round(rng.normal(size=60) + y, 1)
+    pairs = np.sign(scores[y][:, None] - scores[~y]) / 2 + 0.5
+    area = pairs.mean()
+    spread = np.sqrt(pairs.mean(axis=1).var(ddof=1) / 20 + pairs.mean(axis=0).var(ddof=1) / 40)
+
+    def logit(p):
+        return np.log(p / (1 - p))
+
+    half = np.diff([logit(end) for end in delong(scores, y)])[0] / 2
+    assert half == pytest.approx(norm.ppf(0.975) * spread / (area * (1 - area)))
+
+
+def test_separated_classes_do_not_promise_a_certain_area():
+    y = np.arange(50) < 10
+    low, high = delong(y.astype(float), y)
+
+    assert high == 1.0
+    assert 0.6 < low < 0.8
+
+
+def test_a_bootstrap_of_few_units_is_widened():
+    draws = np.random.default_rng(0).normal(size=100_000)
+
+    assert percentiles(draws, 10**6)[1] == pytest.approx(1.96, abs=0.03)
+    assert percentiles(draws, 10)[1] == pytest.approx(2.262 * np.sqrt(10 / 9), abs=0.05)
+
+
+def test_draws_that_lack_a_class_are_left_out():
+    draws = np.array([0.1, 0.2, np.nan, 0.3])
+
+    assert np.isfinite(percentiles(draws, 30)).all()
+
+
+@pytest.mark.parametrize(("alike", "effect"), [(1, 1.0), (5, 5.0)])
+def test_design_effect_is_rows_per_group_when_they_are_copies(alike, effect):
+    events = np.repeat(np.random.default_rng(0).random(400) < 0.3, alike)
+
+    assert design_effect(events, np.repeat(np.arange(400), alike)) == pytest.approx(effect, rel=0.01)
+
+
+def test_groups_of_one_row_leave_rows_independent():
+    assert group_codes(["b", "a", "c"]) is None
+    assert group_codes(["b", "a", "b"]).tolist() == [1, 0, 1]
+
+
+def test_the_predictive_interval_is_bayes_at_its_centre():
+    low, high = predictive_interval(0.1, (0.9, 0.9, 0.9), (0.2, 0.2, 0.2))
+
+    assert low == high == pytest.approx(0.09 / (0.09 + 0.18))
+
+
+def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(200), 6)
+    positive = np.ones(1200, bool)
+    scores = (rng.normal(size=200)[codes] + rng.normal(size=1200) > 0).astype(float)
+    tally = Tally(scores, positive, codes, np.array([0.0, 1.0]))
+    hits = tally.resampled[0]
+    p = scores.mean()
+
+    spread = np.sqrt(design_effect(scores > 0, codes) * p * (1 - p) / 1200)
+    assert np.std(hits[:, 1] / hits[:, 0]) == pytest.approx(spread, rel=0.08)
+
+
+def test_pooling_many_groups_into_blocks_keeps_the_interval():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(5000), 2)
+    scores = rng.normal(size=5000)[codes]
+    bands = rate_bands(Tally(scores, np.ones(10_000, bool), codes, np.array([-np.inf, 0.0])), True)
+
+    assert (bands[1] - bands[0])[1] == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 5000), rel=0.1)
+
+
+def test_spaced_thresholds_are_scores_and_hold_both_extremes():
+    scores = np.random.default_rng(0).normal(size=5000)
+    spaced = spaced_thresholds(scores, np.arange(5000) < 50, 100)
+
+    assert np.isin(spaced, scores).all()
+    assert (spaced[0], spaced[-1]) == (scores.min(), scores.max())
+    assert len(spaced) <= 102
+
+
+def covered(rule: Rule, n_rows: int, cohorts: int) -> np.ndarray:
+    """Share of cohorts in which sensitivity and specificity on unseen rows lie in their intervals."""
+    inside = []
+    for seed in range(cohorts):
+        rng = np.random.default_rng(seed)
+        y = np.arange(n_rows) < 0.11 * n_rows
+        point = choose(rng.normal(size=n_rows) + 1.8 * y, y, rule, seed=seed, carried=(1, 1))
+        sensitivity, specificity = norm.sf(point.threshold - 1.8), norm.cdf(point.threshold)
+        inside.append(
+            [
+                point.sensitivity_low <= sensitivity <= point.sensitivity_high,
+                point.specificity_low <= specificity <= point.specificity_high,
+            ]
+        )
+    return np.mean(inside, axis=0)
+
+
+@pytest.mark.parametrize(
+    "rule", [Rule("max_flag_rate", 0.1), Rule("miss_cost", 20.0), Rule("g_mean")], ids=lambda rule: rule.name
+)
+def test_intervals_at_a_chosen_threshold_hold_although_it_was_chosen(rule):
+    assert np.all(covered(rule, 500, 50) >= 0.88)
+
+
+def test_intervals_by_patient_hold_where_intervals_by_row_do_not():
+    inside = []
+    truth = norm.sf(-1 / np.sqrt(2))
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        patient = np.repeat(np.arange(21), 30)
+        scores = rng.normal(size=len(patient)) + 2 + rng.normal(size=21)[patient]
+        for codes in (patient, None):
+            tally = Tally(scores, np.ones(len(scores), bool), codes, np.array([-np.inf, 1.0]), seed)
+            low, high = rate_bands(tally, True)
+            inside.append(low[1] <= truth <= high[1])
+    by_patient, by_row = np.mean(np.reshape(inside, (-1, 2)), axis=0)
+
+    assert by_patient >= 0.88
+    assert by_row <= 0.65
