@@ -93,22 +93,22 @@ class Pruning(Remedy):
         """The machine on minority rows and majority support vectors, then after each removal."""
         search = _Search(training, solve)
         step = search.first()
-        yield step
-        for _ in range(min(n_remove, len(search.majority) - 1)):
-            alphas = np.abs(step.dual.weights[search.majority, 0])
-            tried = search.majority
+        yield search.over_all_rows(step)
+        for _ in range(min(n_remove, len(search.left) - 1)):
+            tried = search.left
             if 0 < trials < len(tried):
+                alphas = np.abs(step.dual.weights[tried, 0])
                 tried = np.sort(tried[np.argsort(-alphas, kind="stable")[:trials]])
-            found = [search.without(int(row), step) for row in tried]
+            found = [search.without(int(at), step) for at in tried]
             worths = [each.worth for each in found]
             step = found[int(np.argmax(worths) if self.rule == "max" else np.argmin(worths))]
-            search.majority = search.majority[search.majority != step.removed]
-            yield step
+            search.left = search.left[search.left != step.removed]
+            yield search.over_all_rows(step)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A machine on the way, its dual over all training rows, and J with its two parts."""
+    """A machine on the way, what was removed last (-1: nothing), and J with its two parts."""
 
     removed: int
     dual: Dual
@@ -118,36 +118,45 @@ class Step:
 
 
 class _Search:
-    """What is left of the majority, and machines trained on it and the minority."""
+    """What is left of the majority, and machines trained on it and the minority.
+
+    Numbers are positions among the minority rows and the majority support vectors, in row order.
+    """
 
     def __init__(self, training: Training, solve: Solve) -> None:
-        self.training = training
         self.trained = solve
+        self.c, self.labels = training.c, training.labels
         positive = training.labels > 0
         self.is_minority = positive if 2 * positive.sum() <= len(positive) else ~positive
-        self.minority = np.flatnonzero(self.is_minority)
-        whole = solve(training)
-        self.majority = np.flatnonzero((whole.weights[:, 0] != 0) & ~self.is_minority)
+        vectors = solve(training).weights[:, 0] != 0
+        self.rows = np.flatnonzero(self.is_minority | vectors)
+        self.part = training.take(self.rows)
+        # Every candidate is judged on all training rows: their kernel to these is laid out once.
+        self.across = training.gram[:, self.rows] * self.part.c
+        self.minority = np.flatnonzero(self.is_minority[self.rows])
+        self.left = np.flatnonzero(~self.is_minority[self.rows])
 
     def first(self) -> Step:
-        return self._judged(-1, self._on(self.majority))
+        return self._judged(-1, self._on(self.left))
 
-    def without(self, row: int, now: Step) -> Step:
+    def without(self, at: int, now: Step) -> Step:
         """The machine without one majority row; without an alpha it was not in the machine anyway."""
-        if now.dual.weights[row, 0] == 0:
-            return replace(now, removed=row)
-        return self._judged(row, self._on(self.majority[self.majority != row]))
+        if now.dual.weights[at, 0] == 0:
+            return replace(now, removed=at)
+        return self._judged(at, self._on(self.left[self.left != at]))
+
+    def over_all_rows(self, step: Step) -> Step:
+        """The step with row numbers of the training table and a dual over all of it."""
+        removed = -1 if step.removed < 0 else int(self.rows[step.removed])
+        return replace(step, removed=removed, dual=embedded(step.dual, self.rows, len(self.labels)))
 
     def _on(self, majority: np.ndarray) -> Dual:
-        rows = np.sort(np.concatenate([self.minority, majority]))
-        return embedded(self.trained(self.training.take(rows)), rows, len(self.training.labels))
+        taken = np.sort(np.concatenate([self.minority, majority]))
+        return embedded(self.trained(self.part.take(taken)), taken, len(self.rows))
 
     def _judged(self, removed: int, dual: Dual) -> Step:
-        training = self.training
-        used = np.flatnonzero(dual.weights[:, 0])
-        # c(x) > 0 of the judged row scales the sum, not the intercept.
-        sums = training.gram[:, used] @ (training.c[used] * dual.weights[used, 0])
-        right = (training.c * sums + dual.intercept > 0) == (training.labels > 0)
+        decision = self.c * (self.across @ dual.weights[:, 0]) + dual.intercept
+        right = (decision > 0) == (self.labels > 0)
         accuracy = float(right[self.is_minority].mean())
         n_wrong = int((~right[~self.is_minority]).sum())
         n_majority = int((~self.is_minority).sum())
