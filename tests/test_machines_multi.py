@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from machines_cohort import three_clouds, two_clouds
+from sklearn.base import clone
 from sklearn.svm import SVC, LinearSVC
 
+from screening.factors import AdaptiveBumps
 from screening.kernels import Gaussian, rescaled
 from screening.machines import MultiClassSVM, TwoClassSVM
 from screening.machines.schemes import OneVsOne
@@ -197,3 +199,16 @@ def test_a_ratio_of_costs_is_for_one_vs_rest_only(scheme):
     x, y = three_clouds(30)
     with pytest.raises(ValueError, match=f"cost_ratio.*one_vs_rest.*{scheme}"):
         MultiClassSVM(scheme=scheme, cost_ratio=3.0).fit(x, y)
+
+
+def test_inner_stop_judges_all_classes_and_ends_as_the_fixed_machine():
+    x, y = three_clouds(120)
+    groups = np.repeat(np.arange(20), 6)
+    machine = MultiClassSVM(C=10.0, factor=AdaptiveBumps("feature_both"), passes=3, stop="inner")
+    stopped = clone(machine).fit(x, y, groups=groups)
+
+    fixed = clone(machine).set_params(passes=len(stopped.passes_) - 1, stop="fixed").fit(x, y)
+
+    np.testing.assert_array_equal(stopped.decision_function(x), fixed.decision_function(x))
+    last = stopped.codes_after(x, len(fixed.passes_) - 1)
+    np.testing.assert_array_equal(stopped.classes_[last], fixed.predict(x))
