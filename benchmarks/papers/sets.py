@@ -13,6 +13,7 @@ import pandas as pd
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from screening import build
+from screening.validation.criteria import criterion
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -178,16 +179,22 @@ def rates(y: np.ndarray, decision: np.ndarray) -> tuple[float, float, float]:
 
 
 def tuned(
-    recipe: str | Path, x: np.ndarray, y: np.ndarray, grid: Iterable[dict[str, Any]], folds: int, seed: int
+    recipe: str | Path,
+    x: np.ndarray,
+    y: np.ndarray,
+    grid: Iterable[dict[str, Any]],
+    folds: int,
+    seed: int,
+    judge: str = "g_mean",
 ) -> dict[str, Any]:
-    """The setting with the best mean G-mean over inner folds of the training rows; ties go to the first."""
+    """The setting best by `judge` on average over inner folds of the training rows; ties go to the first."""
     splits = list(k_folds(y, folds, seed))
 
     def worth(setting: dict[str, Any]) -> float:
         found = []
         for train, test in splits:
             machine = build(recipe, **setting).fit(x[train], y[train])
-            found.append(rates(y[test], machine.decision_function(x[test]))[0])
+            found.append(criterion(judge, machine.decision_function(x[test]), y[test]))
         return float(np.mean(found))
 
     settings = list(grid)
