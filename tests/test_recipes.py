@@ -28,7 +28,12 @@ every_single_recipe = pytest.mark.parametrize(
 )
 
 # Settings under which the suite's many fits are quick; what is tested does not depend on them.
-QUICK = {"sv_pruning": {"n_remove": 2, "trials": 5}}
+QUICK = {
+    "balanced_forest": {"n_estimators": 5},
+    "boosting": {"n_rounds": 10},
+    "easy_ensemble": {"n_estimators": 2, "n_rounds": 3},
+    "sv_pruning": {"n_remove": 2, "trials": 5},
+}
 
 PLAIN = """
 name = "mine"
