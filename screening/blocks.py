@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
+from screening.chances import probability
 from screening.cohort.cohort import Cohort
 from screening.discoveries import Discoveries, drift_words, with_discoveries
+from screening.local import prevalence_tonight
 from screening.night import Scored
 from screening.store import Model
+from screening.subgroups import SubgroupCounts
 
 
 class Blocks:
@@ -17,10 +22,15 @@ class Blocks:
     def __init__(self, model: Model):
         self.model = model
         self.discoveries = Discoveries(model.calibration)
+        described = model.document["validation"].get("subgroups") or {}
+        # The levels are those of the first class; all classes are validated on the same rows.
+        self.subgroups = SubgroupCounts(next(iter(described.values()), []))
 
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""
         self.discoveries.add(scored.p_value)
+        if batch.subgroups is not None:
+            self.subgroups.add(batch.subgroups, scored.flagged, batch.group)
 
     def completed(
         self, facts: dict[str, Any], groups: Mapping[str, Iterable[float]] | None
@@ -28,4 +38,27 @@ class Blocks:
         """The night's facts with these blocks, and with what they find alarming under `attention`."""
         facts = with_discoveries(facts, self.discoveries, groups)
         words, alarm = drift_words(facts["unflagged"], "group" if groups else "row")
-        return facts | {"attention": [*facts["attention"], *([words] if alarm else [])]}
+        points, counts = self.model.operating_points, facts["counts"]
+        alone = len(points) == 1 and not groups
+        return facts | {
+            "attention": [*facts["attention"], *([words] if alarm else [])],
+            "subgroups": self.subgroups.facts(),
+            "prevalence_estimate": prevalence_tonight(counts["flagged"], counts["scored"], points[0])
+            if alone
+            else None,
+            "cases": self._with_chances(facts["cases"]),
+            "near_misses": self._with_chances(facts["near_misses"]),
+        }
+
+    def _with_chances(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Cases with their calibrated chance of the condition, where the model has earned one."""
+        calibration = self.model.document["validation"].get("calibration") or {}
+        thresholds = dict(zip(self.model.watched, self.model.thresholds.tolist(), strict=True))
+        told = []
+        for case in cases:
+            found = calibration.get(case["class"], {})
+            # With several watched classes the score is the excess over the class's own threshold.
+            own = case["score"] + (thresholds[case["class"]] if len(thresholds) > 1 else 0.0)
+            chance = probability(found, np.array([own]))[0] if found.get("earned") else None
+            told.append(case | {"chance": None if chance is None else float(chance)})
+        return told

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from screening import record
+from screening.appraisal import appraise
 from screening.auto import suited
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
@@ -17,12 +19,12 @@ from screening.placement import CARRIED, CARRIED_UNLEARNED, like_anchor, place
 from screening.recipe import Recipe, load_recipe
 from screening.store import Model
 from screening.task import Task, ask, overall, watchable
+from screening.validation.candidates import candidates_of
 from screening.validation.folds import split, sub_sample, units
 from screening.validation.out_of_fold import (
     Fitted,
     Fold,
     Progress,
-    candidates_of,
     cross_validate,
     fit,
     labels_of,
@@ -77,6 +79,7 @@ def train(
     jobs: int = -1,
     progress: Progress | None = None,
     command: str | None = None,
+    forward: bool = True,
 ) -> Model:
     """Cross-validate a recipe on a cohort, choose the operating point, and fit on all rows.
 
@@ -101,6 +104,8 @@ def train(
         Threads; -1 for all cores. The result does not depend on it.
     progress : callable, optional
         Called with (fits finished, fits in all).
+    forward : bool
+        Also train on the past alone and test on what came after, where the contract names a time column.
 
     Returns
     -------
@@ -116,6 +121,10 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
+    again = partial(
+        train, recipe=recipe, rule=rule, folds=min(folds, 3), search=search, params=params, seed=seed, jobs=jobs,
+        forward=False,
+    )  # fmt: skip
     asked = recipe = suited(recipe, cohort, rule, params or {}, stored=True)
     task = ask(cohort, recipe.machine == "multi_class")
     sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed)
@@ -140,6 +149,11 @@ def train(
     )  # fmt: skip
     if asked is not recipe:
         document["validation"] |= record.cost_of_choosing(asked, choice, judged, validation, sample, task)
+    document["validation"] |= appraise(
+        cohort, sample, task, points, validation, groups, one_class=final.one_class,
+        prevalence=again.keywords["rule"].prevalence or cohort.contract.prevalence,
+        learn=again if forward else None,
+    )  # fmt: skip
     return Model(
         document=document,
         recipe=recipe,

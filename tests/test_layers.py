@@ -16,10 +16,11 @@ LAYERS = (
     {"__main__"},
     {"cli"},
     {"", "report", "scoring", "training", "comparison", "comparing", "explanation", "record", "night"}
-    | {"blocks", "unflagged", "remembering", "reviewing", "rechoosing"},
+    | {"appraisal", "blocks", "forward", "unflagged", "remembering", "reviewing", "rechoosing"},
     {"validation"},
     {"ledger", "store", "recipe", "recipe_text", "auto", "parts"},
     {"operating_point", "performance", "placement", "rules", "ranking", "tally", "intervals"}
+    | {"chances", "local", "subgroups"}
     | {"conformal_p", "discoveries", "remedies", "task", "suspicion"},
     {"machines"},
     {"factors"},

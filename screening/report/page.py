@@ -12,7 +12,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from screening.report import card, cases, night, performance, rarity, review, tradeoff
+from screening.report import (
+    card,
+    cases,
+    chances,
+    forward,
+    night,
+    performance,
+    rarity,
+    review,
+    subgroups,
+    tradeoff,
+)
 from screening.report import format as shown
 from screening.report.document import mapping, multi, unit_of_review
 
@@ -79,6 +90,11 @@ def _shared(model: Mapping[str, Any], run: Mapping[str, Any] | None, places: int
         "choices": performance.choices(model, places),
         "per_class": performance.per_class(model),
         "confusion": performance.confusion(model),
+        "predictive": chances.predictive(model, run),
+        "workload": chances.workload(model, run),
+        "calibration": chances.calibration(model),
+        "subgroups": subgroups.subgroups(model, run),
+        "forward": forward.forward(model),
         "card": card.model_card(model),
         "lead": run is None,
         "multi": multi(model),

@@ -1,0 +1,67 @@
+"""What more can be said of a trained model: subgroups, predictive values, calibration, the test of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from screening.chances import calibrate
+from screening.cohort.cohort import Cohort
+from screening.forward import forward_validation
+from screening.local import at_local_prevalence
+from screening.operating_point import OperatingPoint
+from screening.store import Model
+from screening.subgroups import performance_by_subgroup
+from screening.task import Task
+from screening.validation.out_of_fold import labels_of
+
+if TYPE_CHECKING:
+    from screening.training import Validation
+
+
+def appraise(
+    cohort: Cohort,
+    sample: Cohort,
+    task: Task,
+    points: list[OperatingPoint],
+    validation: Validation,
+    groups: np.ndarray | None,
+    *,
+    one_class: bool,
+    prevalence: float | None,
+    learn: Callable[[Cohort], Model] | None,
+) -> dict[str, Any]:
+    """The parts of `model.json`'s validation that the operating point and its curve do not hold.
+
+    Parameters
+    ----------
+    cohort, sample : Cohort
+        All rows of the table, and those trained and validated on.
+    groups : ndarray, shape (n_rows,), optional
+        Of the sample: what was kept whole.
+    prevalence : float, optional
+        As the contract or the caller states it.
+    learn : callable, optional
+        Trains on rows of the past, for the forward validation; None where it is itself such a training.
+    """
+    once = np.unique(validation.rows, return_index=True)[1]
+    rows = validation.rows[once]
+    watched = task.is_watched(labels_of(sample))[rows]
+    everyone = task.is_watched(labels_of(cohort))
+    together = None if groups is None else groups[rows]
+    facts: dict[str, Any] = {"subgroups": {}, "predictive": {}, "calibration": {}}
+    for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
+        scores, y = validation.scores[once, m], watched[:, m]
+        if sample.subgroups is not None:
+            facts["subgroups"][name] = performance_by_subgroup(
+                sample.subgroups.iloc[rows], scores, y, point.threshold, together
+            )
+        facts["predictive"][name] = at_local_prevalence(point, everyone[:, m], prevalence, cohort.group)
+        facts["calibration"][name] = calibrate(
+            scores, y, validation.fold[once], point.prevalence, together, one_class
+        )
+    if learn is not None and sample.time is not None:
+        facts["forward"] = forward_validation(sample, task, groups, learn)
+    return facts

@@ -1,0 +1,218 @@
+"""From scores to probabilities, where that is earned; and what acting on them is worth.
+
+A one-class score is never a probability: the machine saw no cases. Any other score becomes one only by
+calibration on out-of-fold scores, and only where enough cases show that it helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from screening.intervals import design_effect, wilson
+from screening.tally import group_codes
+
+FEWEST_CASES = 50
+FEWEST_GROUPS = 20
+BINS = 10
+
+
+def calibrate(
+    scores: np.ndarray,
+    positive: np.ndarray,
+    fold: np.ndarray,
+    prevalence: float,
+    groups: np.ndarray | None = None,
+    one_class: bool = False,
+) -> dict[str, Any]:
+    """Choose between Platt scaling and isotonic regression, and judge whether either deserves to be shown.
+
+    Each is fitted on the out-of-fold scores of all folds but one and judged by its log loss on that one; the
+    better is then fitted on all. Rows are weighted so that positives have the local prevalence.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_rows,)
+        Out-of-fold scores on the final model's scale.
+    positive : ndarray of bool, shape (n_rows,)
+    fold : ndarray of int, shape (n_rows,)
+    prevalence : float
+        Where the model is used, 0 to 1.
+    groups : ndarray, shape (n_rows,), optional
+        What is one independent observation.
+
+    Returns
+    -------
+    dict
+        `earned`, and either the `reason` why not, or `method`, `curve` (score and probability knots),
+        `log_loss` of both, `brier`, `brier_skill`, `slope`, `reliability` and `decision_curve`.
+    """
+    if one_class:
+        return _unearned("a one-class machine learns from patients without the condition only")
+    codes = group_codes(groups)
+    units = np.arange(len(scores)) if codes is None else codes
+    cases, n_units = int(positive.sum()), len(np.unique(units))
+    if cases < FEWEST_CASES:
+        return _unearned(f"{cases} cases are too few to calibrate it ({FEWEST_CASES} are needed)")
+    if codes is not None and n_units < FEWEST_GROUPS:
+        return _unearned(f"{n_units} patients are too few to calibrate it ({FEWEST_GROUPS} are needed)")
+    share = float(positive.mean())
+    weight = np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
+    judged = {name: _cross_fitted(how, scores, positive, weight, fold) for name, how in METHODS.items()}
+    losses = {name: _log_loss(p, positive) for name, p in judged.items()}
+    method = min(METHODS, key=lambda name: float(np.average(losses[name], weights=weight)))
+    p = judged[method]
+    gained = weight * (_log_loss(np.full(len(p), prevalence), positive) - losses[method])
+    if _z(gained, units) < 1.645:
+        return _unearned("its probabilities would not be shown to be better than the prevalence itself")
+    if abs(_z(weight * (positive - p) * (1 - 2 * p), units)) > 2.576:
+        return _unearned("predicted and observed frequencies differ (Spiegelhalter's test)")
+    brier = float(np.average((p - positive) ** 2, weights=weight))
+    knots, chances = METHODS[method](scores, positive, weight)
+    return {
+        "earned": True,
+        "reason": None,
+        "method": method,
+        "log_loss": {name: float(np.average(loss, weights=weight)) for name, loss in losses.items()},
+        "curve": {"score": knots.tolist(), "probability": chances.tolist()},
+        "prevalence": prevalence,
+        "brier": brier,
+        "brier_skill": 1 - brier / (prevalence * (1 - prevalence)),
+        "slope": float(_logistic(np.log(p / (1 - p)), positive, weight)[1]),
+        "reliability": _reliability(p, positive, weight, codes),
+        "decision_curve": decision_curve(p, positive, weight),
+    }
+
+
+def probability(calibration: Mapping[str, Any], scores: np.ndarray) -> np.ndarray:
+    """Calibrated probability of scores, shape (n_rows,); NaN where calibration was not earned."""
+    if not calibration.get("earned"):
+        return np.full(len(scores), np.nan)
+    curve = calibration["curve"]
+    if calibration["method"] == "isotonic":
+        return np.interp(scores, curve["score"], curve["probability"])
+    # Two knots hold the line of the log odds, which goes on beyond them.
+    low, high = curve["score"]
+    at_low, at_high = (np.log(p / (1 - p)) for p in curve["probability"])
+    odds = at_low + (at_high - at_low) * (np.asarray(scores, float) - low) / (high - low)
+    return 1 / (1 + np.exp(-odds))
+
+
+def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> dict[str, list[float]]:
+    """Net benefit of reviewing everyone above a threshold probability, against reviewing all or none.
+
+    Net benefit = TP / n - FP / n x t / (1 - t) (Vickers and Elkin 2006): found cases per patient, less the
+    needless reviews at the rate of exchange that the threshold t states. Reviewing none is 0.
+    """
+    prevalence = float(np.average(positive, weights=weight))
+    at = np.linspace(0.01, float(np.clip(4 * prevalence, 0.2, 0.6)), 40)
+    called = p >= at[:, None]
+    total = weight.sum()
+    true, false = called @ (weight * positive) / total, called @ (weight * ~positive) / total
+    odds = at / (1 - at)
+    return {
+        "threshold": at.tolist(),
+        "model": (true - false * odds).tolist(),
+        "all": (prevalence - (1 - prevalence) * odds).tolist(),
+    }
+
+
+def _unearned(reason: str) -> dict[str, Any]:
+    return {"earned": False, "reason": reason}
+
+
+def _platt(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    intercept, slope = _logistic(scores, positive, weight)
+    knots = np.array([scores.min(), scores.max()])
+    return knots, _squeezed(1 / (1 + np.exp(-intercept - slope * knots)), 10**9)
+
+
+def _isotonic(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.isotonic import IsotonicRegression
+
+    fitted = IsotonicRegression(out_of_bounds="clip").fit(
+        scores, positive.astype(float), sample_weight=weight
+    )
+    # No number of rows proves a chance of 0 or 1.
+    return fitted.X_thresholds_, _squeezed(fitted.y_thresholds_, len(scores))
+
+
+Method = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+METHODS: dict[str, Method] = {"platt": _platt, "isotonic": _isotonic}
+
+
+def _cross_fitted(how: Method, scores: Any, positive: Any, weight: Any, fold: np.ndarray) -> np.ndarray:
+    p = np.empty(len(scores))
+    name = next(key for key, method in METHODS.items() if method is how)
+    for number in np.unique(fold):
+        test = fold == number
+        knots, chances = how(scores[~test], positive[~test], weight[~test])
+        fitted = {
+            "earned": True, "method": name,
+            "curve": {"score": knots, "probability": chances},
+        }  # fmt: skip
+        p[test] = probability(fitted, scores[test])
+    return _squeezed(p, len(scores))
+
+
+def _logistic(x: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Intercept and slope of a logistic regression on one variable, by Newton's method."""
+    centre, spread = float(np.mean(x)), float(np.std(x)) or 1.0
+    z = np.column_stack([np.ones(len(x)), (x - centre) / spread])
+    beta = np.zeros(2)
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-np.clip(z @ beta, -30, 30)))
+        # A trace of shrinkage keeps perfectly separated scores from an infinite slope.
+        gradient = z.T @ (weight * (positive - p)) - np.array([0.0, 1e-3]) * beta
+        hessian = (z * (weight * p * (1 - p))[:, None]).T @ z + np.diag([1e-9, 1e-3])
+        step = np.linalg.solve(hessian, gradient)
+        beta += np.clip(step, -5, 5)
+        if np.abs(step).max() < 1e-9:
+            break
+    return np.array([beta[0] - beta[1] * centre / spread, beta[1] / spread])
+
+
+def _squeezed(p: np.ndarray, n: int) -> np.ndarray:
+    return np.clip(p, 0.5 / n, 1 - 0.5 / n)
+
+
+def _log_loss(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    return -np.log(np.where(positive, p, 1 - p))
+
+
+def _z(values: np.ndarray, units: np.ndarray) -> float:
+    """Mean over its standard error, values of one unit taken together."""
+    sums = np.bincount(np.unique(units, return_inverse=True)[1].ravel(), weights=values)
+    error = float(np.std(sums)) * np.sqrt(len(sums))
+    return float(sums.sum()) / error if error > 0 else 0.0
+
+
+def _reliability(
+    p: np.ndarray, positive: np.ndarray, weight: np.ndarray, codes: np.ndarray | None
+) -> list[dict[str, Any]]:
+    """Mean predicted and observed frequency in tenths of the predictions, with 95 % intervals."""
+    # Each tenth holds a tenth of the cases' and others' weight together, so the rare high end keeps its bins.
+    order = np.argsort(p, kind="stable")
+    among = np.cumsum((weight * p)[order]) / (weight * p).sum()
+    place = np.empty(len(p), dtype=int)
+    place[order] = np.minimum((among * BINS * (1 - 1e-12)).astype(int), BINS - 1)
+    described = []
+    for number in np.unique(place):
+        rows = place == number
+        w, observed = weight[rows], float(np.average(positive[rows], weights=weight[rows]))
+        size = float(w.sum() ** 2 / np.square(w).sum())
+        if codes is not None:
+            size /= design_effect(positive[rows], codes[rows])
+        low, high = wilson(observed * size, size)
+        described.append(
+            {
+                "predicted": float(np.average(p[rows], weights=w)),
+                "observed": observed,
+                "low": float(low),
+                "high": float(high),
+                "n": int(rows.sum()),
+            }
+        )
+    return described

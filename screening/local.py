@@ -1,0 +1,75 @@
+"""Predictive values where the model is used: at the local prevalence, and at the ends of its range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from screening.intervals import design_effect, wilson
+from screening.operating_point import OperatingPoint
+from screening.performance import rates
+from screening.tally import group_codes
+
+FIGURES = ("ppv", "ppv_low", "ppv_high", "npv", "npv_low", "npv_high", "nne", "flag_rate")
+
+
+def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
+    """Share of positives with its 95 % interval: Wilson, on as many rows as the groups are worth."""
+    codes = group_codes(groups)
+    size = len(positive) / (1.0 if codes is None else design_effect(positive, codes))
+    share = float(np.mean(positive))
+    low, high = wilson(share * size, size)
+    return share, float(low), float(high)
+
+
+def at_local_prevalence(
+    point: OperatingPoint, positive: np.ndarray, given: float | None, groups: np.ndarray | None = None
+) -> dict[str, Any]:
+    """PPV, NPV and reviews per case at the local prevalence and the ends of its range, by Bayes.
+
+    Parameters
+    ----------
+    point : OperatingPoint
+    positive : ndarray of bool, shape (n_rows,)
+        Of the whole training table: the estimate where none is given.
+    given : float or None
+        Stated by the contract or the caller; then half and twice of it stand for its range.
+
+    Returns
+    -------
+    dict
+        `source` ("given" or "estimated") and `rows`, low to high prevalence.
+    """
+    if given is None:
+        share, low, high = prevalence_range(positive, groups)
+    else:
+        share, low, high = given, given / 2, min(2 * given, (1 + given) / 2)
+    hits = (point.sensitivity, point.sensitivity_low, point.sensitivity_high)
+    clear = (point.specificity, point.specificity_low, point.specificity_high)
+    rows = []
+    for prevalence in (low, share, high):
+        found = rates(hits, clear, prevalence)
+        rows.append({"prevalence": prevalence} | {name: found[name] for name in FIGURES})
+    return {"source": "estimated" if given is None else "given", "rows": rows}
+
+
+def prevalence_tonight(flagged: int, scored: int, point: dict[str, Any]) -> dict[str, float] | None:
+    """How common the condition was among tonight's rows, from the share flagged (Rogan and Gladen 1978).
+
+    The range joins the interval of the share flagged with those of sensitivity and specificity, each at its
+    least favourable end, so it is rather too wide. None where the threshold hardly tells apart.
+    """
+    se, sp = point.get("sensitivity"), point.get("specificity")
+    if not scored or se is None or sp is None or se + sp < 1.2:
+        return None
+    low, high = (float(end) for end in wilson(flagged, scored))
+
+    def share(rate: float, hit: float, clear: float) -> float:
+        return float(np.clip((rate + clear - 1) / max(hit + clear - 1, 1e-9), 0, 1))
+
+    return {
+        "value": share(flagged / scored, se, sp),
+        "low": share(low, point["sensitivity_high"], point["specificity_low"]),
+        "high": share(high, point["sensitivity_low"], point["specificity_high"]),
+    }

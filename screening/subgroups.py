@@ -1,0 +1,188 @@
+"""How well the model does in subgroups, and whom it flags there; what too few patients tell is withheld."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from screening.tally import Tally, group_codes, rate_bands
+
+FEWEST = 5
+MOST_LEVELS = 12
+OTHER = "other"
+
+
+def banded(values: np.ndarray) -> list[float] | None:
+    """Quartiles to cut a column of many different numbers by; None where its texts are levels themselves."""
+    given = [text for text in values if text is not None]
+    if len(set(given)) <= MOST_LEVELS:
+        return None
+    try:
+        numbers = np.array(given, dtype=float)
+    except ValueError:
+        return None
+    return np.unique(np.quantile(numbers, [0.25, 0.5, 0.75])).tolist()
+
+
+def levels_of(values: np.ndarray, edges: list[float] | None, known: list[str] | None = None) -> np.ndarray:
+    """The level of each row as text; None where it is missing, "other" where it is not among `known`.
+
+    Parameters
+    ----------
+    values : ndarray of str or None, shape (n_rows,)
+    edges : list of float or None
+        Of `banded`.
+    """
+    if edges is not None:
+        return np.array([_band(text, edges) for text in values], dtype=object)
+    allowed = None if known is None else set(known)
+    return np.array(
+        [text if text is None or allowed is None or text in allowed else OTHER for text in values],
+        dtype=object,
+    )
+
+
+def _band(text: str | None, edges: list[float]) -> str | None:
+    if text is None:
+        return None
+    try:
+        place = int(np.searchsorted(edges, float(text), side="right"))
+    except ValueError:
+        return OTHER
+    if place == 0:
+        return f"under {edges[0]:g}"
+    return f"{edges[-1]:g} and over" if place == len(edges) else f"{edges[place - 1]:g} to {edges[place]:g}"
+
+
+def performance_by_subgroup(
+    subgroups: Any,
+    scores: np.ndarray,
+    positive: np.ndarray,
+    threshold: float,
+    groups: np.ndarray | None = None,
+) -> list[dict[str, Any]]:
+    """Sensitivity, specificity and flag rate a level of each subgroup column, from out-of-fold scores.
+
+    Parameters
+    ----------
+    subgroups : DataFrame of text, shape (n_rows, n_columns)
+        None where missing.
+    scores, positive : ndarray, shape (n_rows,)
+    threshold : float
+    groups : ndarray, shape (n_rows,), optional
+        What is one independent observation.
+
+    Returns
+    -------
+    list of dict
+        A column each: `column`, `edges`, `known` levels, and `rows` (level None for missing, last). Where
+        fewer than 5 rows (or groups) stand behind a number it is None, and `few` names it.
+    """
+    described = []
+    for column in subgroups.columns:
+        values = subgroups[column].to_numpy(dtype=object)
+        edges = banded(values)
+        known = None if edges else _commonest(values)
+        level = levels_of(values, edges, known)
+        rows = [
+            {"level": name}
+            | _figures(scores[rows], positive[rows], threshold, None if groups is None else groups[rows])
+            for name, rows in ((name, _at(level, name)) for name in _ordered(level, edges))
+        ]
+        described.append({"column": str(column), "edges": edges, "known": known, "rows": rows})
+    return described
+
+
+def _commonest(values: np.ndarray) -> list[str]:
+    given, counts = np.unique([text for text in values if text is not None], return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:MOST_LEVELS]
+    return [str(given[i]) for i in order]
+
+
+def _at(level: np.ndarray, name: str | None) -> np.ndarray:
+    return np.flatnonzero(np.array([text == name for text in level], dtype=bool))
+
+
+def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
+    """Bands from low to high, other levels by name; "other" and missing last."""
+    there = set(level.tolist())
+    names = sorted(there - {None, OTHER})
+    if edges is not None:
+        bands = [_band(repr(value), edges) for value in [edges[0] - 1, *edges]]
+        names = [name for name in bands if name in there]
+    return [*names, *([OTHER] if OTHER in there else []), *([None] if None in there else [])]
+
+
+def _figures(
+    scores: np.ndarray, positive: np.ndarray, threshold: float, groups: np.ndarray | None
+) -> dict[str, Any]:
+    codes = group_codes(groups)
+    tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
+    events, others = tally.n_units(positive), tally.n_units(~positive)
+    found: dict[str, Any] = {"n": len(scores), "events": int(positive.sum()), "few": []}
+    for name, of_positives, units in (("sensitivity", True, events), ("specificity", False, others)):
+        if units < FEWEST:
+            found["few"].append(name)
+            found |= {name: None, f"{name}_low": None, f"{name}_high": None}
+            continue
+        count = tally.counts[0 if of_positives else 1]
+        low, high = (float(end[1]) for end in rate_bands(tally, of_positives))
+        rate = float(count[1] / count[0])
+        named = (rate, low, high) if of_positives else (1 - rate, 1 - high, 1 - low)
+        found |= dict(zip((name, f"{name}_low", f"{name}_high"), named, strict=True))
+    n_units = tally.n_units(np.ones(len(scores), dtype=bool))
+    found["flag_rate"] = float(np.mean(scores >= threshold)) if n_units >= FEWEST else None
+    return _withheld(found, n_units)
+
+
+def _withheld(found: dict[str, Any], n_units: int) -> dict[str, Any]:
+    if n_units < FEWEST:
+        found["few"] += ["n", "flag_rate"]
+        found["n"] = None
+    if found["events"] < FEWEST:
+        found["few"].append("events")
+        found["events"] = None
+    return found
+
+
+class SubgroupCounts:
+    """Rows and flags of a night in the subgroups that training knows, batch by batch.
+
+    Parameters
+    ----------
+    described : list of dict
+        Of `performance_by_subgroup`.
+    """
+
+    def __init__(self, described: list[dict[str, Any]]):
+        self.described = described
+        self.counts: dict[tuple[str, str | None], list[Any]] = {}
+
+    def add(self, subgroups: Any, flagged: np.ndarray, groups: np.ndarray | None = None) -> None:
+        """Count in one batch; `groups` are what is one independent observation."""
+        for entry in self.described:
+            values = subgroups[entry["column"]].to_numpy(dtype=object)
+            level = levels_of(values, entry["edges"], entry["known"])
+            for name in set(level.tolist()):
+                rows = _at(level, name)
+                count = self.counts.setdefault((entry["column"], name), [0, 0, set()])
+                count[0] += len(rows)
+                count[1] += int(flagged[rows].sum())
+                if groups is not None:
+                    count[2].update(groups[rows])
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Rows and flag rate a level tonight, withheld where fewer than 5 rows (or groups) tell them."""
+        said = []
+        for (column, level), (n, flagged, groups) in self.counts.items():
+            enough = (len(groups) or n) >= FEWEST
+            said.append(
+                {
+                    "column": column,
+                    "level": level,
+                    "n": n if enough else None,
+                    "flag_rate": flagged / n if enough else None,
+                }
+            )
+        return sorted(said, key=lambda row: (row["column"], row["level"] is None, row["level"] or ""))
