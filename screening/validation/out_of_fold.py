@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.errors import UsageError
+from screening.kernels import shared
 from screening.recipe import Recipe
 from screening.suspicion import suspicion
 from screening.task import Task
+from screening.validation.candidates import Parameters, by_shared_work
 from screening.validation.criteria import criterion
 from screening.validation.folds import Split, split
 
 INNER_FOLDS = 3
 
-Parameters = dict[str, Any]
 Progress = Callable[[int, int], None]
 
 
@@ -84,6 +84,8 @@ class Lesson:
     target : ndarray of int, shape (n_rows,)
     groups : ndarray, shape (n_rows,), or None
         Kept whole by remedies that validate inside the fit.
+    shared : Shared
+        What fits on these rows have in common, with the memory they may take.
     """
 
     recipe: Recipe
@@ -92,9 +94,17 @@ class Lesson:
     target: np.ndarray
     groups: np.ndarray | None
     n_classes: int
+    shared: shared.Shared
 
     @classmethod
-    def of(cls, cohort: Cohort, recipe: Recipe, task: Task, groups: np.ndarray | None = None) -> Lesson:
+    def of(
+        cls,
+        cohort: Cohort,
+        recipe: Recipe,
+        task: Task,
+        groups: np.ndarray | None = None,
+        memory: int | None = None,
+    ) -> Lesson:
         """Encode a cohort's rows, the encoder learned on these rows alone."""
         target = task.target(labels_of(cohort))
         if recipe.machine == "one_class":
@@ -102,24 +112,29 @@ class Lesson:
             cohort, target = cohort.take(normal), target[normal]
             groups = None if groups is None else groups[normal]
         encoder = Encoder(cohort.contract).fit(cohort)
-        return cls(recipe, encoder, encoder.transform(cohort), target, groups, len(task.classes))
+        x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
+        return cls(recipe, encoder, x, target, groups, len(task.classes), shared.Shared(x, memory))
 
     def fit(self, parameters: Parameters) -> Fitted:
         """Fit the recipe with these parameters."""
         recipe, settings = self.recipe.resolve(parameters)
         estimator = recipe.build(**settings)
-        if recipe.machine in ("two_class", "multi_class"):
-            estimator.fit(self.x, self.target, groups=self.groups)
-        else:
-            estimator.fit(self.x, self.target)
+        known = {"groups": self.groups} if recipe.machine in ("two_class", "multi_class") else {}
+        with shared.using(self.shared):
+            estimator.fit(self.x, self.target, **known)
         return Fitted(self.encoder, estimator, recipe.machine, self.n_classes)
 
 
 def fit(
-    cohort: Cohort, recipe: Recipe, task: Task, parameters: Parameters, groups: np.ndarray | None = None
+    cohort: Cohort,
+    recipe: Recipe,
+    task: Task,
+    parameters: Parameters,
+    groups: np.ndarray | None = None,
+    memory: int | None = None,
 ) -> Fitted:
     """Encode the cohort's rows and fit the recipe on them."""
-    return Lesson.of(cohort, recipe, task, groups).fit(parameters)
+    return Lesson.of(cohort, recipe, task, groups, memory).fit(parameters)
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:
@@ -135,18 +150,6 @@ def labels_of(cohort: Cohort) -> np.ndarray:
     return cohort.label
 
 
-def candidates_of(
-    recipe: Recipe, params: dict[str, Any], search: int | None, seed: int
-) -> list[dict[str, Any]]:
-    """The recipe's candidates with the caller's parameters fixed, without repetitions."""
-    recipe.build(**params)
-    candidates = recipe.candidates(
-        recipe.default_candidates if search is None else search, np.random.default_rng(seed)
-    )
-    fixed = [candidate | params for candidate in candidates]
-    return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]
-
-
 def choose_parameters(
     cohort: Cohort,
     recipe: Recipe,
@@ -156,6 +159,7 @@ def choose_parameters(
     groups: np.ndarray | None,
     seed: int,
     run: Callable[[list[Any]], list[Any]],
+    memory: int | None = None,
 ) -> list[Search]:
     """Choose among candidates separately on each subset of rows, by inner cross-validation.
 
@@ -171,7 +175,9 @@ def choose_parameters(
     for rows in subsets:
         inner = split(target[rows], None if groups is None else groups[rows], INNER_FOLDS, seed)
         jobs += [
-            delayed(_held_out_decisions)(cohort, recipe, task, candidates, groups, rows[train], rows[test])
+            delayed(_held_out_decisions)(
+                cohort, recipe, task, candidates, groups, rows[train], rows[test], memory
+            )
             for train, test in inner
         ]
     held_out = iter(run(jobs))
@@ -203,11 +209,14 @@ def _held_out_decisions(
     groups: np.ndarray | None,
     train: np.ndarray,
     test: np.ndarray,
+    memory: int | None,
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    lesson = Lesson.of(cohort.take(train), recipe, task, None if groups is None else groups[train])
+    lesson = Lesson.of(cohort.take(train), recipe, task, None if groups is None else groups[train], memory)
     held_out = cohort.take(test)
     encoded = lesson.encoder.transform(held_out)
-    decisions = [lesson.fit(parameters).decisions_of(encoded) for parameters in candidates]
+    decisions: list[Any] = [None] * len(candidates)
+    for at in by_shared_work(candidates):
+        decisions[at] = lesson.fit(candidates[at]).decisions_of(encoded)
     return decisions, task.target(labels_of(held_out))
 
 
@@ -220,10 +229,11 @@ def _run_fold(
     rows: Split,
     search: Search,
     final: Search,
+    memory: int | None,
 ) -> Fold:
     train, test = rows
     learned, held_out = cohort.take(train), cohort.take(test)
-    lesson = Lesson.of(learned, recipe, task, None if groups is None else groups[train])
+    lesson = Lesson.of(learned, recipe, task, None if groups is None else groups[train], memory)
     like_final = lesson.fit(final.chosen)
     decisions = anchor = like_final.decisions(held_out)
     if search.chosen != final.chosen:
@@ -242,6 +252,7 @@ def cross_validate(
     seed: int = 0,
     jobs: int = -1,
     progress: Progress | None = None,
+    memory: int | None = None,
 ) -> tuple[list[Fold], Search]:
     """Score every row by a model that has not seen it, nor chosen its parameters on it.
 
@@ -255,6 +266,8 @@ def cross_validate(
         Kept whole in the inner folds too.
     progress : callable, optional
         Called with (fits finished, fits in all).
+    memory : int, optional
+        Bytes for kernel matrices: fewer fits run side by side where two would take more.
 
     Returns
     -------
@@ -262,11 +275,10 @@ def cross_validate(
     search : Search
         The choice on all rows, for the final fit.
     """
-    # The solver's compiler cannot be imported by two threads at once.
-    import_module("screening.solvers.smo")
     n_choices = (len(splits) + 1) * INNER_FOLDS if len(candidates) > 1 else 0
     total = n_choices + len(splits)
     finished = 0
+    jobs = min(effective_n_jobs(jobs), shared.side_by_side(cohort.n_rows, memory))
 
     def run(tasks: list[Any]) -> list[Any]:
         nonlocal finished
@@ -281,10 +293,10 @@ def cross_validate(
 
     everything = np.arange(cohort.n_rows)
     subsets = [train for train, _ in splits] + [everything]
-    searches = choose_parameters(cohort, recipe, task, subsets, candidates, groups, seed, run)
+    searches = choose_parameters(cohort, recipe, task, subsets, candidates, groups, seed, run, memory)
     folds = run(
         [
-            delayed(_run_fold)(cohort, recipe, task, groups, number, rows, search, searches[-1])
+            delayed(_run_fold)(cohort, recipe, task, groups, number, rows, search, searches[-1], memory)
             for number, (rows, search) in enumerate(zip(splits, searches, strict=False))
         ]
     )
