@@ -79,35 +79,46 @@ class Tally:
         blocks = min(n_groups, _BLOCKS)
         block = (rng.permutation(n_groups) % blocks)[self.codes]
         weights = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=DRAWS).astype(float)
-        hits, alarms = (self._tail(weights @ self._histogram(chosen, block, blocks)) for chosen in classes)
-        return hits, alarms
+        pair = []
+        for chosen in classes:
+            # The mean over a kernel has less spread than rows have: every batch draws its rows' places anew.
+            batches = [
+                part @ self._scatter(chosen, rng.normal(size=chosen.sum()), block, blocks)
+                for part in np.array_split(weights, _SMOOTHING if self.smooth else 1)
+            ]
+            pair.append(self._tail(np.concatenate(batches)))
+        return pair[0], pair[1]
 
     def n_units(self, chosen: np.ndarray) -> int:
         """Rows, or groups where there are any, among the chosen rows."""
         return int(chosen.sum()) if self.codes is None else len(np.unique(self.codes[chosen]))
 
-    def _histogram(
-        self, chosen: np.ndarray, block: np.ndarray | None = None, blocks: int | None = None
-    ) -> np.ndarray:
-        """Rows between each threshold and the next, shape (n_thresholds,), or (blocks, n_thresholds)."""
-        size, scores = len(self.thresholds), self.scores[chosen]
-        offsets = self._kernel(scores, self.n_units(chosen)) if self.smooth else np.zeros(1)
-        start = 0 if block is None else block[chosen] * size
-        total = np.zeros(size * (blocks or 1))
-        for offset in offsets:
-            cell = np.searchsorted(self.thresholds, scores + offset, side="right") - 1
-            total += np.bincount(start + np.maximum(cell, 0), minlength=len(total))
-        total /= len(offsets)
-        return total if blocks is None else total.reshape(blocks, size)
-
-    @staticmethod
-    def _kernel(scores: np.ndarray, n_units: int) -> np.ndarray:
+    def _histogram(self, chosen: np.ndarray) -> np.ndarray:
+        """Rows between each threshold and the next, shape (n_thresholds,)."""
+        if not self.smooth:
+            return self._scatter(chosen, 0.0)[0]
         from scipy.special import ndtri
 
+        steps = ndtri((np.arange(_SMOOTHING) + 0.5) / _SMOOTHING)
+        return np.mean([self._scatter(chosen, step)[0] for step in steps], axis=0)
+
+    def _scatter(
+        self, chosen: np.ndarray, step, block: np.ndarray | None = None, blocks: int = 1
+    ) -> np.ndarray:
+        """Rows between each threshold and the next by block, each moved by `step` kernel widths."""
+        size, scores = len(self.thresholds), self.scores[chosen]
+        width = self._width(scores) if self.smooth else 0.0
+        cell = np.searchsorted(self.thresholds, scores + width * step, side="right") - 1
+        start = 0 if block is None else block[chosen] * size
+        counts = np.bincount(start + np.maximum(cell, 0), minlength=blocks * size)
+        return counts.reshape(blocks, size).astype(float)
+
+    @staticmethod
+    def _width(scores: np.ndarray) -> float:
         if len(scores) < 2:
-            return np.zeros(1)
+            return 0.0
         spread = min(float(np.std(scores)), float(np.subtract(*np.quantile(scores, [0.75, 0.25]))) / 1.34)
-        return 0.9 * spread * n_units**-0.2 * ndtri((np.arange(_SMOOTHING) + 0.5) / _SMOOTHING)
+        return 0.9 * spread * len(scores) ** -0.2
 
     @staticmethod
     def _tail(histogram: np.ndarray) -> np.ndarray:
