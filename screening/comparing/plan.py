@@ -19,8 +19,9 @@ from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task, ask, watchable
 from screening.training import sample_rows
+from screening.validation.candidates import Parameters, candidates_of
 from screening.validation.folds import Split, split, units
-from screening.validation.out_of_fold import Parameters, Progress, candidates_of, labels_of
+from screening.validation.out_of_fold import Progress, labels_of
 
 
 @dataclass(frozen=True)

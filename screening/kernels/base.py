@@ -92,10 +92,12 @@ class _Radial:
 
     def __call__(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """K(x, z), shape (n, m); float32 for the Gram of more than EXACT_ROWS rows with themselves."""
-        from screening.kernels import sweep
+        from screening.kernels import shared, sweep
 
-        dtype = np.float32 if x is z and len(x) > EXACT_ROWS else np.float64
-        return sweep.gram(self, x, z, dtype=dtype)
+        if x is not z:
+            return sweep.gram(self, x, z, dtype=np.float64)
+        dtype = np.float32 if len(x) > EXACT_ROWS else np.float64
+        return shared.gram_of(self, x, dtype, lambda: sweep.gram(self, x, dtype=dtype))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
         """K(x_i, x_i), shape (n,): one for every radial kernel."""

@@ -114,6 +114,15 @@ def kernel_rows(xt, centres, start, stop, kind, rate, out):
 
 
 @njit(nogil=True, cache=True)
+def kernels_of(distances, start, stop, rate, out):
+    """Rows start .. stop - 1 of the kernels of distances, the bits that `kernel_rows` gives."""
+    for i in range(start, stop):
+        near, row = distances[i], out[i]
+        for t in range(row.size):
+            row[t] = exp2_of_product(near[t], rate)
+
+
+@njit(nogil=True, cache=True)
 def sweep_block(x, start, stop, centres, kind, rates, ends, weights, out):
     """out[r, o] = sum_i weights[i, o] 2^(rates[q(o), i] d(x_r, centre_i)) for rows start <= r < stop.
 
@@ -140,6 +149,13 @@ def sweep_block(x, start, stop, centres, kind, rates, ends, weights, out):
             o = 0
             for q in range(rates.shape[0]):
                 rate = rates[q, i]
+                if ends[q] == o + 1:
+                    w, row = weights[i, o], part[o]
+                    if w != 0.0:
+                        for t in range(block):
+                            row[t] = fused(w, exp2_of_product(acc[t], rate), row[t])
+                    o += 1
+                    continue
                 for t in range(block):
                     value[t] = exp2_of_product(acc[t], rate)
                 while o < ends[q]:

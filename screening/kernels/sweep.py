@@ -143,6 +143,25 @@ def gram(
     return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype, threads)
 
 
+def of(kernel: Any, known: np.ndarray, *, threads: int | None = None) -> np.ndarray:
+    """K from the ``distances`` of its norm, to the bit what ``gram`` gives; of their shape and type."""
+    from screening.kernels.compiled import announced, prepare
+
+    prepare()
+    from screening.kernels.loops import kernels_of
+
+    out = np.empty_like(known)
+    rate = known.dtype.type(rate_of(kernel))
+    step = max(1, _TASK * _TASK // 8 // max(known.shape[1], 1))
+
+    def task(first: int) -> None:
+        kernels_of(known, first, min(first + step, len(known)), rate, out)
+
+    with announced():
+        run_in_threads(task, range(0, len(known), step), threads)
+    return out
+
+
 def _matrix(
     norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Any, threads: int | None
 ) -> np.ndarray:

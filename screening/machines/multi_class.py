@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from screening import solvers
 from screening.machines.base import KernelMachine
 from screening.machines.passes import fit_passes
 from screening.machines.schemes import SCHEMES, Classes
@@ -103,7 +104,9 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         x = np.ascontiguousarray(X)
         kernel = self._kernel.resolved(x)
         n_passes = self._passes_wanted(x, codes, None if groups is None else np.asarray(groups))
-        gram = kernel(x, x)
+        # All classes at once need the whole of it.
+        by_rows = self.scheme in ("one_vs_rest", "one_vs_one")
+        gram: Any = solvers.gram_within(kernel, x) if by_rows else kernel(x, x)
         scheme = SCHEMES[self.scheme](Classes(codes, len(self.classes_)), self.C, self.cost_ratio, self.tol)
         passes = fit_passes(
             kernel,

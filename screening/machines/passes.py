@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from screening.errors import ModelError
-from screening.kernels import positive
+from screening.kernels import positive, shared
 from screening.machines.first_pass import Basis, Stage
 
 _BLOCK_BYTES = 32_000_000
@@ -223,6 +223,23 @@ def fit_passes(
     normalise : bool
         Divide each factor by its root mean square over the training rows.
     """
+    with shared.over(rows) as here:
+        if isinstance(gram, np.ndarray):
+            here.keep(kernel, gram)
+        return _passes(kernel, rows, gram, labels, class_counts, solve, factor, n_passes, normalise)
+
+
+def _passes(
+    kernel: Any,
+    rows: np.ndarray,
+    gram: np.ndarray,
+    labels: np.ndarray,
+    class_counts: np.ndarray,
+    solve: Callable[[np.ndarray], Dual],
+    factor: Any,
+    n_passes: int,
+    normalise: bool,
+) -> Passes:
     basis = Basis(kernel, rows, gram)
     c = np.ones((len(rows), 1))
     chain: list[Pass] = []

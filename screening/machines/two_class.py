@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from screening import solvers
 from screening.machines.base import KernelMachine
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import Training, solve_two_class
@@ -103,7 +104,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             x, codes = remedy.resample(x, codes)
         # Rows a remedy made belong to nobody, so that nothing inside can tell them from their parents' group.
         inside = units if len(x) == n_given else None
-        gram = kernel(x, x)
+        gram: Any = solvers.gram_within(kernel, x)
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         costs = np.full(len(x), float(self.C))
         solve_pass = solve_two_class

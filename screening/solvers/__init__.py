@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
+from screening.solvers.kernel_rows import KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution
-from screening.solvers.smo import KernelRows
+from screening.solvers.sharing import gram_within, solve
 
-__all__ = ["AT_BOUND", "KernelRows", "Problem", "Solution", "solve"]
-
-
-def solve(problem: Problem, tol: float = 1e-3) -> Solution:
-    """Solve a dual problem: the one door through which every machine goes.
-
-    Parameters
-    ----------
-    problem : Problem
-    tol : float, > 0
-        Largest violation of the optimality conditions left, in units of ``problem.scale``, so that it does
-        not depend on the scale of c.
-    """
-    from screening.solvers import smo
-
-    return smo.solve(problem, tol)
+__all__ = ["AT_BOUND", "KernelRows", "Problem", "Solution", "gram_within", "solve"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from screening.solvers.kernel_rows import KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution
 
 DEFAULT_MEMORY = 1 << 30
@@ -18,38 +19,6 @@ _SMALL = 400  # below this many active points shrinking costs more than it saves
 _WORTH = 0.85  # compact only where the active set shrinks to this share
 _CHUNK = 2e8  # points visited between two looks at the keyboard: about 0.2 s
 _FULL_CHECKS = 6
-
-
-@dataclass(frozen=True)
-class KernelRows:
-    """A kernel matrix that is computed by rows when asked for, in place of ``Problem.gram``.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n, n_features)
-    kernel : Gaussian or Laplacian, gamma a number
-    """
-
-    x: np.ndarray
-    kernel: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (len(self.x), len(self.x))
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def diagonal(self) -> np.ndarray:
-        """K(x_i, x_i), shape (n,)."""
-        return self.kernel.diagonal(self.x)
-
-    def __matmul__(self, weights: np.ndarray) -> np.ndarray:
-        """K weights, shape (n,)."""
-        from screening.kernels.sweep import weighted_sum
-
-        used = np.flatnonzero(weights)
-        return weighted_sum(self.kernel, self.x, self.x[used], weights[used])
 
 
 @dataclass

@@ -98,13 +98,9 @@ class Lesson:
 
     @classmethod
     def of(
-        cls,
-        cohort: Cohort,
-        recipe: Recipe,
-        task: Task,
-        groups: np.ndarray | None = None,
-        memory: int | None = None,
-    ) -> Lesson:
+        cls, cohort: Cohort, recipe: Recipe, task: Task,
+        groups: np.ndarray | None = None, memory: int | None = None,
+    ) -> Lesson:  # fmt: skip
         """Encode a cohort's rows, the encoder learned on these rows alone."""
         target = task.target(labels_of(cohort))
         if recipe.machine == "one_class":
@@ -126,13 +122,9 @@ class Lesson:
 
 
 def fit(
-    cohort: Cohort,
-    recipe: Recipe,
-    task: Task,
-    parameters: Parameters,
-    groups: np.ndarray | None = None,
-    memory: int | None = None,
-) -> Fitted:
+    cohort: Cohort, recipe: Recipe, task: Task, parameters: Parameters,
+    groups: np.ndarray | None = None, memory: int | None = None,
+) -> Fitted:  # fmt: skip
     """Encode the cohort's rows and fit the recipe on them."""
     return Lesson.of(cohort, recipe, task, groups, memory).fit(parameters)
 
@@ -214,10 +206,8 @@ def _held_out_decisions(
     lesson = Lesson.of(cohort.take(train), recipe, task, None if groups is None else groups[train], memory)
     held_out = cohort.take(test)
     encoded = lesson.encoder.transform(held_out)
-    decisions: list[Any] = [None] * len(candidates)
-    for at in by_shared_work(candidates):
-        decisions[at] = lesson.fit(candidates[at]).decisions_of(encoded)
-    return decisions, task.target(labels_of(held_out))
+    found = {at: lesson.fit(candidates[at]).decisions_of(encoded) for at in by_shared_work(candidates)}
+    return [found[at] for at in range(len(candidates))], task.target(labels_of(held_out))
 
 
 def _run_fold(

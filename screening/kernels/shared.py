@@ -1,0 +1,109 @@
+"""What several fits on the same rows share: distances over gammas, a Gram over costs, solutions over factors.
+
+A caller that is going to fit the same rows several times says so (``with over(rows):``); kernels and solvers
+look there before they compute. Rows are recognised by identity, so other rows are never mistaken for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+DEFAULT_MEMORY = 4 << 30
+
+_current: ContextVar[Shared | None] = ContextVar("shared", default=None)
+
+
+class Shared:
+    """Distances, the last Gram and the solutions found on it, for one array of rows.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, n_features)
+    memory : int, > 0
+        Bytes for Grams, distances and kept rows of a Gram; distances are kept only where they fit beside it.
+    """
+
+    def __init__(self, rows: np.ndarray, memory: int | None = None) -> None:
+        self.rows = rows
+        self.memory = DEFAULT_MEMORY if memory is None else memory
+        self._distances: dict[int, np.ndarray] = {}
+        self._kernel: Any = None
+        self._gram: np.ndarray | None = None
+        self._grams_made = 0
+        self.solutions: dict[Any, Any] = {}
+
+    def gram(self, kernel: Any, dtype: Any) -> np.ndarray:
+        """K over the rows: the one made last, or from distances once a second gamma is asked for."""
+        if self._gram is not None and kernel == self._kernel:
+            return self._gram
+        from screening.kernels import sweep
+
+        self._gram = None
+        self.solutions = {}
+        n_bytes = np.dtype(dtype).itemsize * len(self.rows) ** 2
+        kept = self._distances.get(kernel.norm)
+        if kept is None and self._grams_made and n_bytes * (2 + len(self._distances)) <= self.memory:
+            kept = self._distances[kernel.norm] = sweep.distances(
+                kernel.norm, self.rows, self.rows, dtype=dtype
+            )
+        gram = sweep.gram(kernel, self.rows, dtype=dtype) if kept is None else sweep.of(kernel, kept)
+        self._grams_made += 1
+        self.keep(kernel, gram)
+        return gram
+
+    def keep(self, kernel: Any, gram: Any) -> None:
+        """Take a Gram made elsewhere as the one whose solutions are kept."""
+        if gram is not self._gram:
+            self._kernel, self._gram, self.solutions = kernel, gram, {}
+
+    def solutions_on(self, gram: Any) -> dict[Any, Any] | None:
+        """The solutions kept for this Gram; None where it is not the one in use."""
+        return self.solutions if gram is self._gram else None
+
+
+def current() -> Shared | None:
+    """What the caller shares here, if anything."""
+    return _current.get()
+
+
+def memory() -> int:
+    """Bytes a fit may take for kernel matrices here."""
+    shared = _current.get()
+    return DEFAULT_MEMORY if shared is None else shared.memory
+
+
+@contextmanager
+def using(shared: Shared) -> Iterator[Shared]:
+    """Look in ``shared`` first, inside."""
+    token = _current.set(shared)
+    try:
+        yield shared
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def over(rows: np.ndarray) -> Iterator[Shared]:
+    """Share over these rows inside; of rows that are shared already, go on with what there is."""
+    outer = _current.get()
+    if outer is not None and outer.rows is rows:
+        yield outer
+        return
+    with using(Shared(rows, memory())) as inner:
+        yield inner
+
+
+def side_by_side(n_rows: int, memory: int | None) -> int:
+    """How many fits of so many rows the memory holds at a time, a Gram and its copy each; one at least."""
+    return max(1, (DEFAULT_MEMORY if memory is None else memory) // (8 * max(n_rows, 1) ** 2))
+
+
+def gram_of(kernel: Any, rows: np.ndarray, dtype: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """The Gram of rows that are shared, from what is kept; of others by ``make``."""
+    shared = _current.get()
+    return make() if shared is None or shared.rows is not rows else shared.gram(kernel, dtype)

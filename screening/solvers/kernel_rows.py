@@ -1,0 +1,45 @@
+"""A kernel matrix that is never held: its rows are computed when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class KernelRows:
+    """A kernel matrix that is computed by rows when asked for, in place of ``Problem.gram``.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, n_features)
+    kernel : Gaussian or Laplacian, gamma a number
+    """
+
+    x: np.ndarray
+    kernel: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.x), len(self.x))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def diagonal(self) -> np.ndarray:
+        """K(x_i, x_i), shape (n,)."""
+        return self.kernel.diagonal(self.x)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """Blocks ``[np.ix_(rows, columns)]`` and ``[:, columns]``, computed."""
+        rows, columns = (np.arange(len(self.x))[each].ravel() for each in key)
+        return self.kernel(self.x[rows], self.x[columns])
+
+    def __matmul__(self, weights: np.ndarray) -> np.ndarray:
+        """K weights, shape (n,)."""
+        from screening.kernels.sweep import weighted_sum
+
+        used = np.flatnonzero(weights)
+        return weighted_sum(self.kernel, self.x, self.x[used], weights[used])

@@ -1,0 +1,63 @@
+"""Solving beside other fits on the same rows: the same is not solved again, what is like it is a start."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from screening.kernels import shared
+from screening.kernels.base import EXACT_ROWS
+from screening.solvers.kernel_rows import KernelRows
+from screening.solvers.problem import Problem, Solution
+
+
+def gram_within(kernel: Any, x: np.ndarray) -> np.ndarray | KernelRows:
+    """K over x where it fits the memory, else its rows when asked for."""
+    if len(x) > EXACT_ROWS and 4 * len(x) ** 2 > shared.memory():
+        return KernelRows(x, kernel)
+    return kernel(x, x)
+
+
+def solve(problem: Problem, tol: float = 1e-3) -> Solution:
+    """Solve a dual problem: the one door through which every machine goes.
+
+    Where the caller shares work over these rows (``kernels.shared``), a plain two-class problem is solved
+    once for all factors that are built on it, and a rescaled one starts from the last solution with the same
+    bounds (the pass before). The order of the fits decides, never the clock.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol : float, > 0
+        Largest violation of the optimality conditions left, in units of ``problem.scale``, so that it does
+        not depend on the scale of c.
+    """
+    from screening.solvers import smo
+
+    here = shared.current()
+    by_rows = isinstance(problem.gram, KernelRows)
+    memory = smo.DEFAULT_MEMORY if here is None else here.memory
+    if not by_rows:
+        memory = min(memory, smo.DEFAULT_MEMORY)
+    known = None if here is None else here.solutions_on(problem.gram)
+    # A one-class problem starts cold, and so does another C: from a solution near by they take more steps.
+    if known is None or problem.total != 0.0:
+        return smo.solve(problem, tol, memory=memory)
+    kind = (tol, _digest(problem.signs, problem.linear, problem.upper))
+    factor = _digest(problem.c)
+    found = known.get((*kind, factor))
+    if found is None:
+        found = smo.solve(problem, tol, start=known.get(kind), memory=memory)
+        if np.ptp(problem.c) == 0.0:
+            known[*kind, factor] = found
+    known[kind] = found.alphas
+    return found
+
+
+def _digest(*arrays: np.ndarray) -> bytes:
+    found = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        found.update(np.ascontiguousarray(array, float).tobytes())
+    return found.digest()

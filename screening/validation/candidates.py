@@ -1,0 +1,35 @@
+"""The settings a search tries, and the order that lets neighbours share most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from screening.recipe import Recipe
+
+Parameters = dict[str, Any]
+
+
+def candidates_of(
+    recipe: Recipe, params: dict[str, Any], search: int | None, seed: int
+) -> list[dict[str, Any]]:
+    """The recipe's candidates with the caller's parameters fixed, without repetitions."""
+    recipe.build(**params)
+    candidates = recipe.candidates(
+        recipe.default_candidates if search is None else search, np.random.default_rng(seed)
+    )
+    fixed = [candidate | params for candidate in candidates]
+    return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]
+
+
+def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
+    """Numbers of the candidates: those of one kernel after each other, from the smallest C upwards."""
+
+    def place(at: int) -> tuple[list[str], float, int]:
+        cost = candidates[at].get("C", 0.0)
+        kernel = [str(candidates[at].get(name)) for name in ("recipe", "gamma", "sigma")]
+        return kernel, cost if isinstance(cost, float | int) else 0.0, at
+
+    return sorted(range(len(candidates)), key=place)

@@ -1,0 +1,146 @@
+"""Fits on the same rows share distances, Grams and first passes, and give what they give alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from screening import OneClassSVM, TwoClassSVM, solvers
+from screening.factors import MarginDecay
+from screening.kernels import Gaussian, Laplacian, shared, sweep
+from screening.solvers import KernelRows, Problem, smo
+from screening.validation.candidates import by_shared_work
+
+
+def made(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 4))
+    return x, (x[:, 0] + 0.7 * rng.normal(size=n) > 0.8).astype(int)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_kernel_from_kept_distances_has_the_bits_of_one_from_rows(kernel, dtype):
+    x, _ = made()
+    apart = sweep.distances(kernel.norm, x, x, dtype=dtype)
+
+    assert np.array_equal(sweep.of(kernel(0.3), apart), sweep.gram(kernel(0.3), x, dtype=dtype))
+
+
+def test_distances_are_computed_once_for_a_grid_of_gammas(monkeypatch):
+    x, _ = made()
+    alone = [Gaussian(gamma)(x, x) for gamma in (0.1, 0.2, 0.4, 0.8)]
+    computed = []
+    matrix = sweep._matrix
+    monkeypatch.setattr(sweep, "_matrix", lambda *given: computed.append(1) or matrix(*given))
+
+    with shared.over(x):
+        together = [Gaussian(gamma)(x, x) for gamma in (0.1, 0.2, 0.4, 0.8)]
+
+    assert len(computed) == 2  # the first Gram at once, the distances when a second gamma is asked for
+    assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+def test_a_gram_is_made_once_for_a_path_of_costs(monkeypatch):
+    x, y = made()
+    computed = []
+    matrix = sweep._matrix
+    monkeypatch.setattr(sweep, "_matrix", lambda *given: computed.append(1) or matrix(*given))
+
+    with shared.over(x):
+        for cost in (0.1, 1.0, 10.0):
+            TwoClassSVM(Gaussian(0.3), C=cost).fit(x, y)
+
+    assert len(computed) == 1
+
+
+def test_the_first_pass_is_solved_once_for_all_factors_on_it(monkeypatch):
+    x, y = made()
+    solved = []
+    solve = smo.solve
+    monkeypatch.setattr(smo, "solve", lambda *given, **more: solved.append(1) or solve(*given, **more))
+
+    with shared.over(x):
+        for kappa in (0.1, 0.3, 1.0):
+            TwoClassSVM(Gaussian(0.3), factor=MarginDecay(kappa)).fit(x, y)
+
+    assert len(solved) == 1 + 3
+
+
+@pytest.mark.parametrize("passes", [1, 4])
+def test_shared_fits_decide_as_fits_alone_within_the_tolerance(passes):
+    x, y = made()
+    machines = [
+        TwoClassSVM(Gaussian(gamma), C=cost, factor=MarginDecay(0.3), passes=passes, tol=1e-6)
+        for gamma in (0.1, 0.5)
+        for cost in (0.5, 5.0)
+    ]
+    alone = [machine.fit(x, y).decision_function(x) for machine in machines]
+
+    with shared.over(x):
+        together = [machine.fit(x, y).decision_function(x) for machine in machines]
+
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+def test_the_same_fit_twice_has_the_same_bits():
+    x, y = made()
+    machine = TwoClassSVM(Gaussian(0.3), factor=MarginDecay(0.3), passes=3)
+
+    assert np.array_equal(machine.fit(x, y).decision_function(x), machine.fit(x, y).decision_function(x))
+
+
+def test_later_passes_start_from_the_one_before():
+    x, y = made(400)
+    signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
+    gram = Gaussian(0.5)(x, x)
+    problem = Problem(gram, signs, ones, -ones, 10.0 * ones, 0.0)
+    near = Problem(gram, signs, ones + 1e-4 * signs, -ones, 10.0 * ones, 0.0)
+
+    with shared.over(x) as here:
+        here.keep(Gaussian(0.5), gram)
+        solvers.solve(problem)
+        warm = solvers.solve(near)
+
+    assert warm.n_iter < smo.solve(near).n_iter / 2
+    assert warm.gap <= 1e-3
+
+
+def test_other_rows_are_never_taken_for_the_shared_ones():
+    x, _ = made()
+    z, _ = made(seed=1)
+
+    with shared.over(x):
+        Gaussian(0.3)(x, x)
+        found = Gaussian(0.3)(z, z)
+
+    assert np.array_equal(found, sweep.gram(Gaussian(0.3), z, dtype=np.float64))
+
+
+@pytest.mark.parametrize("machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr)
+def test_a_gram_beyond_the_memory_is_made_by_rows_to_the_same_decisions(machine):
+    x, y = made(2200)
+    whole = machine.fit(x, y).decision_function(x)
+
+    with shared.using(shared.Shared(x, memory=1 << 20)):
+        assert isinstance(solvers.gram_within(Gaussian(0.3), x), KernelRows)
+        by_rows = machine.fit(x, y).decision_function(x)
+
+    np.testing.assert_allclose(by_rows, whole, atol=5e-3)
+
+
+def test_as_many_fits_run_side_by_side_as_the_memory_holds():
+    assert shared.side_by_side(10_000, 1 << 30) == 1
+    assert shared.side_by_side(1_000, 1 << 30) == 134
+    assert shared.side_by_side(100_000, 1 << 20) == 1
+
+
+def test_candidates_of_one_kernel_follow_each_other_from_the_smallest_cost_upwards():
+    candidates = [
+        {"gamma": "scale", "C": 10.0},
+        {"gamma": "scale*3", "C": 1.0},
+        {"gamma": "scale", "C": 0.1},
+        {"gamma": "scale*3", "C": 1.0, "Q": 2},
+    ]
+
+    assert by_shared_work(candidates) == [2, 0, 1, 3]
