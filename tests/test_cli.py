@@ -78,7 +78,7 @@ def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
 
     results = [screen(*line.split()) for line in lines]
 
-    assert len(results) == 7
+    assert len(results) == 11
     assert (in_copy_of_desk / "runs" / "2026-03-01" / "report.html").exists()
     (python,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict = {}

@@ -1,0 +1,160 @@
+"""The nights add up to a story: what reviews found, what was missed, and whether patients have changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from test_ledger import FACTS, QUESTION, enter
+
+from screening.conformal_p import RankCounts, uniformity
+from screening.intervals import wilson
+from screening.ledger import NightCases, Verdict, history, open_ledger, record_threshold, record_verdicts
+from screening.report.history import render_history, sentences
+
+PATIENTS, STAY, NIGHTS = 60, 5, 30
+
+
+def simulate(ledger, nights: int = NIGHTS, drifts_from: int = 99) -> dict[str, set[str]]:
+    """Thirty nights of a ward: every patient stays five nights, three in twenty are ill, all are judged."""
+    rng = np.random.default_rng(0)
+    calibration = np.sort(rng.normal(size=400))
+    truth: dict[str, set[str]] = {"found": set(), "judged": set(), "missed": set()}
+    for number in range(nights):
+        names = [f"P{number // STAY * PATIENTS + i:05d}" for i in range(PATIENTS)]
+        ill = {name for name in names if int(name[1:]) % 20 < 3}
+        shift = 0.8 if number >= drifts_from else 0.0
+        scores = rng.normal(size=PATIENTS) + np.array([2.0 * (name in ill) for name in names]) + shift
+        flagged = [name for name, score in zip(names, scores, strict=True) if score >= 1.5]
+        rest = sorted(set(names) - set(flagged))
+        sampled = [rest[i] for i in rng.choice(len(rest), 5, replace=False)]
+        ranks = RankCounts(calibration, 1.5)
+        ranks.add(scores[scores < 1.5])
+        rows = {"read": PATIENTS, "scored": PATIENTS, "refused": 0, "flagged": len(flagged)}
+        facts = FACTS | {"rows": rows, "unflagged": {"cases": len(rest)} | ranks.to_dict(), "capacity": 12}
+        date = f"2026-01-{number + 1:02d}"
+        enter(ledger, NightCases(date, QUESTION, date, tuple(flagged), tuple(sampled), facts))
+        said = [Verdict(name, "confirmed" if name in ill else "not") for name in [*flagged, *sampled]]
+        record_verdicts(ledger, date, said)
+        truth["found"] |= ill & set(flagged)
+        truth["judged"] |= set(flagged)
+        truth["missed"] |= {f"{date} {name}" for name in ill - set(flagged)}
+    return truth
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    with open_ledger(tmp_path_factory.mktemp("story") / "screening.db", make=True) as ledger:
+        truth = simulate(ledger)
+        record_threshold(
+            ledger,
+            {
+                "model_before": "a" * 64,
+                "model_after": "b" * 64,
+                "reason": "<b>ten a night</b>",
+                "classes": [
+                    {"class": "yes", "threshold_before": 1.5, "threshold_after": 2.0, "rule_after": None}
+                ],
+            },
+        )
+        yield history(ledger, verify=True), truth
+
+
+def test_every_night_of_thirty_adds_up(story):
+    runs = story[0]["runs"]
+
+    assert len(runs) == NIGHTS
+    for before, run in pairwise(runs):
+        assert run["flagged"] == run["cases"] == run["new"] + run["ongoing"] + run["reviewed"]
+        assert run["resolved"] == before["cases"] - run["ongoing"] - run["reviewed"]
+        assert run["cases"] + run["unflagged"]["cases"] == run["scored"] == PATIENTS
+        assert sum(run["verdicts"].values()) == run["cases"]
+
+
+def test_a_case_flagged_on_many_nights_counts_once_in_the_predictive_value(story):
+    told, truth = story
+    ppv = told["series"][0]["ppv"]
+
+    assert (ppv["found"], ppv["judged"]) == (len(truth["found"]), len(truth["judged"]))
+    assert [ppv["low"], ppv["high"]] == [float(end) for end in wilson(ppv["found"], ppv["judged"])]
+    assert told["series"][0]["ppv_to_date"][-1]["value"] == ppv["value"]
+
+
+def test_misses_are_estimated_from_the_random_sample_within_its_interval(story):
+    told, truth = story
+    misses = told["series"][0]["misses"]
+
+    assert misses["judged"] == 5 * NIGHTS
+    assert misses["per_night_low"] <= len(truth["missed"]) / NIGHTS <= misses["per_night_high"]
+
+
+def test_steady_nights_show_no_drift_and_shifted_ones_do(story, tmp_path):
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        simulate(ledger, nights=20, drifts_from=12)
+        shifted = history(ledger)["series"][0]
+
+    assert story[0]["series"][0]["drift"]["p"] > 0.01 > 1e-4 > shifted["drift"]["p"]
+    assert "have changed" in sentences(shifted)[-1]
+    assert "no sign" in sentences(story[0]["series"][0])[-1]
+
+
+def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
+    told, _ = story
+    page = render_history(told)
+    words = re.sub(r"<[^>]+>", "", page)
+
+    assert page == render_history(json.loads(json.dumps(told)))
+    assert all(sentence[1:] in words for sentence in sentences(told["series"][0]))
+    assert page.count("<svg") == 3
+    assert told["audit"]["head"] in page
+    assert "&lt;b&gt;ten a night" in page and "<b>ten a night" not in page
+    assert "P000" not in page
+    assert len(page) < 60_000
+
+
+def test_a_ledger_without_a_run_has_a_page_too(tmp_path):
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        assert "No run has been recorded" in render_history(history(ledger))
+
+
+def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        enter(ledger, NightCases("k", QUESTION, "2026-01-01", ("a",), ("z",), FACTS))
+        told = history(ledger)
+
+    assert told["series"][0]["ppv"]["value"] is None
+    assert told["series"][0]["misses"]["per_night"] is None
+    assert "unknown" in sentences(told["series"][0])[2]
+    assert ">None<" not in render_history(told)
+
+
+def test_ranks_of_negatives_are_uniform_and_the_test_keeps_its_level():
+    rng = np.random.default_rng(1)
+    rejected = 0
+    for _ in range(400):
+        ranks = RankCounts(np.sort(rng.normal(size=300)), 1.0)
+        fresh = rng.normal(size=200)
+        ranks.add(fresh[fresh < 1.0])
+        rejected += ranks.to_dict()["p"] < 0.05
+
+    assert rejected / 400 < 0.07
+
+
+def test_ranks_do_not_depend_on_how_they_are_batched():
+    rng = np.random.default_rng(2)
+    calibration, scores = np.sort(rng.normal(size=50)), rng.normal(size=90)
+    scores = scores[scores < 0.7]
+    whole, parts = RankCounts(calibration, 0.7), RankCounts(calibration, 0.7)
+    whole.add(scores)
+    for part in np.array_split(scores, 7):
+        parts.add(part)
+
+    assert whole.to_dict() == parts.to_dict()
+
+
+@pytest.mark.parametrize(("counts", "n"), [([0, 0], 5), ([3], 0)])
+def test_nothing_to_compare_has_no_p_value(counts, n):
+    assert uniformity(counts, n) == (None, None)

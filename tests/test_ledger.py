@@ -1,0 +1,266 @@
+"""The ledger tells new from known, says the same of the same night, and forgets nothing."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import tempfile
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.ledger import (
+    NightCases,
+    Verdict,
+    history,
+    open_ledger,
+    publish_night,
+    pulse,
+    record_night,
+    record_verdicts,
+    reviewable,
+)
+from screening.ledger.tables import RUNS
+
+QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
+FACTS = {
+    "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
+    "minutes_per_review": 10.0, "capacity": None,
+    "rows": {"read": 10, "scored": 10, "refused": 0, "flagged": 2},
+    "unflagged": {"cases": 8, "ranks": [8], "calibration": 90, "ks": 0.1, "p": 0.9},
+}  # fmt: skip
+
+
+def night(day: int, flagged: str, sampled: str = "", key: str | None = None, **other) -> NightCases:
+    """A night of January on which single letters are flagged."""
+    date = f"2026-01-{day:02d}"
+    settings = {"question": QUESTION, "facts": FACTS} | other
+    return NightCases(
+        key=key or f"key of {date}", night=date, flagged=tuple(flagged), sampled=tuple(sampled), **settings
+    )
+
+
+def enter(ledger, one: NightCases, **how):
+    """Record a night and publish it."""
+    found = record_night(ledger, one, **how)
+    publish_night(ledger, one.key, found.revision)
+    return found
+
+
+@pytest.fixture
+def ledger(place):
+    with open_ledger(place, make=True) as opened:
+        yield opened
+
+
+def states(found) -> dict[str, str]:
+    return {name: case.state for name, case in found.cases.items()}
+
+
+def test_who_was_flagged_the_night_before_is_ongoing_and_who_is_no_longer_is_resolved(ledger):
+    enter(ledger, night(1, "ab"))
+    second = enter(ledger, night(2, "ac"))
+
+    assert states(second) == {"a": "ongoing", "c": "new"}
+    assert second.counts == {"cases": 2, "new": 1, "ongoing": 1, "reviewed": 0, "resolved": 1}
+    assert second.cases["a"].nights == 2
+
+
+def test_a_verdict_makes_a_case_reviewed_from_the_next_night_on(ledger):
+    enter(ledger, night(1, "abc"))
+    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "not"), Verdict("b", "unsure")])
+    second = enter(ledger, night(2, "abc"))
+    third = enter(ledger, night(3, "abc"))
+
+    assert states(second) == states(third) == {"a": "reviewed", "b": "ongoing", "c": "ongoing"}
+    assert third.cases["a"].verdict == ("2026-01-01", "not")
+
+
+def test_who_comes_back_after_a_night_without_a_flag_is_new_and_the_old_verdict_is_told(ledger):
+    enter(ledger, night(1, "a"))
+    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "not")])
+    enter(ledger, night(2, ""))
+    third = enter(ledger, night(3, "a"))
+
+    assert states(third) == {"a": "new"}
+    assert third.cases["a"].verdict == ("2026-01-01", "not")
+    assert states(enter(ledger, night(4, "a"))) == {"a": "ongoing"}
+
+
+def test_nights_without_a_run_do_not_break_a_row(ledger):
+    enter(ledger, night(1, "a"))
+
+    assert states(enter(ledger, night(9, "a"))) == {"a": "ongoing"}
+
+
+def test_the_same_night_twice_is_one_row_and_one_answer(ledger):
+    enter(ledger, night(1, "ab"))
+    first = enter(ledger, night(2, "ac", "z"))
+    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
+    again = enter(ledger, night(2, "ac", "z"))
+
+    assert (again.cases, again.counts, again.head, again.revision) == (
+        first.cases,
+        first.counts,
+        first.head,
+        first.revision,
+    )
+    assert [first.first_time, again.first_time] == [True, False]
+    assert len(history(ledger)["runs"]) == 2
+
+
+def test_force_makes_a_revision_by_what_is_known_now_and_keeps_the_old(ledger):
+    enter(ledger, night(1, "ab"))
+    enter(ledger, night(2, "ac"))
+    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
+    forced = enter(ledger, night(2, "ac"), force=True)
+
+    assert forced.revision == 2
+    assert states(forced) == {"a": "reviewed", "c": "new"}
+    runs = history(ledger, verify=True)["runs"]
+    assert [(run["revision"], run["ongoing"], run["reviewed"], run["in_force"]) for run in runs[1:]] == [
+        (1, 1, 0, False),
+        (2, 0, 1, True),
+    ]
+
+
+def test_an_old_night_entered_late_is_judged_by_the_nights_before_it(ledger):
+    enter(ledger, night(1, "a"))
+    enter(ledger, night(3, "b"))
+    late = enter(ledger, night(2, "ab"))
+
+    assert states(late) == {"a": "ongoing", "b": "new"}
+
+
+def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
+    enter(ledger, night(1, "ab", key="first table"))
+    enter(ledger, night(1, "b", key="corrected table"))
+    second = enter(ledger, night(2, "ab"))
+
+    assert states(second) == {"a": "new", "b": "ongoing"}
+
+
+def test_a_night_whose_page_never_appeared_is_not_remembered_until_it_does(ledger):
+    record_night(ledger, night(1, "a"))
+    before = enter(ledger, night(2, "a"))
+    enter(ledger, night(1, "a"))
+    after = enter(ledger, night(3, "a"))
+
+    assert states(before) == {"a": "new"}
+    assert after.cases["a"].nights == 2
+    assert [run["published"] for run in history(ledger)["runs"]] == [True, True, True]
+
+
+def test_another_question_has_its_own_cases(ledger):
+    enter(ledger, night(1, "a"))
+    other = enter(ledger, night(2, "a", question=QUESTION | {"label": "fall"}))
+
+    assert states(other) == {"a": "new"}
+
+
+def test_without_a_column_that_names_rows_nobody_is_recognised(ledger):
+    enter(ledger, night(1, "a", recognisable=False))
+    second = enter(ledger, night(2, "a", recognisable=False))
+
+    assert states(second) == {"a": "new"}
+    assert second.counts["resolved"] == 0
+
+
+def test_ids_of_any_script_come_back_as_they_went_in(ledger):
+    odd = ("Müller, Ö.", "' OR 1=1 --", "‮abc", "😀", " a", "A", "a")
+    first = night(1, "")
+    enter(ledger, NightCases(first.key, QUESTION, first.night, odd, (), FACTS))
+
+    assert set(reviewable(ledger, first.key)) == set(odd)
+
+
+flags = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=6)
+words = st.lists(
+    st.tuples(st.integers(0, 7), st.sampled_from("abcdef"), st.sampled_from(["confirmed", "not", "unsure"])),
+    max_size=8,
+)
+
+
+@given(flags, words)
+@settings(max_examples=15)
+def test_counts_add_up_on_every_night_whatever_was_flagged_and_judged(flagged, judged):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_ledger(Path(folder) / "screening.db", make=True) as ledger,
+    ):
+        found = []
+        for day, names in enumerate(flagged):
+            found.append(enter(ledger, night(day + 1, "".join(sorted(names)))))
+            verdicts = [Verdict(name, word) for at, name, word in judged if at == day and name in names]
+            record_verdicts(ledger, f"key of 2026-01-{day + 1:02d}", verdicts)
+
+        for before, now, names in zip([set(), *flagged], found, flagged, strict=False):
+            counts = now.counts
+            assert counts["cases"] == counts["new"] + counts["ongoing"] + counts["reviewed"] == len(names)
+            assert counts["resolved"] == len(before - names)
+            assert counts["ongoing"] + counts["reviewed"] == len(before & names)
+        runs = history(ledger, verify=True)["runs"]
+        assert [run["new"] for run in runs] == [one.counts["new"] for one in found]
+        again = [enter(ledger, night(day + 1, "".join(sorted(names)))) for day, names in enumerate(flagged)]
+        assert [one.cases for one in again] == [one.cases for one in found]
+        assert history(ledger)["audit"]["entries"] == history(ledger, verify=True)["audit"]["entries"]
+
+
+def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledger):
+    enter(ledger, night(1, "a", "z"))
+    key = "key of 2026-01-01"
+
+    told = [
+        record_verdicts(ledger, key, [Verdict("a", "not", "ward 3", "xy"), Verdict("z", "confirmed")]),
+        record_verdicts(ledger, key, [Verdict("a", "not", "ward 3", "xy"), Verdict("z", "not")]),
+    ]
+
+    assert told == [
+        {"new": 2, "changed": 0, "unchanged": 0},
+        {"new": 0, "changed": 1, "unchanged": 1},
+    ]
+    (run,) = history(ledger, verify=True)["runs"]
+    assert run["verdicts"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}
+    assert run["sample"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}
+
+
+def test_a_night_is_one_transaction(ledger):
+    broken = night(1, "ab")
+    with pytest.raises(ValueError, match="JSON"):
+        record_night(ledger, NightCases(**vars(broken) | {"facts": FACTS | {"x": float("nan")}}))
+
+    with ledger.reading() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(RUNS)) == 0
+    assert states(enter(ledger, broken)) == {"a": "new", "b": "new"}
+
+
+@pytest.mark.parametrize(("hours", "fine"), [(25, True), (27, False)])
+def test_the_pulse_is_the_age_of_the_last_published_run(place, hours, fine):
+    began = datetime.datetime(2026, 1, 1, 3, tzinfo=datetime.UTC)
+    with open_ledger(place, make=True, clock=began.isoformat) as ledger:
+        enter(ledger, night(1, "ab"))
+        found = pulse(ledger, datetime.timedelta(hours=26), began + datetime.timedelta(hours=hours))
+
+    assert found.fine is fine
+    assert found.said == f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged"
+
+
+def test_a_run_that_was_killed_before_its_page_appeared_is_no_pulse(ledger):
+    enter(ledger, night(1, "ab"))
+    record_night(ledger, night(2, "ab"))
+    found = pulse(ledger, datetime.timedelta(hours=26), datetime.datetime.now(datetime.UTC))
+
+    assert not found.fine
+    assert "2026-01-02" in found.said
+
+
+def test_entries_are_marked_with_the_clock_they_are_given(place):
+    ticks = (f"2026-01-01T00:00:0{n}+00:00" for n in itertools.count())
+    with open_ledger(place, make=True, clock=lambda: next(ticks)) as ledger:
+        enter(ledger, night(1, "a"))
+        enter(ledger, night(2, "a"))
+
+        assert [run["recorded"][-7] for run in history(ledger)["runs"]] == ["0", "1"]

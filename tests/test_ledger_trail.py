@@ -1,0 +1,205 @@
+"""Nobody changes the ledger unseen, two may write at once, and the file is nobody else's to read."""
+
+from __future__ import annotations
+
+import multiprocessing
+import stat
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from test_ledger import enter, night
+
+from screening.errors import UsageError
+from screening.ledger import Unchained, Verdict, history, open_ledger, record_threshold, record_verdicts
+from screening.ledger.tables import SETTINGS
+
+CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "classes": []}
+
+
+@pytest.fixture
+def ledger(place):
+    """Two nights, two verdicts and a change of threshold: five entries."""
+    with open_ledger(place, make=True) as opened:
+        enter(opened, night(1, "ab", "z"))
+        enter(opened, night(2, "bc"))
+        record_verdicts(opened, "key of 2026-01-01", [Verdict("a", "not"), Verdict("z", "confirmed")])
+        record_threshold(opened, CHANGE)
+        yield opened
+
+
+def meddle(ledger, statement: str) -> None:
+    with ledger.writing() as connection:
+        connection.execute(sa.text(statement))
+
+
+def test_an_untouched_trail_is_followed_to_its_head(ledger):
+    trail = history(ledger, verify=True)["audit"]
+
+    assert trail["entries"] == 5
+    assert trail == history(ledger)["audit"] | {"verified": True}
+    assert history(ledger, verify=True, printed=trail["head"][:16])["audit"] == trail
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE audit SET body = REPLACE(body, 'svm', 'lda') WHERE number = 1", "entry 1"),
+        ("UPDATE audit SET recorded = '2020-01-01' WHERE number = 2", "entry 2"),
+        ("UPDATE audit SET previous = digest WHERE number = 3", "entry 3"),
+        ("UPDATE audit SET action = 'run' WHERE number = 5", "entry 5"),
+        ("DELETE FROM audit WHERE number = 2", "entry 2 is missing"),
+        ("DELETE FROM audit WHERE number = 1", "entry 1 is missing"),
+        ("DELETE FROM audit WHERE number = 4", "entry 4 is missing"),
+        ("UPDATE runs SET facts = REPLACE(facts, 'svm', 'lda')", "entry 1"),
+        ("UPDATE runs SET night = '2025-12-31' WHERE entry = 2", "entry 2"),
+        ("DELETE FROM runs WHERE entry = 2", "entry 2"),
+        ("UPDATE cases SET state = 'reviewed' WHERE case_id = 'c'", "entry 2"),
+        ("UPDATE cases SET nights = 9 WHERE case_id = 'a'", "entry 1"),
+        ("DELETE FROM cases WHERE case_id = 'z'", "entry 1"),
+        ("INSERT INTO cases VALUES ('key of 2026-01-01', 1, 'q', 'new', 1)", "entry 1"),
+        ("INSERT INTO cases VALUES ('no run', 1, 'q', 'new', 1)", "does not know"),
+        ("UPDATE verdicts SET verdict = 'confirmed' WHERE case_id = 'a'", "entry 3"),
+        ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
+    ],
+)
+def test_whatever_is_meddled_with_is_found_and_named(ledger, statement, told):
+    meddle(ledger, statement)
+
+    with pytest.raises(Unchained, match=told):
+        history(ledger, verify=True)
+
+
+def test_a_trail_cut_short_is_found_by_a_head_that_was_printed(ledger):
+    printed = history(ledger)["audit"]["head"]
+    meddle(ledger, "DELETE FROM audit WHERE number = 5")
+
+    assert history(ledger, verify=True)["audit"]["entries"] == 4
+    with pytest.raises(Unchained, match="cut short"):
+        history(ledger, verify=True, printed=printed)
+
+
+def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(ledger):
+    with pytest.raises(UsageError, match="--head"):
+        history(ledger, verify=True, printed="")
+
+
+def test_no_message_of_a_broken_trail_names_a_patient(ledger):
+    meddle(ledger, "UPDATE verdicts SET case_id = 'SECRET77' WHERE case_id = 'a'")
+
+    with pytest.raises(Unchained) as told:
+        history(ledger, verify=True)
+    assert "SECRET77" not in str(told.value)
+
+
+def test_the_same_change_of_threshold_twice_in_a_row_is_one(ledger):
+    record_threshold(ledger, CHANGE)
+
+    assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5]
+
+
+def write_nights(place: str, first: int, ready, go) -> None:
+    """What one of two processes does."""
+    ready.release()
+    go.wait()
+    with open_ledger(place, make=True) as ledger:
+        for day in range(first, 21, 2):
+            enter(ledger, night(day, "ab" if day % 3 else "bc"))
+
+
+def test_two_processes_that_write_at_once_lose_nothing_and_keep_one_chain(place):
+    context = multiprocessing.get_context("spawn")
+    ready, go = context.Semaphore(0), context.Event()
+    writers = [context.Process(target=write_nights, args=(place, first, ready, go)) for first in (1, 2)]
+    for writer in writers:
+        writer.start()
+    for _ in writers:
+        ready.acquire()
+    go.set()
+    for writer in writers:
+        writer.join(60)
+
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    with open_ledger(place) as ledger:
+        told = history(ledger, verify=True)
+    assert [run["night"][-2:] for run in told["runs"]] == [f"{day:02d}" for day in range(1, 21)]
+    assert told["audit"]["entries"] == 20
+
+
+def test_the_file_is_its_owners_alone_whatever_it_was(tmp_path):
+    path = tmp_path / "made" / "screening.db"
+    with open_ledger(path, make=True) as ledger:
+        enter(ledger, night(1, "a"))
+    path.chmod(0o644)
+    with open_ledger(path):
+        pass
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_path_and_its_url_are_the_same_ledger(tmp_path):
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        enter(ledger, night(1, "a"))
+    with open_ledger(f"sqlite:///{tmp_path}/screening.db") as ledger:
+        assert len(history(ledger)["runs"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("sqlite://", "in memory"),
+        ("sqlite:///:memory:", "in memory"),
+        ("mysql://host/ledger", "not in mysql"),
+        ("postgresql+psycopg2://host/ledger", "not in postgresql"),
+        ("no/such/folder.db", "no ledger at"),
+        ("://", "cannot be read"),
+        ("postgresql://screen:SECRET77@/ledger?host=/no/such/socket", "cannot be used"),
+    ],
+)
+def test_a_place_that_cannot_hold_a_ledger_is_refused_without_its_password(url, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=told) as refused:
+        open_ledger(url)
+
+    assert "SECRET77" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_ledger_is_left_alone(tmp_path):
+    (tmp_path / "notes.txt").write_text("these are notes, not a database, and long enough to tell")
+    with pytest.raises(UsageError, match="not a database"):
+        open_ledger(tmp_path / "notes.txt", make=True)
+
+    assert (tmp_path / "notes.txt").read_text().startswith("these are notes")
+
+
+def test_a_newer_format_is_refused(place):
+    with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
+        connection.execute(SETTINGS.update().values(value="2"))
+
+    with pytest.raises(UsageError, match="format 2"):
+        open_ledger(place)
+
+
+def test_a_missing_driver_is_told_with_its_remedy(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
+    with pytest.raises(UsageError, match=r"screening\[postgres\]"):
+        open_ledger("postgresql://host/ledger")
+
+
+def test_the_ledger_needs_no_machine_learning_package():
+    import subprocess
+    import sys
+
+    code = "import sys, screening.ledger, screening.report.history; print(*sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert set(answer.stdout.split()) & {"sklearn", "numba", "pandas", "pyarrow"} == set()
+
+
+def test_the_file_at_rest_is_one_file(tmp_path):
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        enter(ledger, night(1, "a"))
+
+    assert [path.name for path in Path(tmp_path).iterdir()] == ["screening.db"]

@@ -1,0 +1,326 @@
+"""From a night to its verdicts and the next night, by the commands; nothing of a patient on the way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from flow_cohorts import patients, voxels, written
+from typer.testing import CliRunner
+
+from screening.cli import app
+from screening.report import render_run
+from screening.store import load_model
+
+QUICK = ["--search", "1", "--folds", "3", "--jobs", "1"]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def screen(*words: object, code: int = 0):
+    """Run a command in this process and insist on its exit code."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.stderr + result.stdout
+    return result
+
+
+def answer(*words: object) -> dict:
+    return json.loads(screen(*words, "--json").stdout)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    desk = tmp_path_factory.mktemp("desk")
+    past = written(patients(), desk / "past.csv")
+    words = ["--label", "ill", "--id", "patient", "--recipe", "logistic", *QUICK]
+    screen("train", past, *words, "--max-flag-rate", "0.3", "--out", desk / "model")
+    return desk / "model"
+
+
+@pytest.fixture
+def ward(model, tmp_path, monkeypatch):
+    """A folder with two nights: of the second, the last twenty patients are other ones."""
+    monkeypatch.chdir(tmp_path)
+    first, later = patients(60, seed=7), patients(20, seed=8)
+    written(first, tmp_path / "night1.csv")
+    written(pd.concat([first[:40], later]), tmp_path / "night2.csv")
+    return tmp_path
+
+
+def score(model, ward, number: int, *more: object) -> dict:
+    words = ["score", model, ward / f"night{number}.csv", "--date", f"2026-03-0{number}"]
+    screen(*words, "--out", ward / f"run{number}", "--ledger", ward / "screening.db", *more)
+    return json.loads((ward / f"run{number}" / "run.json").read_text())
+
+
+def saved(run: dict, verdicts: list[dict], **more: object) -> dict:
+    return {"format": 1, "run_id": run["run_id"], "site": "", "initials": "xy", "verdicts": verdicts} | more
+
+
+def as_file(content: object, path) -> object:
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_two_nights_with_verdicts_between_them_add_up(model, ward):
+    first = score(model, ward, 1)
+    ids = [case["id"] for case in first["cases"] if int(case["id"][3:]) < 40]
+    given = [
+        {"id": ids[0], "verdict": "confirmed", "note": "line sepsis"},
+        {"id": ids[1], "verdict": "unsure"},
+    ]
+    given += [{"id": name, "verdict": "not"} for name in first["sample"]]
+    told = answer("review", ward / "run1", as_file(saved(first, given), ward / "v.json"))
+    second = score(model, ward, 2)
+
+    assert told["new"] == len(given) == 7
+    counts = second["counts"]
+    flagged_before = {case["id"] for case in first["cases"]}
+    flagged_now = {case["id"] for case in second["cases"]}
+    assert counts["flagged"] == counts["cases"] == counts["new"] + counts["ongoing"] + counts["reviewed"]
+    assert counts["resolved"] == len(flagged_before - flagged_now) > 0
+    assert counts["ongoing"] + counts["reviewed"] == len(flagged_before & flagged_now) > 2
+    state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
+    assert state[ids[0]] == ("reviewed", 2)
+    assert state[ids[1]] == ("ongoing", 2)
+    page = (ward / "run2" / "report.html").read_text()
+    assert "confirmed on 2026-03-01" in page and "resolved since the last run" in page
+    assert f"ledger entry {second['ledger']['entry']}, {second['ledger']['head'][:16]}" in page
+
+
+def test_the_same_night_twice_gives_the_same_bytes_and_one_row(model, ward):
+    score(model, ward, 1)
+    score(model, ward, 2)
+    before = (ward / "run2" / "report.html").read_bytes()
+    again = score(model, ward, 2)
+    runs = answer("history", "--verify")["runs"]
+    forced = score(model, ward, 2, "--force")
+
+    assert (len(runs), again["ledger"]["revision"], forced["ledger"]["revision"]) == (2, 1, 2)
+    assert render_run(again).encode() == before
+    assert b", revision 2 " in (ward / "run2" / "report.html").read_bytes()
+    assert len(answer("history", "--verify")["runs"]) == 3
+
+
+def test_a_night_that_fails_to_appear_is_not_remembered(model, ward, monkeypatch):
+    score(model, ward, 1)
+    with monkeypatch.context() as broken:
+        broken.setattr("screening.publishing._replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        words = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", ward / "run2"]
+        screen(*words, "--ledger", ward / "screening.db", code=130)
+    killed = answer("history")["runs"]
+    alarm = screen("status", code=5).stdout
+    counts = score(model, ward, 2)["counts"]
+
+    assert [run["published"] for run in killed] == [True, False]
+    assert "2026-03-02" in alarm and "never appeared" in alarm
+    runs = answer("history", "--verify")["runs"]
+    assert [run["in_force"] for run in runs] == [True, True]
+    assert runs[1]["new"] == counts["new"]
+
+
+def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward):
+    run = score(model, ward, 1)
+    name = run["cases"][0]["id"]
+    given = [
+        {"id": name, "verdict": "perhaps"},
+        {"id": "SECRET77", "verdict": "not"},
+        {"id": name, "verdict": "not"},
+        {"id": run["sample"][0], "verdict": "not", "note": "x" * 3000},
+        {"id": run["sample"][1], "verdict": "not", "SECRET78": 1},
+        "SECRET79",
+    ]
+    path = as_file(saved(run, given, run_id="other", format=2, site=5), ward / "v.json")
+    told = screen("review", ward / "run1", path, code=3)
+
+    assert told.stdout == ""
+    assert "the verdicts cannot be read in 9 places" in told.stderr
+    assert "SECRET" not in told.stderr and name not in told.stderr
+    assert sum(answer("history")["runs"][0]["verdicts"].values()) == 0
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"verdicts": 3}', "[" * 100_000, '"x"'])
+def test_what_is_no_file_of_verdicts_exits_3(model, ward, content):
+    score(model, ward, 1)
+    (ward / "v.json").write_text(content)
+
+    screen("review", ward / "run1", ward / "v.json", code=3)
+
+
+def test_verdicts_need_the_ledger_the_run_was_scored_with(model, ward):
+    run = score(model, ward, 1)
+    verdicts = as_file(saved(run, []), ward / "v.json")
+    words = ["score", model, ward / "night1.csv", "--date", "2026-03-01", "--out"]
+    screen(*words, ward / "alone")
+    screen(*words, ward / "elsewhere", "--ledger", ward / "other.db", "--date", "2026-03-05")
+
+    assert "without --ledger" in screen("review", ward / "alone", verdicts, code=2).stderr
+    assert "no ledger at" in screen("review", ward / "run1", verdicts, "--ledger", "no.db", code=2).stderr
+    told = screen("review", ward / "run1", verdicts, "--ledger", ward / "other.db", code=2).stderr
+    assert "does not know this run" in told
+
+
+def test_force_without_a_ledger_is_a_usage_error(model, ward):
+    words = ["score", model, ward / "night1.csv", "--out", ward / "r", "--force"]
+    assert "--ledger" in screen(*words, code=2).stderr
+
+
+def test_a_patient_of_many_voxels_is_one_case(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    past = written(voxels(), tmp_path / "past.parquet")
+    words = ["--label", "tissue", "--group", "patient", "--positive", "lesion", "--recipe", "one_vs_rest"]
+    screen("train", past, *words, "--search", "1", "--folds", "4", "--jobs", "1", "--out", tmp_path / "m")
+    written(voxels(4, 50, seed=9), tmp_path / "new.parquet")
+    for day in (1, 2):
+        words = ["score", tmp_path / "m", tmp_path / "new.parquet", "--date", f"2026-03-0{day}"]
+        screen(*words, "--out", tmp_path / f"r{day}", "--ledger", "screening.db")
+    run = json.loads((tmp_path / "r2" / "run.json").read_text())
+    flagged = [group["group"] for group in run["groups"] if group["flagged"]]
+
+    assert run["counts"]["cases"] == run["counts"]["ongoing"] == len(flagged) < run["counts"]["flagged"]
+    assert set(run["sample"]).isdisjoint(flagged)
+    assert len(flagged) + run["unflagged"]["cases"] == 4
+    given = [{"id": flagged[0], "verdict": "confirmed"}]
+    assert answer("review", "r2", as_file(saved(run, given), tmp_path / "v.json"))["new"] == 1
+
+
+def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_night(model, ward):
+    from screening import scoring
+
+    loaded = load_model(model)
+    drawn = [
+        scoring.score(loaded, ward / "night1.csv", ward / f"b{rows}", date="2026-03-01", batch_rows=rows)
+        for rows in (1, 7, 1000)
+    ]
+    other = scoring.score(loaded, ward / "night1.csv", ward / "later", date="2026-03-02").document
+    document = drawn[0].document
+
+    assert [one.document["sample"] for one in drawn] == [document["sample"]] * 3
+    assert set(document["sample"]) != set(other["sample"])
+    assert set(document["sample"]).isdisjoint(case["id"] for case in document["cases"])
+    assert len(document["sample"]) == 5
+
+
+def test_another_threshold_keeps_the_machine_says_why_and_is_recorded(model, ward):
+    shutil.copytree(model, ward / "m")
+    before = load_model(ward / "m")
+    reason = "ten reviews a night, no more"
+    words = ["threshold", ward / "m", "--max-flag-rate", "0.1", "--reason", reason]
+    screen("score", ward / "m", ward / "night1.csv", "--out", "r", "--ledger", "screening.db")
+    told = answer(*words, "--ledger", "screening.db")
+    after = load_model(ward / "m")
+
+    (point,) = after.operating_points
+    assert (point["chosen_by"], point["reason"]) == ("screen threshold", reason)
+    assert point["threshold"] > before.thresholds[0]
+    assert after.id == told["id"] != before.id
+    assert after.document["machine"] == before.document["machine"]
+    (change,) = answer("history", "--verify")["threshold_changes"]
+    assert (change["model_before"], change["model_after"]) == (before.digest, after.digest)
+    assert reason in (ward / "m" / "report.html").read_text()
+    screen("score", ward / "m", ward / "night2.csv", "--out", "r2", "--ledger", "screening.db")
+
+
+def test_the_rule_of_training_asked_for_again_gives_the_figures_of_training(model, ward):
+    shutil.copytree(model, ward / "m")
+    screen("threshold", ward / "m", "--max-flag-rate", "0.3", "--reason", "as it was")
+    stated = ("chosen_by", "reason")
+    old, new = ((load_model(place).operating_points[0]) for place in (model, ward / "m"))
+
+    assert {key: new[key] for key in new if key not in stated} == {
+        key: old[key] for key in old if key not in stated
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--reason", " "], ["--reason", "x", "--class", "nobody"], ["--reason", "x", "--miss-cost", "-1"]],
+)
+def test_a_change_that_makes_no_sense_changes_nothing(model, ward, words):
+    shutil.copytree(model, ward / "m")
+    screen("threshold", ward / "m", *words, code=2)
+
+    assert load_model(ward / "m").id == load_model(model).id
+
+
+def test_status_is_one_line_and_exits_5_when_the_night_did_not_come(model, ward):
+    assert "no ledger" in screen("status", "--ledger", "no.db", code=5).stdout
+    score(model, ward, 1)
+
+    assert screen("status", "--max-age", "26h").stdout.startswith("ok  night 2026-03-01, 0.0 h ago")
+    assert len(screen("status", "--max-age", "0m", code=5).stdout.splitlines()) == 1
+    assert "90m" in screen("status", "--max-age", "soon", code=2).stderr
+
+
+def test_a_meddled_ledger_exits_4_and_names_the_entry(model, ward):
+    import sqlite3
+
+    score(model, ward, 1)
+    connection = sqlite3.connect(ward / "screening.db")
+    connection.execute("UPDATE audit SET recorded = '2020'")
+    connection.commit()
+    connection.close()
+
+    assert "entry 1" in screen("history", "--verify", code=4).stderr
+    screen("history", "--out", "history.html")
+    assert "not this time" in (ward / "history.html").read_text()
+
+
+def test_the_environment_may_name_the_ledger(model, ward, monkeypatch):
+    monkeypatch.setenv("SCREEN_LEDGER", str(ward / "named.db"))
+    screen("score", model, ward / "night1.csv", "--out", "r", "--date", "2026-03-01")
+
+    assert [run["night"] for run in answer("history")["runs"]] == ["2026-03-01"]
+
+
+def test_history_and_status_wait_for_no_numerical_package_but_scipy(model, ward):
+    score(model, ward, 1)
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    command = [sys.executable, "-c", code, "history", "--out", "h.html"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ward).stdout
+
+    assert set(said.split()) & {"sklearn", "numba", "pandas", "pyarrow"} == set()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_what_the_page_saves_is_what_review_reads(model, ward):
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    table = patients(60, seed=7)
+    odd = '‮"><b>&amp;\t x'
+    run = score(model, ward, 1)
+    flagged = run["cases"][0]["id"]
+    table.loc[table["patient"] == flagged, "patient"] = odd
+    written(table, ward / "night3.csv")
+    run = score(model, ward, 3)
+    place = [case["id"] for case in run["cases"]].index(odd)
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto((ward / "run3" / "report.html").as_uri())
+        page.fill("#review-site", "ward 3")
+        page.check(f"input[name=v{place}][value=confirmed]")
+        page.locator(".review tr[data-id] input[type=text]").nth(place).fill("seen <here>")
+        page.check(f"input[name=v{place + 1}][value=not]")
+        page.check(f"input[name=v{place + 1}][value='']")
+        page.locator(".review tr[data-id]").last.locator("input[value=known]").check()
+        with page.expect_download() as download:
+            page.click("#review-save button")
+        download.value.save_as(ward / "v.json")
+        name = download.value.suggested_filename
+        said = page.inner_text("#review-save [role=status]")
+        browser.close()
+    content = json.loads((ward / "v.json").read_text(encoding="utf-8"))
+
+    assert complaints == []
+    assert name == f"verdicts-{run['run_id']}.json"
+    assert said.startswith("2 verdicts saved")
+    assert content["verdicts"] == [
+        {"id": odd, "verdict": "confirmed", "note": "seen <here>"},
+        {"id": run["sample"][-1], "verdict": "known"},
+    ]
+    assert answer("review", ward / "run3", ward / "v.json")["new"] == 2
