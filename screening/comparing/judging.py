@@ -120,7 +120,7 @@ def tuned_thresholds(
     inner, _ = cross_validate(
         learned, recipe, task, split(target, groups, folds, seed), [chosen], groups, seed=seed, jobs=1
     )
-    validation = on_final_scale(inner, fitted, learned, task)
+    validation = on_final_scale(inner, fitted, learned, task, groups is not None)
     points = operating_points(validation, learned, task, rule, groups, 1, seed)
     return np.array([point.threshold for point in points])
 
