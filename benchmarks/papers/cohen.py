@@ -4,9 +4,9 @@
     python benchmarks/papers/cohen.py --fast
 
 5-fold cross-validation; the one-class machines are trained on the patients without an infection, the
-two-class ones on all. sigma is printed for data scaled in a way the paper does not tell: beside its values stand
-multiples of the scale at which the kernel neither vanishes nor is constant here. "tuned" chooses nu, sigma
-and the number of passes by 3-fold cross-validation on the training rows (AUROC).
+two-class ones on all. sigma is printed for data scaled in a way the paper does not tell: beside its values
+stand multiples of the scale at which the kernel neither vanishes nor is constant here. "tuned" chooses nu,
+sigma and the number of passes by 3-fold cross-validation on the training rows (AUROC).
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ METHODS = {  # label: recipe, overrides, column of the paper's table
     "ACT_I": ("act_input_space", {}, 3),
     "ACT_F": ("act_feature_space", {}, 4),
     "ACT_F, feature distance in D": ("act_feature_space", {"distance": "feature_both"}, None),
+    "ACT_F, c normalised": ("act_feature_space", {"normalise": True}, None),
+    "CT_I, c normalised": ("wu_amari", {"normalise": True}, None),
 }
 GAMMAS = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]
 GRID = [{"C": c, "gamma": gamma} for c, gamma in product([1.0, 10.0, 100.0, 1000.0], GAMMAS)]
