@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from screening.local import prevalence_tonight
 from screening.night import Scored
 from screening.store import Model
 from screening.subgroups import SubgroupCounts
+from screening.voxels import VoxelTally, pictured
 
 
 class Blocks:
@@ -25,12 +27,15 @@ class Blocks:
         described = model.document["validation"].get("subgroups") or {}
         # The levels are those of the first class; all classes are validated on the same rows.
         self.subgroups = SubgroupCounts(next(iter(described.values()), []))
+        self.voxels = VoxelTally(model.contract) if model.contract.coordinates else None
 
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""
         self.discoveries.add(scored.p_value)
         if batch.subgroups is not None:
             self.subgroups.add(batch.subgroups, scored.flagged, batch.group)
+        if self.voxels is not None:
+            self.voxels.add(batch, scored.score, scored.flagged)
 
     def completed(
         self, facts: dict[str, Any], groups: Mapping[str, Iterable[float]] | None
@@ -49,6 +54,18 @@ class Blocks:
             "cases": self._with_chances(facts["cases"]),
             "near_misses": self._with_chances(facts["near_misses"]),
         }
+
+    def pictured(self, facts: dict[str, Any], batches: Iterable[Cohort], scores: Path) -> dict[str, Any]:
+        """The facts with volumes, clusters and slices of a voxel run; its batches are read once more for it.
+
+        Parameters
+        ----------
+        scores : Path
+            `scores.parquet` as just written, one row group a batch.
+        """
+        if self.voxels is None:
+            return facts
+        return facts | {"voxels": pictured(self.voxels.facts(), batches, scores)}
 
     def _with_chances(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Cases with their calibrated chance of the condition, where the model has earned one."""

@@ -121,6 +121,7 @@ def score(
                 if progress is not None:
                     progress(tally.n_scored, stream.n_rows or tally.n_scored)
         facts = blocks.completed(tally.facts(stream.refused, gates), tally.groups)
+        facts = blocks.pictured(facts, stream, folder / "scores.parquet")
         document = {
             "format": FORMAT,
             "run_id": key[:12],

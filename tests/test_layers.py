@@ -20,13 +20,13 @@ LAYERS = (
     {"validation"},
     {"ledger", "store", "recipe", "recipe_text", "auto", "parts"},
     {"operating_point", "performance", "placement", "rules", "ranking", "tally", "intervals"}
-    | {"chances", "local", "subgroups"}
+    | {"chances", "clusters", "local", "subgroups", "voxels"}
     | {"conformal_p", "discoveries", "remedies", "task", "suspicion"},
     {"machines"},
     {"factors"},
     {"kernels", "solvers"},
     {"cohort"},
-    {"arrays", "publishing"},
+    {"arrays", "png", "publishing"},
     {"errors"},
 )
 HEIGHT = {part: -depth for depth, layer in enumerate(LAYERS) for part in layer}

@@ -49,18 +49,13 @@ def _case(run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: 
         "row": shown.count(case.get("row")),
         "score": shown.fixed(case.get("score"), places),
         "exact": _on_class_scale(model, case),
-        "p_value": shown.p_value(case.get("p_value")) + _beside_p(case),
+        "p_value": shown.p_value(case.get("p_value")) + (" · FDR" if case.get("discovery") else ""),
+        "chance": f"chance {shown.percent(case['chance'])}" if shown.finite(case.get("chance")) else "",
         "class": shown.name(case.get("class")),
         "panel": watched.get(str(case.get("class")), 0),
         "why": [_contribution(model, c, places) for c in sequence(case, "contributions")],
         "missing": [shown.feature(m) for m in sequence(case, "missing")],
     }
-
-
-def _beside_p(case: Mapping[str, Any]) -> str:
-    """Return the mark of a discovery among many screened, and the calibrated chance where there is one."""
-    chance = f" · chance {shown.percent(case['chance'])}" if shown.finite(case.get("chance")) else ""
-    return (" · FDR" if case.get("discovery") else "") + chance
 
 
 def _on_class_scale(model: Mapping[str, Any], case: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from screening.report import (
     review,
     subgroups,
     tradeoff,
+    voxels,
 )
 from screening.report import format as shown
 from screening.report.document import mapping, multi, unit_of_review
@@ -79,6 +80,7 @@ def render_run(document: Mapping[str, Any]) -> str:
         evaluation=performance.evaluation(document),
         inputs=card.data_section(document),
         rarity=rarity.rarity(document),
+        voxels=voxels.voxels(document, places),
         **_shared(model, document, places),
     )
 
@@ -107,9 +109,10 @@ def _draw(template: str, *, footer: str, banner: dict[str, Any], **blocks: Any) 
     style = _inlined("report.css") + _page_footer(footer)
     script = _inlined("report.js") + _inlined("review.js")
     # The fence that holds even if an escape were forgotten: nothing but these two texts may style or run.
+    pictures = "img-src data:; " if (blocks.get("voxels") or {}).get("pictures") else ""
     policy = (
         f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
-        "base-uri 'none'; form-action 'none'"
+        f"{pictures}base-uri 'none'; form-action 'none'"
     )
     return environment.get_template(template).render(
         policy=policy, style=Markup(style), script=Markup(script), footer=footer, banner=banner, **blocks

@@ -1,0 +1,74 @@
+"""Where flagged voxels lie: on a grid, in connected clusters, in slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LARGEST = 3
+MOST_CELLS = 50_000_000
+
+
+def steps(values: np.ndarray) -> float:
+    """Distance between neighbouring grid planes: the smallest gap between distinct coordinates, 1 for one."""
+    gaps = np.diff(np.unique(np.round(values, 6)))
+    return float(gaps.min()) if gaps.size else 1.0
+
+
+def on_grid(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Whole grid positions of coordinates, from 0 along each axis, shape (n, 3)."""
+    if not len(coordinates):
+        return np.zeros((0, 3), dtype=np.int64)
+    return np.rint((coordinates - coordinates.min(axis=0)) / step).astype(np.int64)
+
+
+def largest_clusters(coordinates: np.ndarray, scores: np.ndarray, step: np.ndarray) -> dict[str, Any]:
+    """Connected clusters of flagged voxels, faces, edges and corners counting as contact, the largest first.
+
+    Parameters
+    ----------
+    coordinates : ndarray, shape (n, 3)
+        Of one patient's flagged voxels.
+    scores : ndarray, shape (n,)
+    step : ndarray, shape (3,)
+        Grid distance along each axis.
+
+    Returns
+    -------
+    dict
+        `n_clusters` (None where the coordinates span too many cells to be looked through) and `clusters`: at
+        most 3 with `voxels`, `centre`, `low` and `high` corner, and the highest score.
+    """
+    from scipy.ndimage import label
+
+    place = on_grid(coordinates, step)
+    if not len(place):
+        return {"n_clusters": 0, "clusters": []}
+    shape = place.max(axis=0) + 1
+    if np.prod(shape.astype(float)) > MOST_CELLS:
+        return {"n_clusters": None, "clusters": []}
+    grid = np.zeros(shape, dtype=bool)
+    grid[tuple(place.T)] = True
+    labelled, n_clusters = label(grid, structure=np.ones((3, 3, 3), dtype=bool))
+    member = labelled[tuple(place.T)]
+    sizes = np.bincount(member, minlength=n_clusters + 1)[1:]
+    described = []
+    for number in np.argsort(-sizes, kind="stable")[:LARGEST] + 1:
+        own = coordinates[member == number]
+        described.append(
+            {
+                "voxels": len(own),
+                "centre": own.mean(axis=0).tolist(),
+                "low": own.min(axis=0).tolist(),
+                "high": own.max(axis=0).tolist(),
+                "top_score": float(scores[member == number].max()),
+            }
+        )
+    return {"n_clusters": int(n_clusters), "clusters": described}
+
+
+def fullest_slices(coordinates: np.ndarray, most: int) -> list[float]:
+    """The third coordinates of the slices with most flagged voxels, in the order of the axis."""
+    planes, counts = np.unique(coordinates[:, 2], return_counts=True)
+    return sorted(planes[np.argsort(-counts, kind="stable")[:most]].tolist())

@@ -1,0 +1,177 @@
+"""Voxel runs: volumes, clusters and slices, held to coordinates that can be counted by hand."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from flow_cohorts import voxels, written
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from screening import read_cohort, score, train
+from screening.clusters import fullest_slices, largest_clusters, on_grid, steps
+from screening.png import palette_png, ramp
+from screening.report.voxels import voxels as voxel_block
+
+ONES = np.ones(3)
+
+
+def decoded(content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels and palette of a PNG, read chunk by chunk with its checksums."""
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, at = {}, 8
+    while at < len(content):
+        (size,) = struct.unpack(">I", content[at : at + 4])
+        kind, body = content[at + 4 : at + 8], content[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", content[at + 8 + size : at + 12 + size]) == (zlib.crc32(kind + body),)
+        chunks[kind], at = body, at + 12 + size
+    width, height, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert rest == [8, 3, 0, 0, 0]
+    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, width + 1)
+    assert (lines[:, 0] == 0).all()
+    return lines[:, 1:], np.frombuffer(chunks[b"PLTE"], np.uint8).reshape(-1, 3)
+
+
+@given(arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(0, 7)))
+def test_a_picture_reads_back_pixel_by_pixel(pixels):
+    palette = ramp([(0, 0, 0), (255, 128, 0)], 8)
+
+    found, colours = decoded(palette_png(pixels, palette))
+
+    assert np.array_equal(found, pixels)
+    assert np.array_equal(colours, palette)
+
+
+def test_a_colour_outside_the_palette_is_refused():
+    with pytest.raises(ValueError, match="palette"):
+        palette_png(np.full((2, 2), 8, np.uint8), ramp([(0, 0, 0), (1, 1, 1)], 8))
+
+
+def test_the_largest_clusters_are_found_with_their_corners():
+    block = np.array([(x, y, z) for x in range(3) for y in range(2) for z in range(2)], float)
+    diagonal = np.array([(10.0 + i, 10.0 + i, 10.0 + i) for i in range(4)])
+    lone = np.array([(20.0, 0, 0), (0, 20.0, 0), (0, 0, 20.0)])
+    places = np.concatenate([lone, diagonal, block])
+
+    found = largest_clusters(places, np.arange(len(places), dtype=float), ONES)
+
+    assert found["n_clusters"] == 5
+    assert [cluster["voxels"] for cluster in found["clusters"]] == [12, 4, 1]
+    assert found["clusters"][0]["low"] == [0, 0, 0] and found["clusters"][0]["high"] == [2, 1, 1]
+    assert found["clusters"][1]["centre"] == [11.5, 11.5, 11.5]
+    assert found["clusters"][0]["top_score"] == len(places) - 1
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 7), st.floats(-500, 500))
+def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(seed, spacing, origin):
+    rng = np.random.default_rng(seed)
+    places = np.unique(rng.integers(0, 6, (40, 3)), axis=0).astype(float)
+    shuffled = rng.permutation(places) * spacing + origin
+
+    one = largest_clusters(places, np.zeros(len(places)), ONES)
+    other = largest_clusters(shuffled, np.zeros(len(places)), ONES * spacing)
+
+    assert one["n_clusters"] == other["n_clusters"]
+    assert [c["voxels"] for c in one["clusters"]] == [c["voxels"] for c in other["clusters"]]
+
+
+def test_coordinates_that_span_too_much_are_not_searched():
+    far = np.array([(0.0, 0, 0), (1e4, 1e4, 1e4)])
+
+    assert largest_clusters(far, np.zeros(2), ONES)["n_clusters"] is None
+    assert largest_clusters(far[:0], np.zeros(0), ONES) == {"n_clusters": 0, "clusters": []}
+
+
+def test_steps_and_slices_are_those_of_the_grid():
+    assert steps(np.array([3.0, 1.5, 0.0, 9.0])) == 1.5
+    assert steps(np.array([4.0])) == 1.0
+    assert on_grid(np.array([(1.0, 2.0, 3.0), (2.5, 2.0, 9.0)]), np.array([1.5, 1.0, 3.0])).tolist() == [
+        [0, 0, 0],
+        [1, 0, 2],
+    ]
+    planes = np.array([(0.0, 0, z) for z in [5, 5, 5, 1, 1, 9]])
+    assert fullest_slices(planes, 2) == [1.0, 5.0]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    past = written(voxels(8), tmp_path_factory.mktemp("past") / "past.parquet")
+    return train(read_cohort(past, label="tissue", group="patient"), "one_vs_rest", search=1)
+
+
+def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
+    """Patients of side x side x depth voxels with a bright block in the middle slice."""
+    rng = np.random.default_rng(0)
+    x, y, z = (axis.ravel() for axis in np.meshgrid(range(side), range(side), range(depth), indexing="ij"))
+    tables = []
+    for number in range(n_patients):
+        lesion = (abs(x - side // 2) < 9) & (abs(y - side // 2) < 6) & (z == 1)
+        values = rng.normal(0, 0.3, (len(x), 2)) + np.where(lesion[:, None], [1.0, 2.0], [0.0, 0.0])
+        tables.append(
+            pd.DataFrame(
+                {"patient": f"P{number}", "x": x, "y": y, "z": z, "t2": values[:, 0], "adc": values[:, 1]}
+            )
+        )
+    return pd.concat(tables, ignore_index=True)
+
+
+def test_a_run_tells_volume_clusters_and_pictures_of_the_fullest_slices_in_a_small_page(model, tmp_path):
+    night = large(3, 64, 3)
+    run = score(model, written(night, tmp_path / "night.parquet"), tmp_path / "run", batch_rows=5000)
+    page = (run.directory / "report.html").read_text()
+    found, flags = run.document["voxels"], pd.read_parquet(run.directory / "scores.parquet")["flagged"]
+    first = found["patients"][0]
+    chosen = first["slices"][0]
+    here = (night["patient"] == first["group"]) & (night["z"] == chosen["at"])
+    pixels, palette = decoded(base64.b64decode(chosen["overlay"]))
+
+    assert sum(p["flagged"] for p in found["patients"]) == run.document["counts"]["flagged"] > 0
+    assert sum(c["voxels"] for c in first["clusters"]) <= first["flagged"]
+    assert chosen["flagged"] == flags[here].sum()
+    assert (pixels == len(palette) - 1).sum() == chosen["flagged"]
+    assert pixels.shape == (64, 64)
+    assert len(page.encode()) < 2_000_000
+    assert "img-src data:; " in page and page.count("<img ") == page.count('alt="Patient') > 0
+    assert '"overlay"' not in page
+
+
+def test_pictures_do_not_depend_on_the_batches(model, tmp_path):
+    night = written(voxels(3, seed=9), tmp_path / "night.parquet")
+    one, other = (
+        score(model, night, tmp_path / f"run{rows}", batch_rows=rows).document["voxels"] for rows in (7, 5000)
+    )
+
+    assert one == other
+
+
+def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(model, tmp_path):
+    wide = large(1, 200, 2)
+    wide.loc[wide["z"] == 0, ["t2", "adc"]] = -1.0
+    run = score(model, written(wide, tmp_path / "night.parquet"), tmp_path / "run")
+    chosen = run.document["voxels"]["patients"][0]["slices"][-1]
+    pixels, palette = decoded(base64.b64decode(chosen["overlay"]))
+
+    assert max(pixels.shape) <= 192
+    assert (pixels == len(palette) - 1).any()
+
+
+def test_what_is_no_picture_is_never_written_into_the_page():
+    bad = {
+        "at": 1,
+        "voxels": 4,
+        "flagged": 1,
+        "width": 2,
+        "height": 2,
+        "overlay": 'x" onerror="alert(1)',
+        "heat": "",
+    }
+    block = voxel_block({"voxels": {"patients": [{"group": "P1", "slices": [bad]}]}}, 3)
+
+    assert block["patients"][0]["slices"] == []
+    assert block["pictures"] is False
