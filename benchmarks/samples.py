@@ -50,7 +50,7 @@ def main() -> None:
     )
     parser.add_argument("--recipes", default=",".join(recipe.name for recipe in known))
     asked = parser.parse_args().recipes.split(",")
-    head = "| recipe | class | AUROC | out of fold: sensitivity | specificity | new: sensitivity | specificity | s |"
+    head = "| recipe | class | AUROC | sensitivity | specificity | new: sensitivity | specificity | s |"
     for title, several, job in (
         (
             "Nosocomial infection, 683 patients, then a night of 240",
