@@ -94,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reps", type=int, default=21, help="random splits")
     parser.add_argument("--fast", action="store_true", help="three splits")
-    parser.add_argument("--most", type=int, default=30, help="removals")
+    parser.add_argument("--most", type=int, default=60, help="removals; fewer where no vector is left")
     parser.add_argument("--scale", choices=["unit", "standard"], default="unit")
     parser.add_argument("--judge", choices=["auroc", "g_mean"], default="auroc", help="of inner validation")
     parser.add_argument("--seed", type=int, default=0)
