@@ -57,19 +57,19 @@ def at_local_prevalence(
 def prevalence_tonight(flagged: int, scored: int, point: dict[str, Any]) -> dict[str, float] | None:
     """How common the condition was among tonight's rows, from the share flagged (Rogan and Gladen 1978).
 
-    The range joins the interval of the share flagged with those of sensitivity and specificity, each at its
-    least favourable end, so it is rather too wide. None where the threshold hardly tells apart.
+    The range joins the intervals of the share flagged, of sensitivity and of specificity by their squares,
+    each weighted by how much it moves the result (MOVER). None where the threshold hardly tells apart.
     """
     se, sp = point.get("sensitivity"), point.get("specificity")
     if not scored or se is None or sp is None or se + sp < 1.2:
         return None
-    low, high = (float(end) for end in wilson(flagged, scored))
-
-    def share(rate: float, hit: float, clear: float) -> float:
-        return float(np.clip((rate + clear - 1) / max(hit + clear - 1, 1e-9), 0, 1))
-
+    rate, (low, high) = flagged / scored, (float(end) for end in wilson(flagged, scored))
+    value = float(np.clip((rate + sp - 1) / (se + sp - 1), 0, 1))
+    hits = value * np.array([point["sensitivity_high"] - se, se - point["sensitivity_low"]])
+    clear = (1 - value) * np.array([sp - point["specificity_low"], point["specificity_high"] - sp])
+    down, up = np.sqrt(np.square([rate - low, high - rate]) + hits**2 + clear**2)
     return {
-        "value": share(flagged / scored, se, sp),
-        "low": share(low, point["sensitivity_high"], point["specificity_low"]),
-        "high": share(high, point["sensitivity_low"], point["specificity_high"]),
+        "value": value,
+        "low": float(max(value - down / (se + sp - 1), 0)),
+        "high": float(min(value + up / (se + sp - 1), 1)),
     }

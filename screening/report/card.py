@@ -7,6 +7,7 @@ from typing import Any
 
 from screening.report import format as shown
 from screening.report.cases import on_other_scale, value_text
+from screening.report.completeness import completeness
 from screening.report.document import mapping, multi, part, points, sequence, stated
 from screening.report.pruning import pruning_chart
 
@@ -89,6 +90,7 @@ def model_card(model: Mapping[str, Any]) -> dict[str, Any]:
         "notes": [shown.text(n) for n in sequence(training, "notes")],
         "features": [_feature(model, f) for f in sequence(training, "features") if isinstance(f, Mapping)],
         "limits": _limits(model),
+        "completeness": completeness(model),
         "versions": [(shown.name(k), shown.name(v)) for k, v in sorted(mapping(model, "versions").items())],
         "digests": [
             (words, shown.text(model[key], 80))

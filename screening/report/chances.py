@@ -78,7 +78,7 @@ def workload(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[st
             tail = f"{shown.count(over)} more than can be done" if over > 0 else "within it"
             said.append(
                 f"Capacity is {shown.plural(capacity, 'review')} a night: "
-                f"{shown.percent(hit / capacity)} of it, {tail}."
+                f"{shown.percent(hit / capacity, 0)} of it, {tail}."
             )
     elif expected:
         said.append(f"{expected[0].upper()}{expected[1:]} at the local prevalence.")
@@ -162,7 +162,7 @@ def _reliability(found: Mapping[str, Any], number: int) -> dict[str, Any]:
         title="Reliability: predicted chance and observed frequency",
         description=f"On the diagonal both agree. From low to high: {said}.",
         x=(0, 1), y=(0, 1), x_label="Predicted chance", y_label="Observed frequency",
-        width=330, height=260, margins=(12, 14, 46, 56), as_percent=(True, True),
+        width=330, height=260, margins=(12, 24, 46, 56), as_percent=(True, True),
     )  # fmt: skip
     axes.line((0, 1), (0, 1), "chance")
     xs = [b["predicted"] for b in bins]

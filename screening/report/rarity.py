@@ -19,7 +19,7 @@ def rarity(run: Mapping[str, Any]) -> dict[str, Any] | None:
     sentences = []
     if shown.finite(found.get("q")):
         sentences.append(_discovered(found, "patient" if per == "group" else "row"))
-    if found.get("warning"):
+    if found.get("warning") and not found.get("found"):
         sentences.append(f"Too coarse to tell: {shown.text(found['warning'])}.")
     words = drift_words(unflagged, per)[0] if unflagged else ""
     return {"sentences": sentences, "drift": words}

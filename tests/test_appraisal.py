@@ -1,0 +1,317 @@
+"""What is said of a model beyond its operating point: subgroups, predictive values, chances, time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from flow_cohorts import patients, written
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening import read_cohort, score, train
+from screening.chances import calibrate, decision_curve, probability
+from screening.cohort.contract import Contract
+from screening.forward import split_by_time
+from screening.local import at_local_prevalence, prevalence_range, prevalence_tonight
+from screening.operating_point import Rule, choose
+from screening.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
+
+
+def scored(n: int = 2000, share: float = 0.2, shift: float = 1.5, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    positive = rng.random(n) < share
+    return rng.normal(size=n) + shift * positive, positive, rng.integers(0, 5, n)
+
+
+def table_of(**columns) -> pd.DataFrame:
+    return pd.DataFrame({name: np.array(values, dtype=object) for name, values in columns.items()})
+
+
+def test_subgroup_figures_are_those_of_its_rows_alone_and_missing_has_its_own_row():
+    scores, positive, _ = scored(400)
+    sex = np.array(["f", "m", None, "f"] * 100, dtype=object)
+
+    (column,) = performance_by_subgroup(table_of(sex=sex), scores, positive, 1.0)
+    rows = {row["level"]: row for row in column["rows"]}
+    of_f = np.array([text == "f" for text in sex])
+
+    assert [row["level"] for row in column["rows"]] == ["f", "m", None]
+    assert sum(row["n"] for row in column["rows"]) == 400
+    assert rows["f"]["sensitivity"] == np.mean(scores[of_f & positive] >= 1)
+    assert rows["f"]["specificity"] == np.mean(scores[of_f & ~positive] < 1)
+    assert rows["f"]["sensitivity_low"] < rows["f"]["sensitivity"] < rows["f"]["sensitivity_high"]
+
+
+def test_numbers_from_fewer_than_five_are_withheld_and_named():
+    positive = np.array([True] * 4 + [False] * 40 + [True] * 6 + [False] * 3)
+    ward = ["a"] * 44 + ["b"] * 9
+    (column,) = performance_by_subgroup(table_of(ward=ward), np.arange(53.0), positive, 20.0)
+    few_cases, few_others = column["rows"]
+
+    assert few_cases["sensitivity"] is None and few_cases["events"] is None
+    assert few_cases["specificity"] is not None
+    assert {"sensitivity", "events"} == set(few_cases["few"])
+    assert few_others["specificity"] is None and few_others["sensitivity"] is not None
+
+
+def test_a_level_of_four_rows_shows_no_number_at_all():
+    (column,) = performance_by_subgroup(
+        table_of(ward=["a"] * 50 + ["tiny"] * 4), np.arange(54.0), np.arange(54) % 2 == 0, 20.0
+    )
+    tiny = column["rows"][1]
+    numbers = [value for key, value in tiny.items() if key not in ("level", "few")]
+
+    assert tiny["level"] == "tiny"
+    assert numbers == [None] * len(numbers)
+
+
+def test_many_rows_of_few_patients_count_as_few():
+    groups = np.repeat(["p1", "p2", "p3"], 100)
+    scores, positive, _ = scored(300)
+
+    (column,) = performance_by_subgroup(table_of(s=["x"] * 300), scores, positive, 1.0, groups)
+
+    assert column["rows"][0]["sensitivity"] is column["rows"][0]["n"] is None
+
+
+def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
+    ages = np.array([str(age) for age in range(20, 100)], dtype=object)
+    edges = banded(ages)
+
+    assert edges == [39.75, 59.5, 79.25]
+    assert set(levels_of(ages, edges)) == {"under 39.75", "39.75 to 59.5", "59.5 to 79.25", "79.25 and over"}
+    assert banded(np.array(["m", None, "f"], dtype=object)) is None
+    assert levels_of(np.array(["a", "q", None], dtype=object), None, ["a"]).tolist() == ["a", "other", None]
+
+
+def test_a_night_counts_the_levels_of_training_whatever_the_batches():
+    described = performance_by_subgroup(
+        table_of(ward=["a", "b"] * 50), np.arange(100.0), np.arange(100) % 3 == 0, 50.0
+    )
+    night = table_of(ward=["a"] * 30 + ["b"] * 4 + ["new"] * 9 + [None] * 7)
+    flagged = np.arange(50) % 2 == 0
+    whole, parts = SubgroupCounts(described), SubgroupCounts(described)
+    whole.add(night, flagged)
+    for start in range(0, 50, 8):
+        parts.add(night.iloc[start : start + 8], flagged[start : start + 8])
+    said = {row["level"]: (row["n"], row["flag_rate"]) for row in whole.facts()}
+
+    assert whole.facts() == parts.facts()
+    assert said["a"] == (30, 0.5)
+    assert said["b"] == (None, None)
+    assert said["other"][0] == 9 and said[None][0] == 7
+
+
+@given(st.floats(0.01, 0.6), st.integers(0, 100))
+def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given_prevalence, seed):
+    scores, positive, _ = scored(seed=seed)
+    point = choose(scores, positive, Rule("min_sensitivity", 0.8, prevalence=given_prevalence))
+
+    rows = at_local_prevalence(point, positive, given_prevalence)["rows"]
+
+    assert [row["prevalence"] for row in rows] == sorted(row["prevalence"] for row in rows)
+    assert [row["ppv"] for row in rows] == sorted(row["ppv"] for row in rows)
+    assert rows[1]["ppv"] == pytest.approx(point.ppv)
+    assert all(row["ppv_low"] <= row["ppv"] <= row["ppv_high"] for row in rows)
+    assert rows[1]["nne"] == pytest.approx(1 / rows[1]["ppv"])
+
+
+def test_an_estimated_prevalence_comes_with_its_interval_and_fewer_groups_widen_it():
+    positive = np.arange(1000) % 10 == 0
+    share, low, high = prevalence_range(positive)
+    patient = np.repeat(np.arange(20), 50)
+    clustered = np.arange(1000) < 100
+
+    assert share == 0.1 and low == pytest.approx(0.083, abs=0.002) and high == pytest.approx(0.120, abs=0.002)
+    assert np.ptp(prevalence_range(clustered, patient)[1:]) > 3 * (high - low)
+
+
+def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
+    rng, hit = np.random.default_rng(0), 0
+    for _ in range(300):
+        ill = rng.random(500) < 0.15
+        tried = rng.random(400) < 0.9, rng.random(400) < 0.8
+        flagged = np.where(ill, rng.random(500) < 0.9, rng.random(500) >= 0.8)
+        se, sp = (float(np.mean(part)) for part in tried)
+        point = {"sensitivity": se, "specificity": sp}
+        point |= {f"sensitivity_{e}": se + d for e, d in (("low", -0.03), ("high", 0.03))}
+        point |= {f"specificity_{e}": sp + d for e, d in (("low", -0.04), ("high", 0.04))}
+        found = prevalence_tonight(int(flagged.sum()), 500, point)
+        hit += found["low"] <= 0.15 <= found["high"]
+
+    assert 0.90 <= hit / 300 <= 1.0
+    assert prevalence_tonight(5, 10, {"sensitivity": 0.5, "specificity": 0.5}) is None
+
+
+def test_a_one_class_score_is_never_a_probability():
+    scores, positive, fold = scored()
+
+    found = calibrate(scores, positive, fold, 0.2, one_class=True)
+
+    assert found["earned"] is False and "one-class" in found["reason"]
+    assert np.isnan(probability(found, scores)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"n": 150}, "cases are too few"), ({"shift": 0.0}, "not be shown to be better than the prevalence")],
+)
+def test_a_probability_that_is_not_earned_is_not_given(change, reason):
+    scores, positive, fold = scored(**change)
+
+    assert reason in calibrate(scores, positive, fold, float(positive.mean()))["reason"]
+
+
+def test_voxels_of_few_patients_earn_no_probability():
+    scores, positive, fold = scored()
+
+    found = calibrate(scores, positive, fold, 0.2, np.arange(2000) % 8)
+
+    assert "8 patients are too few" in found["reason"]
+
+
+@pytest.mark.parametrize("prevalence", [0.2, 0.02])
+def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(prevalence):
+    scores, positive, fold = scored(6000, share=0.2)
+    found = calibrate(scores, positive, fold, prevalence)
+    at = np.linspace(-1, 3, 9)
+    # The odds of normal scores shifted by d: exp(d s - d^2 / 2) times those of the prevalence.
+    odds = np.exp(1.5 * at - 1.5**2 / 2) * prevalence / (1 - prevalence)
+
+    assert found["earned"] and found["method"] == "platt"
+    assert probability(found, at) == pytest.approx(odds / (1 + odds), abs=0.06)
+    assert found["slope"] == pytest.approx(1, abs=0.15)
+    assert all(b["low"] - 0.05 <= b["predicted"] <= b["high"] + 0.05 for b in found["reliability"])
+
+
+def test_isotonic_regression_is_chosen_where_the_odds_are_no_line():
+    rng = np.random.default_rng(0)
+    scores, fold = rng.uniform(0, 1, 8000), rng.integers(0, 5, 8000)
+    positive = rng.random(8000) < np.where(scores > 0.5, 0.4, 0.05)
+
+    found = calibrate(scores, positive, fold, float(positive.mean()))
+
+    assert found["method"] == "isotonic"
+    assert probability(found, np.array([0.2, 0.8])) == pytest.approx([0.05, 0.4], abs=0.05)
+    assert found["log_loss"]["isotonic"] < found["log_loss"]["platt"]
+
+
+@given(st.integers(0, 1000))
+def test_chances_rise_with_the_score_and_stay_inside_0_and_1(seed):
+    scores, positive, fold = scored(600, seed=seed)
+    found = calibrate(scores, positive, fold, 0.1)
+
+    p = probability(found, np.linspace(-6, 8, 50))
+
+    assert (np.diff(p) >= 0).all() and p.min() > 0 and p.max() < 1
+
+
+def test_net_benefit_is_counted_as_vickers_and_elkin_do():
+    p, positive = np.array([0.9, 0.6, 0.4, 0.05]), np.array([True, False, True, False])
+    curve = decision_curve(p, positive, np.ones(4))
+    place = int(np.argmin(np.abs(np.array(curve["threshold"]) - 0.45)))
+    t = curve["threshold"][place]
+
+    assert curve["model"][place] == pytest.approx(1 / 4 - 1 / 4 * t / (1 - t))
+    assert curve["all"][place] == pytest.approx(0.5 - 0.5 * t / (1 - t))
+
+
+def cohort(tmp_path, n_rows=300, seed=0, share=0.25):
+    table = patients(n_rows, share, seed=seed)
+    table["day"] = pd.date_range("2025-01-01", periods=n_rows, freq="D").strftime("%Y-%m-%d")
+    table["sex"] = np.where(np.arange(n_rows) % 3 == 0, "f", "m")
+    contract = Contract.from_dict(
+        {
+            "cohort": {
+                "id": "patient", "label": "ill", "time": "day", "subgroup": ["sex"], "capacity": 10,
+                "minutes_per_review": 4,
+            },
+            "features": {
+                "fever": {"type": "number"}, "crp": {"type": "number"}, "ward": {"type": "category"},
+            },
+        }
+    )  # fmt: skip
+    return read_cohort(written(table, tmp_path / f"past{seed}.csv"), contract, need_label=True)
+
+
+def test_the_past_ends_before_what_came_after_and_no_group_stands_on_both_sides(tmp_path):
+    rows = cohort(tmp_path)
+    groups = np.array([f"g{i % 40}" for i in range(300)], dtype=object)
+    past, later, cut = split_by_time(rows)
+    grouped_past, grouped_later, _ = split_by_time(rows, groups)
+
+    assert rows.time[past].max() < np.datetime64(cut) <= rows.time[later].min()
+    assert len(past) == 210 and len(past) + len(later) == 300
+    assert not set(groups[grouped_past]) & set(groups[grouped_later])
+
+
+def test_rows_without_a_date_belong_to_the_past(tmp_path):
+    rows = cohort(tmp_path)
+    time = rows.time.copy()
+    time[-5:] = np.datetime64("NaT")
+
+    past, later, _ = split_by_time(replace(rows, time=time))
+
+    assert set(range(295, 300)) <= set(past)
+    assert len(past) + len(later) == 300
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return train(cohort(tmp_path_factory.mktemp("past")), "svm_weighted", search=1)
+
+
+def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_after(model, tmp_path):
+    forward = model.document["validation"]["forward"]
+    rows = cohort(tmp_path)
+    changed = rows.features.copy()
+    changed.loc[210:, "fever"] = 30.0
+    other = train(replace(rows, features=changed), "svm_weighted", search=1).document["validation"]["forward"]
+
+    assert (forward["cut"], forward["n_past"], forward["n_later"]) == ("2025-07-30", 210, 90)
+    assert forward["reason"] is None
+    assert forward["classes"]["yes"]["n_positive"] + forward["classes"]["yes"]["n_negative"] == 90
+    assert other["classes"]["yes"]["threshold"] == forward["classes"]["yes"]["threshold"]
+    assert other["classes"]["yes"]["sensitivity"] != forward["classes"]["yes"]["sensitivity"]
+
+
+def test_too_few_later_cases_are_a_stated_reason(tmp_path):
+    rows = cohort(tmp_path)
+    label = rows.label.copy()
+    label[210:] = "no"
+
+    forward = train(replace(rows, label=label), "svm_weighted", search=1).document["validation"]["forward"]
+
+    assert "holds 0 cases; 5 are needed" in forward["reason"]
+
+
+def test_a_night_and_its_page_show_all_of_it(model, tmp_path):
+    night = patients(80, seed=7).assign(day="2026-01-31", sex=["f", None] + ["m"] * 78)
+    run = score(model, written(night, tmp_path / "night.csv"), tmp_path / "run", date="2026-01-31")
+    page = (run.directory / "report.html").read_text()
+    levels = {row["level"]: row["n"] for row in run.document["subgroups"]}
+
+    assert levels == {"f": None, "m": 78, None: None}
+    assert run.document["prevalence_estimate"]["low"] <= run.document["prevalence_estimate"]["value"]
+    for words in (
+        "Subgroups", "too few", "What a flag means here", "The test of time", "2025-07-30",
+        "Capacity is 10 reviews a night", "TRIPOD+AI", "Drift tonight",
+    ):  # fmt: skip
+        assert words in page
+
+
+def test_chances_stand_beside_cases_only_where_they_are_earned(model, tmp_path):
+    night = written(patients(80, seed=7).assign(day="2026-01-31", sex="m"), tmp_path / "night.csv")
+    earned = score(model, night, tmp_path / "one").document
+    model_of_normals = train(cohort(tmp_path), "one_class", search=1, forward=False)
+    unearned = score(model_of_normals, night, tmp_path / "two").document
+    page = (tmp_path / "two" / "report.html").read_text()
+
+    assert model.document["validation"]["calibration"]["yes"]["earned"]
+    assert all(0 < case["chance"] < 1 for case in earned["cases"])
+    assert all(case["chance"] is None for case in unearned["cases"])
+    assert "This score is not a probability" in page and "<small>chance " not in page
+    assert "<small>chance " in (tmp_path / "one" / "report.html").read_text()
