@@ -237,3 +237,26 @@ def test_one_class_machine_of_many_rows_decides_as_with_its_exact_gram():
     exact = problem.gradient(smo.solve(problem).alphas)
     decisions = machine.decision_function(x) + machine.offset_
     assert np.abs(decisions - exact).max() <= 1e-3 * np.ptp(exact)
+
+
+def test_solutions_without_a_row_are_those_of_the_problem_without_it():
+    from screening.solvers.without_one import WithoutOne
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    signs = np.where(x[:, 0] + rng.normal(size=60) > 0, 1.0, -1.0)
+    c, gram = rng.uniform(0.5, 2.0, 60), Gaussian(0.4)(x, x)
+    problem = Problem(gram, signs, c, -np.ones(60), rng.uniform(0.5, 3.0, 60), 0.0)
+    whole = smo.solve(problem, 1e-9)
+    left_out = np.flatnonzero(whole.alphas)[:20]
+
+    for row, found in zip(left_out, WithoutOne(problem, 1e-9).solve(whole.alphas, left_out), strict=True):
+        rest = np.delete(np.arange(60), row)
+        alone = smo.solve(
+            Problem(gram[np.ix_(rest, rest)], signs[rest], c[rest], -np.ones(59), problem.upper[rest], 0.0),
+            1e-9,
+        )
+        assert found.alphas[row] == 0.0
+        assert abs(signs @ found.alphas) < 1e-9
+        np.testing.assert_allclose(found.alphas[rest], alone.alphas, atol=1e-6)
+        assert found.intercept == pytest.approx(alone.intercept, abs=1e-6)

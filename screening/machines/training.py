@@ -56,7 +56,12 @@ Solve = Callable[[Training], Dual]
 
 def solve_two_class(training: Training) -> Dual:
     """C-SVC: min 1/2 a'Qa - 1'a, 0 <= a <= costs, sum s_i a_i = 0."""
-    problem = solvers.Problem(
+    return solved(two_class_problem(training), training.tol)
+
+
+def two_class_problem(training: Training) -> solvers.Problem:
+    """The dual of the C-SVC."""
+    return solvers.Problem(
         gram=training.gram,
         signs=training.labels.astype(float),
         c=training.c,
@@ -64,13 +69,16 @@ def solve_two_class(training: Training) -> Dual:
         upper=training.costs,
         total=0.0,
     )
-    return solved(problem, training.tol)
 
 
 def solved(problem: solvers.Problem, tol: float) -> Dual:
     """Solve, and drop what is too small to be a support vector."""
-    solution = solvers.solve(problem, tol)
-    alphas = np.where(solution.alphas > SUPPORT * solution.alphas.max(initial=0.0), solution.alphas, 0.0)
+    return dual_of(problem, solvers.solve(problem, tol))
+
+
+def dual_of(problem: solvers.Problem, solution: solvers.Solution) -> Dual:
+    """A solution as a dual, without what is too small to be a support vector."""
+    alphas = without_dust(solution.alphas)
     margin = (alphas > 0) & problem.free(alphas)
     return Dual(
         weights=(problem.signs * alphas)[:, None],
@@ -79,6 +87,11 @@ def solved(problem: solvers.Problem, tol: float) -> Dual:
         gap=solution.gap,
         n_iter=solution.n_iter,
     )
+
+
+def without_dust(alphas: np.ndarray) -> np.ndarray:
+    """Alphas with what is too small to be a support vector's put to 0."""
+    return np.where(alphas > SUPPORT * alphas.max(initial=0.0), alphas, 0.0)
 
 
 def embedded(dual: Dual, rows: np.ndarray, n_rows: int) -> Dual:

@@ -12,8 +12,18 @@ from screening.factors.numbers import check_count
 from screening.kernels import rescaled
 from screening.machines.passes import Dual
 from screening.machines.stopping import inner_folds, mean_recall
-from screening.machines.training import Solve, Training, embedded
+from screening.machines.training import (
+    Solve,
+    Training,
+    dual_of,
+    embedded,
+    solve_two_class,
+    two_class_problem,
+    without_dust,
+)
 from screening.remedies.base import Remedy
+from screening.solvers import Problem, Solution
+from screening.solvers.without_one import WithoutOne
 
 
 @dataclass(frozen=True)
@@ -99,9 +109,7 @@ class Pruning(Remedy):
             if 0 < trials < len(tried):
                 alphas = np.abs(step.dual.weights[tried, 0])
                 tried = np.sort(tried[np.argsort(-alphas, kind="stable")[:trials]])
-            found = [search.without(int(at), step) for at in tried]
-            worths = [each.worth for each in found]
-            step = found[int(np.argmax(worths) if self.rule == "max" else np.argmin(worths))]
+            step = search.best_without(tried, step, largest=self.rule == "max")
             search.left = search.left[search.left != step.removed]
             yield search.over_all_rows(step)
 
@@ -130,7 +138,8 @@ class _Search:
         self.is_minority = positive if 2 * positive.sum() <= len(positive) else ~positive
         vectors = solve(training).weights[:, 0] != 0
         self.rows = np.flatnonzero(self.is_minority | vectors)
-        self.part = training.take(self.rows)
+        part = training.take(self.rows)
+        self.part = replace(part, gram=np.asarray(part.gram, float))  # small: one compiled loop for all
         # Every candidate is judged on all training rows: their kernel to these is laid out once.
         self.across = training.gram[:, self.rows] * self.part.c
         self.minority = np.flatnonzero(self.is_minority[self.rows])
@@ -139,11 +148,35 @@ class _Search:
     def first(self) -> Step:
         return self._judged(-1, self._on(self.left))
 
-    def without(self, at: int, now: Step) -> Step:
-        """The machine without one majority row; without an alpha it was not in the machine anyway."""
-        if now.dual.weights[at, 0] == 0:
-            return replace(now, removed=at)
-        return self._judged(at, self._on(self.left[self.left != at]))
+    def best_without(self, tried: np.ndarray, now: Step, largest: bool) -> Step:
+        """The machine without the majority row whose removal makes J largest (or smallest)."""
+        # Without an alpha a row was not in the machine anyway.
+        used = np.array([at for at in tried if now.dual.weights[at, 0] != 0], int)
+        told = {int(at): (now.worth, now.accuracy, now.error) for at in tried}
+        if self.trained is solve_two_class and len(used):
+            problem, solutions = self._from(now, used)
+            alphas = np.array([without_dust(each.alphas) for each in solutions])
+            weights = (problem.signs * alphas).T
+            worths = self._worths(weights, np.array([each.intercept for each in solutions]))
+        else:
+            duals = [self._on(self.left[self.left != at]) for at in used]
+            worths = [self._worths(dual.weights, dual.intercept)[0] for dual in duals]
+        told |= dict(zip(used.tolist(), worths, strict=True))
+        values = [each[0] for each in told.values()]
+        best = int(tried[np.argmax(values) if largest else np.argmin(values)])
+        dual = now.dual
+        if best in used:
+            at = int(np.flatnonzero(used == best)[0])
+            dual = dual_of(problem, solutions[at]) if self.trained is solve_two_class else duals[at]
+        return Step(best, dual, *told[best])
+
+    def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, list[Solution]]:
+        """The plain machine without each of these rows, from what it is with all of them."""
+        inside = np.zeros(len(self.rows), bool)
+        inside[self.minority] = inside[self.left] = True
+        part = self.part
+        problem = two_class_problem(replace(part, costs=np.where(inside, part.costs, 0.0)))
+        return problem, WithoutOne(problem, part.tol).solve(np.abs(now.dual.weights[:, 0]), used)
 
     def over_all_rows(self, step: Step) -> Step:
         """The step with row numbers of the training table and a dual over all of it."""
@@ -155,10 +188,13 @@ class _Search:
         return embedded(self.trained(self.part.take(taken)), taken, len(self.rows))
 
     def _judged(self, removed: int, dual: Dual) -> Step:
-        decision = self.c * (self.across @ dual.weights[:, 0]) + dual.intercept
-        right = (decision > 0) == (self.labels > 0)
-        accuracy = float(right[self.is_minority].mean())
-        n_wrong = int((~right[~self.is_minority]).sum())
+        return Step(removed, dual, *self._worths(dual.weights, dual.intercept)[0])
+
+    def _worths(self, weights: np.ndarray, intercepts: np.ndarray) -> list[tuple[float, float, float]]:
+        """J, the minority's accuracy and the majority's error of machines (n, k), over all training rows."""
+        right = (self.c[:, None] * (self.across @ weights) > -intercepts) == (self.labels > 0)[:, None]
+        accuracy = right[self.is_minority].mean(axis=0)
+        n_wrong = (~right[~self.is_minority]).sum(axis=0)
         n_majority = int((~self.is_minority).sum())
-        worth = accuracy / (max(n_wrong, 0.5) / n_majority)
-        return Step(removed, dual, worth, accuracy, n_wrong / n_majority)
+        worth = accuracy / (np.maximum(n_wrong, 0.5) / n_majority)
+        return list(zip(worth.tolist(), accuracy.tolist(), (n_wrong / n_majority).tolist(), strict=True))

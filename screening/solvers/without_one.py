@@ -1,0 +1,68 @@
+"""The same problem again without one row, for many rows in turn, each from the solution with all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from screening.solvers.problem import Problem, Solution
+from screening.solvers.smo import DEFAULT_MEMORY, _Engine
+
+_MOST_STEPS = 10_000_000
+
+
+@dataclass(frozen=True)
+class WithoutOne:
+    """Solutions of a problem of which one row is left out.
+
+    Parameters
+    ----------
+    problem : Problem
+        With an equality; the matrix an array. A row whose ``upper`` is 0 is out already.
+    tol : float, > 0
+        As in ``solve``.
+    """
+
+    problem: Problem
+    tol: float
+
+    def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> list[Solution]:
+        """One solution for each row number in ``left_out``; its alpha there is 0.
+
+        Parameters
+        ----------
+        alphas : ndarray of shape (n,)
+            Solution with all rows; what the row held goes to others first, then the steps of the SMO go on.
+        left_out : ndarray of int, shape (m,)
+        """
+        from screening.kernels.compiled import announced
+        from screening.kernels.sweep import available_cores, run_in_threads
+
+        with announced():
+            from screening.solvers import without_one_loops
+
+            run: Any = without_one_loops.solve_without
+            engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
+            engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit
+            engine.v = engine._levels()
+            found = np.empty((len(left_out), len(alphas)))
+            told = np.empty((len(left_out), 3))
+            rows = np.asarray(left_out, np.int64)
+            start, matrix = engine._gathered(engine.active.points), engine.active.rows()
+            threads = available_cores()
+
+            def task(first: int) -> None:
+                mine = slice(first, None, threads)
+                run(
+                    rows[mine], _MOST_STEPS, engine.tol, *start, np.zeros(2), found[mine], told[mine], *matrix
+                )
+
+            run_in_threads(task, range(min(threads, len(rows))), threads)
+        scale = self.problem.scale
+        found = np.minimum(found / engine.unit, self.problem.upper)
+        return [
+            Solution(each, float(intercept), float(gap) / scale, int(steps))
+            for each, (intercept, gap, steps) in zip(found, told, strict=True)
+        ]
