@@ -1,0 +1,205 @@
+"""Blocks of the page below the list: what they say, what they withhold, and that no text in them can act."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from report_fixture import HOSTILE, hostile, nosocomial_model, nosocomial_run
+from report_voxel_fixture import voxel_run
+from test_report import Outline
+
+from screening.chances import calibrate
+from screening.png import as_text, palette_png, ramp
+from screening.report import render_model, render_run
+from screening.report.completeness import completeness
+
+
+def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
+    """A model document with every block that training can add."""
+    rng = np.random.default_rng(0)
+    positive = rng.random(1500) < 0.2
+    level = {
+        "level": "female", "n": 300, "events": 31, "few": [], "sensitivity": 0.9, "sensitivity_low": 0.75,
+        "sensitivity_high": 0.97, "specificity": 0.6, "specificity_low": 0.5, "specificity_high": 0.7,
+        "flag_rate": 0.45,
+    }  # fmt: skip
+    few = level | {
+        "level": None,
+        "n": None,
+        "events": None,
+        "few": ["n", "events", "sensitivity", "flag_rate"],
+    }
+    prevalences = [
+        {"prevalence": p, "ppv": 2 * p, "ppv_low": p, "ppv_high": 3 * p, "npv": 0.98, "npv_low": 0.95,
+         "npv_high": 0.99, "nne": 0.5 / p, "flag_rate": 0.3}
+        for p in (0.05, 0.1, 0.2)
+    ]  # fmt: skip
+    model["validation"] |= {
+        "subgroups": {label: [{"column": "sex", "edges": None, "known": ["female"], "rows": [level, few]}]},
+        "predictive": {label: {"source": "given", "rows": prevalences}},
+        "calibration": {
+            label: calibrate(rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2)
+        },
+        "forward": {
+            "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,
+            "classes": {label: {"sensitivity": 0.84, "sensitivity_low": 0.6, "sensitivity_high": 0.95}},
+        },
+    }  # fmt: skip
+    return model
+
+
+def appraised_run() -> dict[str, Any]:
+    run = nosocomial_run()
+    appraised(run["model"])
+    picture = as_text(palette_png(np.ones((2, 3), np.uint8), ramp([(0, 0, 0), (9, 9, 9)], 3)))
+    slices = [
+        {"at": 4.0, "voxels": 6, "flagged": 2, "width": 3, "height": 2, "overlay": picture, "heat": picture}
+    ]
+    cluster = {"voxels": 2, "centre": [1, 2, 4], "low": [1, 2, 4], "high": [1, 2, 4], "top_score": 0.7}
+    patient = {"group": "P1", "voxels": 900, "flagged": 2, "n_clusters": 1, "clusters": [cluster]}
+    patient["slices"] = slices
+    run |= {
+        "discoveries": {"q": 0.1, "per": "row", "n_screened": 240, "n_calibration": 608, "p_cut": 0.003,
+                        "found": 7, "flagged": 80, "warning": "608 negatives resolve p-values to 0.0016"},
+        "unflagged": {"ranks": [9] * 20, "calibration": 300, "ks": 0.02, "p": 0.8},
+        "subgroups": [{"column": "sex", "level": "female", "n": 99, "flag_rate": 0.4},
+                      {"column": "sex", "level": None, "n": None, "flag_rate": None},
+                      {"column": "sex", "level": "other", "n": 12, "flag_rate": 0.5}],
+        "prevalence_estimate": {"value": 0.12, "low": 0.02, "high": 0.22},
+        "voxels": {"axes": ["x", "y", "z"], "step": [1, 1, 3.5], "base": "ADC", "scale": [-1, 2],
+                   "patients_flagged": 1, "patients": [patient]},
+    }  # fmt: skip
+    run["data"][0] |= {
+        "psi": 0.41,
+        "ks": 0.2,
+        "outside": 0.02,
+        "unseen": 0,
+        "alarm": True,
+        "normalised": False,
+    }
+    run["cases"][0] |= {"discovery": True, "chance": 0.34}
+    return run
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return Outline(render_run(appraised_run())).text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Of 240 rows screened, some look rare by chance alone. 7 are rare even so: p at most 0.003",
+        "The mark is a note on rarity; the list follows the threshold (80 flagged)",
+        "Those not flagged score as past rows without the condition did",
+        "as stated 10% 20% 10–30% 98% 95–99% 5.0 30.0",
+        "Brier score",
+        "Platt scaling was chosen: its log loss on folds it had not seen was",
+        "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%",
+        "missing too few too few too few",
+        "Everything, threshold included, was chosen again on 480 rows before 2025-09-01",
+        "Sensitivity 84% 60–95%",
+        "0.41 0.20 2.0%",
+        "shifted",
+        "2 of 900 voxels flagged (0.2%), 1 connected cluster",
+        "which lie apart by x 1, y 1, z 3.5 in the table’s own units",
+        "suggests that about 12% (2–22%) of tonight’s rows have the condition",
+        "chance 34%",
+    ],
+)
+def test_the_page_says_what_the_run_holds(text, said):
+    assert said in text
+
+
+def test_a_level_unknown_to_training_stands_among_the_others_without_past_figures(text):
+    assert re.search(r"other – – – – – 12 50%", text)
+
+
+def test_a_resolution_too_coarse_for_any_discovery_is_a_warning_and_else_silent(text):
+    run = appraised_run()
+    run["discoveries"] |= {"found": 0, "p_cut": None}
+
+    assert "Too coarse to tell" not in text
+    assert "Too coarse to tell: 608 negatives resolve" in Outline(render_run(run)).text
+
+
+def test_elements_close_and_every_chart_and_picture_has_its_words():
+    outline = Outline(render_run(appraised_run()))
+    ids = [a["id"] for _, a in outline.elements if "id" in a]
+
+    assert outline.open == []
+    assert len(set(ids)) == len(ids)
+    assert all(set(str(chart["aria-labelledby"]).split()) <= set(ids) for chart in outline.all("svg"))
+    assert [bool(image["alt"]) for image in outline.all("img")] == [True, True]
+
+
+def test_only_pages_with_pictures_allow_them_and_only_from_within():
+    def policy(html: str) -> str:
+        return re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1]
+
+    assert "img-src data:" in policy(render_run(appraised_run()))
+    assert "img-src" not in policy(render_run(nosocomial_run()))
+
+
+def test_hostile_text_in_these_blocks_is_shown_and_never_acts():
+    kept = frozenset(
+        {"kind", "type", "direction", "digest", "sha256", "class", "watched", "overlay", "heat", "method"}
+    )
+    calm, attacked = (Outline(render_run(run)) for run in (appraised_run(), hostile(appraised_run(), kept)))
+    tags = ("script", "img", "style", "iframe", "table", "tr")
+
+    assert [len(calm.all(tag)) for tag in tags] == [len(attacked.all(tag)) for tag in tags]
+    assert attacked.open == []
+    assert "female<img src=x onerror=alert(1)>" in attacked.text
+
+
+def test_hostile_level_names_are_shown_as_text():
+    run = appraised_run()
+    run["subgroups"][2]["level"] = HOSTILE
+    outline = Outline(render_run(run))
+
+    assert "<img src=x onerror=alert(1)></script>" in outline.text
+    assert len(outline.all("img")) == 2
+
+
+def test_no_block_is_drawn_from_an_older_run():
+    text = Outline(render_run(voxel_run())).text
+
+    assert "Drift tonight" not in text and "Flagged volume" not in text and "The test of time" not in text
+
+
+@pytest.mark.parametrize("block", ["subgroups", "predictive", "calibration", "forward"])
+def test_any_block_may_be_missing_or_empty(block):
+    run = appraised_run()
+
+    for empty in (None, {}, {"yes": None}):
+        run["model"]["validation"][block] = empty
+        assert render_run(run).endswith("</html>\n")
+
+
+def test_these_blocks_add_little_to_a_page():
+    with_all, without = (len(render_run(run).encode()) for run in (appraised_run(), nosocomial_run()))
+
+    assert with_all - without < 40_000
+
+
+def test_the_same_model_gives_the_same_bytes():
+    assert render_model(appraised(nosocomial_model())) == render_model(appraised(nosocomial_model()))
+
+
+def test_completeness_asks_for_what_the_contract_leaves_out():
+    model = appraised(nosocomial_model())
+    rows = {row["asked"]: row for row in completeness(model)}
+    model["contract"]["cohort"]["intended_use"] = None
+    model["validation"]["subgroups"] = {}
+    less = {row["asked"]: row for row in completeness(model)}
+
+    assert rows["Context, target population, purpose"]["status"] == "stated"
+    assert less["Context, target population, purpose"]["note"] == "needs intended_use in the contract"
+    assert rows["Heterogeneity between subgroups"]["status"] == "stated"
+    assert less["Heterogeneity between subgroups"]["note"] == "needs subgroup in the contract"
+    assert rows["Fairness"]["status"] == "partly"
+    assert {row["status"] for row in rows.values()} == {"stated", "partly", "not stated"}
