@@ -7,12 +7,16 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
+from screening import read_cohort, train
 from screening.cli import app
+from screening.operating_point import Rule
+from screening.rechoosing import rechoose
 from screening.report import render_run
 from screening.store import load_model
 
@@ -304,10 +308,10 @@ def test_what_the_page_saves_is_what_review_reads(model, ward):
         page.goto((ward / "run3" / "report.html").as_uri())
         page.fill("#review-site", "ward 3")
         page.check(f"input[name=v{place}][value=confirmed]")
-        page.locator(".review tr[data-id] input[type=text]").nth(place).fill("seen <here>")
+        page.locator(".review tbody .said input").nth(place).fill("seen <here>")
         page.check(f"input[name=v{place + 1}][value=not]")
         page.check(f"input[name=v{place + 1}][value='']")
-        page.locator(".review tr[data-id]").last.locator("input[value=known]").check()
+        page.locator(".review tbody tr").last.locator("input[value=known]").check()
         with page.expect_download() as download:
             page.click("#review-save button")
         download.value.save_as(ward / "v.json")
@@ -324,3 +328,20 @@ def test_what_the_page_saves_is_what_review_reads(model, ward):
         {"id": run["sample"][-1], "verdict": "known"},
     ]
     assert answer("review", ward / "run3", ward / "v.json")["new"] == 2
+
+
+def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same_rule(tmp_path):
+    past = written(voxels(10, 60), tmp_path / "past.parquet")
+    cohort = read_cohort(past, label="tissue", group="patient", positive=["lesion", "zone"], need_label=True)
+    model = train(cohort, "one_vs_rest", search=1, folds=4, repeats=2, rule=Rule("g_mean"), jobs=1)
+
+    same = rechoose(model, Rule("g_mean"), "as it was")
+    other = rechoose(model, Rule("max_flag_rate", 0.05), "fewer", watched="lesion")
+
+    assert same.thresholds.tolist() == model.thresholds.tolist()
+    assert same.calibration == pytest.approx(model.calibration)
+    assert same.validation["score"].tolist() == pytest.approx(model.validation["score"].tolist())
+    lesion = model.watched.index("lesion")
+    assert other.thresholds[lesion] > model.thresholds[lesion]
+    assert np.delete(other.thresholds, lesion) == pytest.approx(np.delete(model.thresholds, lesion))
+    assert other.operating_points[1 - lesion]["chosen_by"] == "training"

@@ -156,7 +156,7 @@ def _to_date(night: str, verdicts: Sequence[sa.Row[Any]]) -> dict[str, Any]:
     return {"night": night} | _ppv(cases.values())
 
 
-def _share(found: int, judged: int) -> dict[str, float | None]:
+def _share(found: float, judged: float) -> dict[str, float | None]:
     if not judged:
         return {"value": None, "low": None, "high": None}
     low, high = wilson(found, judged)
@@ -166,23 +166,27 @@ def _share(found: int, judged: int) -> dict[str, float | None]:
 def _misses(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Cases among the unflagged of the nights whose random sample was reviewed, by the share in the sample.
 
-    A patient unflagged on several nights counts on each of them.
+    Every night's sample stands for that night's unflagged, be they many or few. The interval is Wilson's at
+    the size of a simple sample that would tell as much. A patient unflagged on several nights counts on each.
     """
-    judged = {id(run): sum(run["sample"].values()) - run["sample"]["unsure"] for run in runs}
-    reviewed = [run for run in runs if judged[id(run)]]
-    found = sum(run["sample"]["confirmed"] + run["sample"]["known"] for run in reviewed)
-    share = _share(found, sum(judged.values()))
-    unflagged = sum(run["unflagged"]["cases"] for run in reviewed)
-    estimate = {
-        name: None if share[key] is None else share[key] * unflagged / len(reviewed)
-        for name, key in (("per_night", "value"), ("per_night_low", "low"), ("per_night_high", "high"))
+    judged = [sum(run["sample"].values()) - run["sample"]["unsure"] for run in runs]
+    drawn = [(run, n) for run, n in zip(runs, judged, strict=True) if n]
+    positive = [run["sample"]["confirmed"] + run["sample"]["known"] for run, _ in drawn]
+    sizes = [run["unflagged"]["cases"] for run, _ in drawn]
+    told: dict[str, Any] = {
+        "found": sum(positive),
+        "judged": sum(judged),
+        "unflagged": sum(sizes),
+        "nights": len(drawn),
     }
-    return {
-        "found": found,
-        "judged": sum(judged.values()),
-        "unflagged": unflagged,
-        "nights": len(reviewed),
-    } | estimate
+    names = {"per_night": "value", "per_night_low": "low", "per_night_high": "high"}
+    if not drawn:
+        return told | dict.fromkeys(names)
+    numbers = [n for _, n in drawn]
+    total = sum(size * k / n for size, k, n in zip(sizes, positive, numbers, strict=True))
+    worth = sum(sizes) ** 2 / sum(size**2 / n for size, n in zip(sizes, numbers, strict=True))
+    share = _share(total / sum(sizes) * worth, worth)
+    return told | {name: (share[key] or 0.0) * sum(sizes) / len(drawn) for name, key in names.items()}
 
 
 def _drift(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

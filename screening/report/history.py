@@ -76,7 +76,8 @@ def sentences(series: Mapping[str, Any]) -> list[str]:
     ends = f"{_tenth(misses.get('per_night_low'))} to {_tenth(misses.get('per_night_high'))}"
     lines.append(
         f"about {_tenth(misses['per_night'])} missed a night (95% interval {ends}): "
-        f"{shown.count(misses['found'])} of {shown.count(misses['judged'])} drawn at random from the unflagged had the condition"
+        f"{shown.count(misses['found'])} of {shown.count(misses['judged'])} drawn at random from the "
+        "unflagged had the condition"
         if misses.get("judged")
         else "none of those drawn at random from the unflagged has been judged: misses are unknown"
     )
@@ -150,13 +151,15 @@ def _charts(
     trend = sequence(series, "ppv_to_date")
     flagged, new = [run["cases"] for run in used], [run["new"] for run in used]
     capacity = used[-1].get("capacity")
-    top = max([1, *flagged, *([capacity] if shown.finite(capacity) else [])])
+    # A capacity far above would press the line of the nights flat.
+    near = shown.finite(capacity) and capacity <= 3 * max(flagged)
+    top = max([1, *flagged, *([capacity] if near else [])])
     work = _axes(
         f"work-{number}", "Workload", "flagged and new cases a night", "Cases", (0, top * 1.08), used
     )
     work.line(nights, flagged, "first", "flagged")
     work.line(nights, new, "second", "new")
-    if shown.finite(capacity):
+    if near:
         work.line([1, len(used)], [capacity, capacity], "chance", "capacity")
     found = _axes(
         f"ppv-{number}", "Predictive value", "share of judged cases that had the condition, night by night, "
