@@ -99,12 +99,13 @@ def test_the_same_change_of_threshold_twice_in_a_row_is_one(ledger):
 
 
 def write_nights(place: str, first: int, ready, go) -> None:
-    """What one of two processes does."""
+    """What one of two processes does: every other night, and the last one, which both enter."""
     ready.release()
     go.wait()
     with open_ledger(place, make=True) as ledger:
         for day in range(first, 21, 2):
             enter(ledger, night(day, "ab" if day % 3 else "bc"))
+        enter(ledger, night(21, "a"))
 
 
 def test_two_processes_that_write_at_once_lose_nothing_and_keep_one_chain(place):
@@ -122,8 +123,8 @@ def test_two_processes_that_write_at_once_lose_nothing_and_keep_one_chain(place)
     assert [writer.exitcode for writer in writers] == [0, 0]
     with open_ledger(place) as ledger:
         told = history(ledger, verify=True)
-    assert [run["night"][-2:] for run in told["runs"]] == [f"{day:02d}" for day in range(1, 21)]
-    assert told["audit"]["entries"] == 20
+    assert [run["night"][-2:] for run in told["runs"]] == [f"{day:02d}" for day in range(1, 22)]
+    assert told["audit"]["entries"] == 21
 
 
 def test_the_file_is_its_owners_alone_whatever_it_was(tmp_path):
