@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from screening.store import Model
 
 SHOWN = 5
-# Rows are explained in blocks, so that rows x features x support vectors stays small in memory.
-BLOCK = 64
+# Rows are explained in blocks, so that rows x support vectors stays small in memory.
+BLOCK = 2048
 
 
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
@@ -30,15 +30,22 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     ndarray, shape (n_rows, n_features)
         score(row) - score(row with the feature at the median or most frequent category); > 0 raises.
     """
-    names = list(cohort.contract.features)
-    result = np.empty((cohort.n_rows, len(names)))
-    for start in range(0, cohort.n_rows, BLOCK):
-        rows = np.arange(start, min(start + BLOCK, cohort.n_rows))
-        block = cohort.take(rows)
-        variants = [model.encoder.transform(block), *(model.encoder.neutral(block, name) for name in names)]
-        scores = model.scores(np.concatenate(variants)).reshape(len(variants), len(rows), -1)
-        own = scores[:, np.arange(len(rows)), columns[rows]]
-        result[rows] = (own[0] - own[1:]).T
+    encoder, names = model.encoder, list(cohort.contract.features)
+    encoded = encoder.transform(cohort)
+    own = model.scores(encoded)[np.arange(len(encoded)), columns]
+    result = np.zeros((cohort.n_rows, len(names)))
+    at_median = encoded[:1]
+    for name in names:
+        at_median = encoder.neutralised(at_median, name)
+    for j, name in enumerate(names):
+        places = encoder.places(name)
+        # Of most features many rows hold the median already: those need no second score.
+        differ = np.flatnonzero((encoded[:, places] != at_median[:, places]).any(axis=1))
+        for start in range(0, len(differ), BLOCK):
+            rows = differ[start : start + BLOCK]
+            changed = encoded[rows]
+            changed[:, places] = at_median[:, places]
+            result[rows, j] = own[rows] - model.scores(changed)[np.arange(len(rows)), columns[rows]]
     return result
 
 

@@ -19,7 +19,9 @@ from screening.store import Model
 from screening.task import Task
 from screening.unflagged import Unflagged
 
-CASES_SHOWN = 200
+CASES_EXPLAINED = 100
+# The others come as one line each; a page of more than this nobody reads.
+CASES_SHOWN = 5000
 # Of a voxel run the page names patients first; single voxels are examples.
 VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
@@ -112,8 +114,10 @@ class Night:
         self.missing: Counter[str] = Counter()
         self.flagged: list[tuple[np.ndarray, ...]] = []
         self.flagged_by_class = np.zeros(len(self.task.watched), dtype=np.int64)
-        shown = VOXELS_SHOWN if model.contract.coordinates else CASES_SHOWN
-        self.cases, self.near_misses = _Top(shown), _Top(NEAR_MISSES_SHOWN)
+        voxels = bool(model.contract.coordinates)
+        self.shown = VOXELS_SHOWN if voxels else CASES_SHOWN
+        explained = VOXELS_SHOWN if voxels else CASES_EXPLAINED
+        self.cases, self.near_misses = _Top(explained), _Top(NEAR_MISSES_SHOWN)
         self.groups: dict[str, list[float]] = defaultdict(lambda: [0, 0, -np.inf])
         self.grid = [
             np.asarray(model.document["validation"]["curves"][name]["threshold"], dtype=float)
@@ -132,7 +136,14 @@ class Night:
         self.near_misses.add(batch, scored, np.flatnonzero(~scored.flagged))
         group = np.full(len(flagged), "") if batch.group is None else batch.group[flagged]
         self.flagged.append(
-            (batch.id[flagged], group, scored.score[flagged], scored.p_value[flagged], scored.column[flagged])
+            (
+                batch.id[flagged],
+                group,
+                scored.score[flagged],
+                scored.p_value[flagged],
+                scored.column[flagged],
+                batch.rows[flagged],
+            )
         )
         scores = scored.decisions[:, self.model.watched_columns]
         for grid, count, column in zip(self.grid, self.counts, scores.T, strict=True):
@@ -167,7 +178,7 @@ class Night:
 
     def facts(self, refused: dict[str, int], gates: Gates | None = None) -> dict[str, Any]:
         """The parts of `run.json` that come from the rows, and what the gates make of them."""
-        cases = self.cases.listed(self.model)
+        cases = self._cases()
         n_flagged = sum(len(ids) for ids, *_ in self.flagged)
         training = self.model.document["training"]
         drift = gates.facts() if gates else {}
@@ -200,9 +211,33 @@ class Night:
             "cases": [{"rank": rank} | case for rank, case in enumerate(cases, start=1)],
             "cases_total": n_flagged,
             "cases_shown": len(cases),
+            "cases_explained": sum("contributions" in case for case in cases),
             "near_misses": self.near_misses.listed(self.model),
             "attention": gates.attention() if gates else [],
         } | self._of_unflagged()
+
+    def _cases(self) -> list[dict[str, Any]]:
+        """The flagged as the page lists them, the highest score first: those explained, then the others."""
+        explained = self.cases.listed(self.model)
+        ids, group, score, p_value, column, row = self._all_flagged()
+        further = np.argsort(-score, kind="stable")[len(explained) : self.shown]
+        return explained + [
+            {
+                "id": str(ids[i]),
+                "group": str(group[i]) if self.groups else None,
+                "row": int(row[i]),
+                "score": float(score[i]),
+                "p_value": float(p_value[i]),
+                "class": self.task.watched[column[i]],
+            }
+            for i in further
+        ]
+
+    def _all_flagged(self) -> list[np.ndarray]:
+        """Id, group, score, p-value, watched class and row number of every flagged row, in row order."""
+        if not self.flagged:
+            return [np.empty(0, dtype=kind) for kind in (object, object, float, float, np.int64, np.int64)]
+        return [np.concatenate(parts) for parts in zip(*self.flagged, strict=True)]
 
     def _of_unflagged(self) -> dict[str, Any]:
         if self.groups:
@@ -216,7 +251,7 @@ class Night:
         if self.groups:
             hit = [name for name, (_, flagged, _top) in self.groups.items() if flagged]
             return tuple(sorted(hit, key=lambda name: (-self.groups[name][2], name)))
-        ids, scores = (np.concatenate([part[k] for part in self.flagged]) for k in (0, 2))
+        ids, _, scores, *_ = self._all_flagged()
         return tuple(str(name) for name in ids[np.argsort(-scores, kind="stable")])
 
     def _groups(self) -> list[dict[str, Any]] | None:
@@ -247,9 +282,7 @@ class Night:
 
     def write_flagged(self, path: Path) -> None:
         """Write `flagged.csv`, highest score first, safe to open in a spreadsheet."""
-        ids, group, score, p_value, column = (
-            np.concatenate(parts) for parts in zip(*self.flagged, strict=True)
-        )
+        ids, group, score, p_value, column, _ = self._all_flagged()
         with path.open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file)
             table.writerow(["rank", "id", "group", "class", "score", "p_value"])

@@ -25,19 +25,19 @@
     var box = panel.box, at = box.left + (box.right - box.left) * (threshold - d.low) / (d.high - d.low);
     panel.line.setAttribute("d", "M" + at + " " + box.upper + "V" + box.lower);
     panel.line.setAttribute("visibility", exploring ? "visible" : "hidden");
-    panel.rows.forEach(function (row) {
-      var was = row.dataset.flagged === "1", now = exploring ? Number(row.dataset.score) >= threshold : was;
-      row.classList.toggle("changed", was !== now);
-      row.classList.toggle("in", !was && now);
-      row.classList.toggle("out", was && !now);
-      row.querySelector(".mark").textContent = was === now ? "" : now ? "would be flagged" : "would not be flagged";
+    panel.rows.forEach(function (one) {
+      var now = exploring ? one.score >= threshold : one.was;
+      if (now === one.now) return;
+      one.now = now;
+      one.row.classList.toggle("in", !one.was && now);
+      one.row.classList.toggle("out", one.was && !now);
     });
     panel.exploring = exploring;
     var away = panels.filter(function (p) { return p.exploring; });
     notice.hidden = away.length === 0;
     document.body.classList.toggle("exploring", away.length > 0);
     if (exploring) {
-      var named = panel.rows.filter(function (row) { return Number(row.dataset.score) >= threshold; }).length;
+      var named = panel.rows.filter(function (one) { return one.score >= threshold; }).length;
       var more = d.flagged ? d.flagged[step] - named : 0;
       words.textContent = "At " + said + "." + (more > 0 ? " " + more.toLocaleString("en") + " of them are counted but not named on this page." : "");
     }
@@ -46,6 +46,11 @@
     panels.forEach(function (panel) { panel.slider.value = panel.figures.start; show(panel, panel.figures.validated, false); });
   }
 
+  // What is so for most rows is not written in them: the first panel, and being flagged.
+  var rows = Array.from(document.querySelectorAll("tr[data-score]")).filter(function (row) { return row.dataset.score !== ""; }).map(function (row) {
+    var was = row.dataset.flagged !== "0";
+    return { row: row, score: Number(row.dataset.score), panel: row.dataset.panel || "0", was: was, now: was };
+  });
   document.querySelectorAll(".panel").forEach(function (element) {
     var figures = JSON.parse(element.querySelector("script").textContent);
     var panel = {
@@ -53,7 +58,7 @@
       box: { left: figures.box[0], right: figures.box[1], upper: figures.box[2], lower: figures.box[3] },
       slider: element.querySelector("input[type=range]"),
       shown: Array.from(element.querySelectorAll("[data-show]")),
-      rows: Array.from(document.querySelectorAll("tr[data-panel='" + element.dataset.number + "']")).filter(function (row) { return row.dataset.score !== ""; })
+      rows: rows.filter(function (one) { return one.panel === element.dataset.number; })
     };
     panels.push(panel);
     panel.slider.addEventListener("input", function () {

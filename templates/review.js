@@ -1,15 +1,36 @@
 (function () {
   "use strict";
-  var form = document.querySelector(".review"), box = document.getElementById("review-save");
+  var form = document.querySelector(".review"), box = document.getElementById("review-save"), further = document.querySelector(".further.verdicts");
   if (!form) return;
 
   function written(field) { return field.value.trim(); }
+  // An id is written in full beside the row only where the reader is shown something else.
+  function named(row) { return row.dataset.id === undefined ? row.querySelector("bdi").textContent : row.dataset.id; }
   function verdicts() {
-    return Array.from(form.querySelectorAll("tr[data-id]")).map(function (row) {
-      var one = { id: row.dataset.id, verdict: row.querySelector("input:checked").value }, note = written(row.querySelector("input[type=text]"));
+    var ticked = Array.from(form.querySelectorAll("tbody tr")).map(function (row) {
+      var one = { id: named(row), verdict: row.querySelector("input:checked").value }, note = written(row.querySelector(".said input"));
       if (note) one.note = note;
       return one;
-    }).filter(function (one) { return one.verdict !== ""; });
+    });
+    var chosen = Array.from(document.querySelectorAll(".further select")).map(function (select) {
+      return { id: named(select.closest("tr")), verdict: select.value };
+    });
+    return ticked.concat(chosen).filter(function (one) { return one.verdict !== ""; });
+  }
+  // Of thousands of rows few are ever judged: a row gets its choice when somebody comes to it.
+  function choice(cell) {
+    var select = document.createElement("select");
+    [["", "no verdict"]].concat(JSON.parse(form.dataset.words)).forEach(function (pair) { select.add(new Option(pair[1], pair[0])); });
+    select.setAttribute("aria-label", "Verdict on " + cell.parentNode.querySelector("bdi").textContent);
+    cell.removeAttribute("tabindex");
+    cell.replaceChildren(select);
+    select.focus();
+  }
+  if (further) {
+    further.querySelectorAll("td:last-child").forEach(function (cell) { cell.tabIndex = 0; });
+    ["focusin", "click"].forEach(function (event) {
+      further.addEventListener(event, function (at) { if (at.target.tabIndex === 0 && at.target.matches("td:last-child")) choice(at.target); });
+    });
   }
 
   box.hidden = false;

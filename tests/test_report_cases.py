@@ -43,20 +43,20 @@ def with_one_value(value: Any, **declared: Any) -> str:
 
 @pytest.mark.parametrize("value", [237, 237.0, "237"])
 def test_a_value_above_its_usual_range_is_marked_whether_it_came_as_number_or_text(value: Any) -> None:
-    assert with_one_value(value, type="number", usual=[0, 10]) == "crp 237 mg/L H (0–10) ▲ +0.30"
+    assert with_one_value(value, type="number", usual=[0, 10]) == "crp 237 mg/L H (0–10) ▲ +0.300"
 
 
 def test_a_value_below_or_inside_its_usual_range_is_told_apart() -> None:
-    assert with_one_value(-1, type="number", usual=[0, 10]) == "crp −1 mg/L L (0–10) ▲ +0.30"
-    assert with_one_value("10", type="number", usual=[0, 10]) == "crp 10 mg/L (0–10) ▲ +0.30"
+    assert with_one_value(-1, type="number", usual=[0, 10]) == "crp −1 mg/L L (0–10) ▲ +0.300"
+    assert with_one_value("10", type="number", usual=[0, 10]) == "crp 10 mg/L (0–10) ▲ +0.300"
 
 
 def test_a_missing_value_has_neither_unit_nor_range() -> None:
-    assert with_one_value("missing", type="number", usual=[0, 10]) == "crp missing ▲ +0.30"
+    assert with_one_value("missing", type="number", usual=[0, 10]) == "crp missing ▲ +0.300"
 
 
 def test_a_raw_value_is_not_held_against_a_range_of_normalised_values() -> None:
-    assert with_one_value(345.8, type="number", normalise="within_group") == "crp 345.8 mg/L ▲ +0.30"
+    assert with_one_value(345.8, type="number", normalise="within_group") == "crp 345.8 mg/L ▲ +0.300"
 
 
 def test_truth_values_and_ordinals_are_put_in_words() -> None:

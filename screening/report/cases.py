@@ -7,7 +7,9 @@ from typing import Any
 
 from screening.report import format as shown
 from screening.report.document import by_excess, mapping, multi, part, points, sequence, unit_of_review
-from screening.report.review import known
+from screening.report.review import as_it_is, known
+
+MISSING_SHOWN = 8
 
 
 def scores(run: Mapping[str, Any]) -> list[Any]:
@@ -21,30 +23,42 @@ def flagged(run: Mapping[str, Any], places: int) -> dict[str, Any]:
     total = part(run, "cases_total")
     total = total if shown.finite(total) else len(cases)
     model = mapping(run, "model")
-    rows = [_case(run, case, places, number) for number, case in enumerate(cases, start=1)]
+    listed = [_case(run, case, places, number) for number, case in enumerate(cases, start=1)]
+    rows = [line for line, case in zip(listed, cases, strict=True) if is_explained(case)]
+    further = [line for line, case in zip(listed, cases, strict=True) if not is_explained(case)]
     below = [_case(run, case, places, None) for case in near]
     return {
+        "further": further,
+        "grouped": any(line["group"] for line in further),
+        "to_review": not sequence(run, "groups"),
         "unit": unit_of_review(model),
         "multi": multi(model),
         "by_excess": by_excess(model),
-        "has_p": any(row["p_value"] != shown.NOT_KNOWN for row in rows),
+        "has_p": any(row["p_value"] != shown.NOT_KNOWN for row in listed),
         "rows": rows,
         "near": below,
         "near_lowest": below[-1]["score"] if below else "",
-        "capped": len(rows) < total,
-        "shown": shown.count(len(rows)),
+        "capped": len(cases) < total,
+        "shown": shown.count(len(cases)),
+        "explained": shown.count(len(rows)),
         "total": shown.count(total),
     }
+
+
+def is_explained(case: Mapping[str, Any]) -> bool:
+    """Whether a case has its contributing values; the others are named on one line each."""
+    return case.get("contributions") is not None
 
 
 def _case(run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: int | None) -> dict[str, Any]:
     model = mapping(run, "model")
     watched = {str(p.get("class")): i for i, p in enumerate(points(model))}
-    rank = case.get("rank")
+    rank, missing = case.get("rank"), sequence(case, "missing")
     return {
         "known": known(case),
         "rank": shown.count(rank if shown.finite(rank) else number),
         "id": shown.name(case.get("id")),
+        "as_it_is": as_it_is(case.get("id")),
         "group": shown.name(case["group"]) if case.get("group") is not None else "",
         "row": shown.count(case.get("row")),
         "score": shown.fixed(case.get("score"), places),
@@ -54,7 +68,8 @@ def _case(run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: 
         "class": shown.name(case.get("class")),
         "panel": watched.get(str(case.get("class")), 0),
         "why": [_contribution(model, c, places) for c in sequence(case, "contributions")],
-        "missing": [shown.feature(m) for m in sequence(case, "missing")],
+        "missing": [shown.feature(m) for m in missing[:MISSING_SHOWN]],
+        "more_missing": shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
     }
 
 
@@ -81,7 +96,7 @@ def _contribution(model: Mapping[str, Any], found: Mapping[str, Any], places: in
         "usual": "" if absent else shown.usual(usual),
         "outside": _outside(value, usual),
         "raises": found.get("direction") != "lowers",
-        "change": shown.minus(f"{change:+.{max(0, places - 1)}f}") if shown.finite(change) else "",
+        "change": shown.minus(f"{change:+.{places}f}") if shown.finite(change) else "",
     }
 
 

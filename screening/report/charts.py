@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -89,12 +90,18 @@ class Axes:
         self._about = max(4, round((self.across.stop - self.across.start) / 60))
 
     def _path(self, points: list[tuple[float, float]]) -> str:
-        kept: list[str] = []
+        kept: list[tuple[float, float]] = []
         for x, y in points:
-            place = f"{self.across.at(x):g} {self.up.at(y):g}"
+            place = self.across.at(x), self.up.at(y)
+            # A step of a curve is known from its two ends.
+            if len(kept) > 1 and (
+                _level(kept[-2], kept[-1], place, 0) or _level(kept[-2], kept[-1], place, 1)
+            ):
+                kept.pop()
             if not kept or kept[-1] != place:
                 kept.append(place)
-        return "M" + "L".join(kept)
+        steps = (_step(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(kept))
+        return f"M{kept[0][0]:g} {kept[0][1]:g}" + "".join(steps)
 
     def line(self, xs: Sequence[Any], ys: Sequence[Any], kind: str, label: str | None = None) -> None:
         """Draw a line; `label` stands at its right end, in the margin."""
@@ -181,6 +188,19 @@ class Axes:
 
 def _drawable(xs: Sequence[Any], ys: Sequence[Any]) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in zip(xs, ys, strict=False) if shown.finite(x) and shown.finite(y)]
+
+
+def _step(right: float, down: float) -> str:
+    """A move of the pen in the shortest of SVG's ways; positions are whole tenths, so none drifts."""
+    x, y = f"{round(right, 1):g}", f"{round(down, 1):g}"
+    return f"v{y}" if x == "0" else f"h{x}" if y == "0" else f"l{x} {y}"
+
+
+def _level(one: tuple[float, float], two: tuple[float, float], three: tuple[float, float], axis: int) -> bool:
+    """Whether `two` lies between the others on one straight line along an axis."""
+    same, other = 1 - axis, axis
+    between = min(one[other], three[other]) <= two[other] <= max(one[other], three[other])
+    return one[same] == two[same] == three[same] and between
 
 
 def _ticks(scale: Scale, as_percent: bool, about: int) -> list[dict[str, Any]]:

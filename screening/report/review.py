@@ -33,16 +33,23 @@ def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the rows of the form: flagged cases, and those drawn at random from the rest."""
     groups = part(run, "groups")
     grouped = isinstance(groups, (list, tuple)) and bool(groups)
+    named = [c for c in sequence(run, "cases") if c.get("id") is not None]
     flagged = (
         [(str(g.get("group")), g) for g in groups if g.get("flagged") and g.get("group") is not None]
         if grouped
-        else [(str(c.get("id")), c) for c in sequence(run, "cases") if c.get("id") is not None]
+        else [(str(c["id"]), c) for c in named if c.get("contributions") is not None]
     )
+    further = 0 if grouped else len(named) - len(flagged)
     sample: list[tuple[str, Any]] = [(str(name), {}) for name in sequence(run, "sample")]
-    if not flagged and not sample:
+    if not flagged and not further and not sample:
         return None
     rows = [
-        {"number": number, "name": shown.name(name), "exact": _exact(name), "sampled": number >= len(flagged)}
+        {
+            "number": number,
+            "name": shown.name(name),
+            "as_it_is": as_it_is(name),
+            "sampled": number >= len(flagged),
+        }
         | known(case)
         for number, (name, case) in enumerate([*flagged, *sample])
     ]
@@ -51,7 +58,9 @@ def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
     return {
         "flagged": [row for row in rows if not row["sampled"]],
         "sampled": [row for row in rows if row["sampled"]],
-        "capped": shown.finite(total) and total > len(flagged),
+        "capped": shown.finite(total) and total > len(flagged) + further,
+        "further": shown.count(further) if further else "",
+        "shown": shown.count(len(flagged) + further),
         "total": shown.count(total),
         "unit": "Patient" if grouped else "Id",
         "words": VERDICTS,
@@ -60,9 +69,11 @@ def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _exact(name: str) -> Markup:
-    """Return an id for an attribute, every character as it is: the reader sees the one spelled out."""
-    return Markup(str(escape(name)).replace("\r", "&#13;").replace("\n", "&#10;"))
+def as_it_is(name: Any) -> Markup:
+    """Return an id with every character kept, for an attribute; empty where the reader sees just that."""
+    if name is None or shown.name(name) == str(name):
+        return Markup("")
+    return Markup(str(escape(str(name))).replace("\r", "&#13;").replace("\n", "&#10;"))
 
 
 def trail(run: Mapping[str, Any]) -> str:

@@ -1,0 +1,84 @@
+"""How large a page grows: in real runs of a ward, and of thousands of flagged rows."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from screening import read_cohort, score, train
+from screening.explanation import changes
+from screening.night import CASES_EXPLAINED, CASES_SHOWN
+from screening.report import render_run
+
+COHORTS = Path(str(files("screening.sample_cohorts")))
+
+
+@pytest.fixture(scope="module")
+def model():
+    past = read_cohort(
+        str(COHORTS / "nosocomial_past.csv"), COHORTS / "nosocomial.toml", label="infected", need_label=True
+    )
+    return train(past, "one_class_conformal", search=1, folds=3, forward=False)
+
+
+@pytest.fixture(scope="module")
+def nights(model, tmp_path_factory):
+    """Runs of 683 and of 10,000 patients, drawn with replacement from the past and named anew."""
+    folder = tmp_path_factory.mktemp("nights")
+    past = pd.read_csv(COHORTS / "nosocomial_past.csv", dtype=str, keep_default_na=False)
+    found = {}
+    for n in (683, 10_000):
+        night = past.iloc[np.random.default_rng(n).integers(0, len(past), n)].drop(columns="infected")
+        night = night.assign(patient_id=[f"{i:08d}" for i in range(n)])
+        night.to_csv(folder / f"{n}.csv", index=False)
+        found[n] = score(model, folder / f"{n}.csv", folder / str(n), date="2026-03-01")
+    return found
+
+
+def test_a_ward_of_683_gives_a_page_under_300_kilobytes(nights):
+    assert nights[683].document["counts"]["flagged"] > 300
+    assert (nights[683].directory / "report.html").stat().st_size < 300_000
+
+
+def test_five_thousand_flagged_rows_give_a_page_under_a_megabyte_and_a_half(nights):
+    assert nights[10_000].document["counts"]["flagged"] > CASES_SHOWN
+    assert (nights[10_000].directory / "report.html").stat().st_size < 1_500_000
+
+
+def test_the_first_hundred_have_reasons_and_all_up_to_the_cap_have_a_line(nights):
+    run = nights[10_000].document
+    page = render_run(run)
+    further = page[page.index('id="further"') : page.index('id="near"')]
+
+    assert [case["rank"] for case in run["cases"]] == list(range(1, CASES_SHOWN + 1))
+    assert sum("contributions" in case for case in run["cases"]) == run["cases_explained"] == CASES_EXPLAINED
+    assert further.count("<tr data-score") == CASES_SHOWN - CASES_EXPLAINED
+    assert f"5,000 of {run['cases_total']:,} shown" in page
+
+
+def test_lines_go_on_where_the_reasons_end(nights):
+    run = nights[683].document
+    listed = pd.read_csv(nights[683].directory / "flagged.csv", dtype=str)
+    page = render_run(run)
+    further = page[page.index('id="further"') : page.index('id="near"')]
+
+    assert [case["id"] for case in run["cases"]] == list(listed["id"])
+    assert re.findall(r"<bdi>(\d{8})</bdi>", further) == list(listed["id"])[CASES_EXPLAINED:]
+    assert len(run["cases"]) == run["counts"]["flagged"]
+
+
+def test_reasons_are_the_score_differences_whatever_the_rows_beside(model):
+    cohort = read_cohort(str(COHORTS / "nosocomial_past.csv"), model.contract).take(range(40))
+    encoded = model.encoder.transform(cohort)
+    columns = np.zeros(cohort.n_rows, dtype=int)
+    found = changes(model, cohort, columns)
+
+    for j, name in enumerate(model.contract.features):
+        without = model.scores(model.encoder.neutral(cohort, name))[:, 0]
+        np.testing.assert_allclose(found[:, j], model.scores(encoded)[:, 0] - without, atol=1e-12)
+    np.testing.assert_allclose(changes(model, cohort.take([7]), columns[:1])[0], found[7], atol=1e-12)
