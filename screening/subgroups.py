@@ -34,13 +34,24 @@ def levels_of(values: np.ndarray, edges: list[float] | None, known: list[str] | 
     edges : list of float or None
         Of `banded`.
     """
-    if edges is not None:
-        return np.array([_band(text, edges) for text in values], dtype=object)
-    allowed = None if known is None else set(known)
-    return np.array(
-        [text if text is None or allowed is None or text in allowed else OTHER for text in values],
-        dtype=object,
-    )
+    texts, codes = _coded(values)
+    # Asked once a distinct text: a night may have millions of rows.
+    found = np.empty(len(texts), dtype=object)
+    found[:] = [_level(text, edges, known) for text in texts]
+    return found[codes]
+
+
+def _coded(values: np.ndarray) -> tuple[list[str | None], np.ndarray]:
+    """Distinct texts in the order they occur, and the place of each row's among them."""
+    place: dict[str | None, int] = {}
+    codes = np.array([place.setdefault(text, len(place)) for text in values], dtype=np.intp)
+    return list(place), codes
+
+
+def _level(text: str | None, edges: list[float] | None, known: list[str] | None) -> str | None:
+    if text is None or edges is not None:
+        return None if edges is None else _band(text, edges)
+    return text if known is None or text in known else OTHER
 
 
 def _band(text: str | None, edges: list[float]) -> str | None:
@@ -101,7 +112,8 @@ def _commonest(values: np.ndarray) -> list[str]:
 
 
 def _at(level: np.ndarray, name: str | None) -> np.ndarray:
-    return np.flatnonzero(np.array([text == name for text in level], dtype=bool))
+    # Not level == name: NumPy compares with None in its own way.
+    return np.flatnonzero(np.fromiter((text == name for text in level), dtype=bool, count=len(level)))
 
 
 def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
@@ -163,14 +175,15 @@ class SubgroupCounts:
         """Count in one batch; `groups` are what is one independent observation."""
         for entry in self.described:
             values = subgroups[entry["column"]].to_numpy(dtype=object)
-            level = levels_of(values, entry["edges"], entry["known"])
-            for name in set(level.tolist()):
-                rows = _at(level, name)
-                count = self.counts.setdefault((entry["column"], name), [0, 0, set()])
-                count[0] += len(rows)
-                count[1] += int(flagged[rows].sum())
+            texts, codes = _coded(values)
+            rows, hits = np.bincount(codes), np.bincount(codes, weights=flagged)
+            for code, text in enumerate(texts):
+                key = entry["column"], _level(text, entry["edges"], entry["known"])
+                count = self.counts.setdefault(key, [0, 0, set()])
+                count[0] += int(rows[code])
+                count[1] += int(hits[code])
                 if groups is not None:
-                    count[2].update(groups[rows])
+                    count[2].update(groups[codes == code])
 
     def facts(self) -> list[dict[str, Any]]:
         """Rows and flag rate a level tonight, withheld where fewer than 5 rows (or groups) tell them."""

@@ -46,10 +46,11 @@ def profile(features: Any, contract: Contract, groups: np.ndarray | None = None)
         if feature.type == "number":
             described[name] = _numbers(values.to_numpy(dtype=float))
         else:
-            counted = values.dropna().map(_text).value_counts()
-            ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-            described[name] = {"counts": {text: int(n) for text, n in ordered[:MOST_CATEGORIES]}}
-            described[name]["more"] = int(counted.sum()) - sum(described[name]["counts"].values())
+            ordered = sorted(_texts(values).items(), key=lambda item: (-item[1], item[0]))
+            described[name] = {
+                "counts": dict(ordered[:MOST_CATEGORIES]),
+                "more": sum(n for _, n in ordered[MOST_CATEGORIES:]),
+            }
     return {"format": FORMAT, "n_units": units, "features": described}
 
 
@@ -85,8 +86,10 @@ def _binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
 
 
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _texts(values: Any) -> dict[str, int]:
+    """How often each text, or each code written as text, occurs; missing ones apart."""
+    counted = values.value_counts()
+    return {f"{value:g}" if isinstance(value, float) else str(value): int(n) for value, n in counted.items()}
 
 
 def psi(expected: Any, observed: Any) -> float | None:
@@ -161,13 +164,12 @@ class Gates:
         self.samples[name].add(values)
 
     def _add_texts(self, name: str, values: Any, found: Mapping[str, Any]) -> None:
-        counted = values.dropna().map(_text).value_counts()
         places = {text: i for i, text in enumerate(found["counts"])}
-        for text, n in counted.items():
+        for text, n in _texts(values).items():
             if text in places:
                 self.counts[name][places[text]] += n
             elif not found.get("more"):
-                self.unseen[name] += int(n)
+                self.unseen[name] += n
 
     def stops(self) -> list[str]:
         """Reasons not to score at all: columns whose values are in other units than the model's."""
