@@ -112,9 +112,7 @@ def _figures(
         scores, y = validation.scores[:, m], watched[:, m]
         facts["summary"][name] = summary(scores, y, together, seed=seed)
         facts["curves"][name] = curve(scores, y, together, seed=seed, prevalence=point.prevalence)
-        facts["points"][name] = points(
-            scores, y, together, prevalence=point.prevalence, carried=validation.carried
-        )
+        facts["points"][name] = points(scores, y, together, prevalence=point.prevalence)
     if validation.predicted is not None:
         facts |= per_class(task.target(label), validation.predicted, task.classes)
     return facts

@@ -15,7 +15,7 @@ from screening.auto import suited
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
 from screening.operating_point import OperatingPoint, Rule, choose
-from screening.placement import CARRIED, CARRIED_UNLEARNED, like_anchor, place
+from screening.placement import like_anchor, place
 from screening.recipe import Recipe, load_recipe
 from screening.store import Model
 from screening.task import Task, ask, overall, watchable
@@ -47,8 +47,6 @@ class Validation:
     scores : ndarray, shape (n_scores, n_watched)
     predicted : ndarray of int, shape (n_scores,), or None
         Class with the largest decision; None for a binary task.
-    carried : (float, float)
-        What carrying the threshold to the final model adds to the intervals (`screening.placement`).
     """
 
     rows: np.ndarray
@@ -56,7 +54,6 @@ class Validation:
     scores: np.ndarray
     predicted: np.ndarray | None
     placement: str
-    carried: tuple[float, float] = CARRIED
 
     def clusters(self, groups: np.ndarray | None, repeats: int) -> np.ndarray | None:
         """What is one independent observation: the group, or the row where rows are scored several times."""
@@ -122,7 +119,7 @@ def train(
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
     again = partial(
-        train, recipe=recipe, rule=rule, folds=min(folds, 3), search=search, params=params, seed=seed, jobs=jobs,
+        train, recipe=recipe, folds=min(folds, 3), search=search, params=params, seed=seed, jobs=jobs,
         forward=False,
     )  # fmt: skip
     asked = recipe = suited(recipe, cohort, rule, params or {}, stored=True)
@@ -152,7 +149,7 @@ def train(
     document["validation"] |= appraise(
         cohort, sample, task, points, validation, groups, one_class=final.one_class,
         prevalence=again.keywords["rule"].prevalence or cohort.contract.prevalence,
-        learn=again if forward else None,
+        learn=partial(again, rule=rule) if forward else None,
     )  # fmt: skip
     return Model(
         document=document,
@@ -232,7 +229,6 @@ def on_final_scale(
         scores=np.concatenate(placed),
         predicted=None if task.kind == "binary" else np.concatenate(predicted),
         placement=statement,
-        carried=CARRIED_UNLEARNED if unlearned else CARRIED,
     )
 
 
@@ -249,8 +245,7 @@ def operating_points(
     watched = task.is_watched(labels_of(sample))[validation.rows]
     together = validation.clusters(groups, repeats)
     return [
-        choose(validation.scores[:, m], watched[:, m], rule, together, seed, carried=validation.carried)
-        for m in range(watched.shape[1])
+        choose(validation.scores[:, m], watched[:, m], rule, together, seed) for m in range(watched.shape[1])
     ]
 
 
