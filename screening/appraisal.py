@@ -56,7 +56,7 @@ def appraise(
         scores, y = validation.scores[once, m], watched[:, m]
         if sample.subgroups is not None:
             facts["subgroups"][name] = performance_by_subgroup(
-                sample.subgroups.iloc[rows], scores, y, point.threshold, together
+                sample.subgroups.iloc[rows], scores, y, point.threshold, together, everyone[:, m].mean()
             )
         facts["predictive"][name] = at_local_prevalence(point, everyone[:, m], prevalence, cohort.group)
         facts["calibration"][name] = calibrate(

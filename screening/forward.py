@@ -87,6 +87,5 @@ def forward_validation(
             "threshold": float(model.thresholds[m]),
             "n_positive": found["n_positive"],
             "n_negative": found["n_negative"],
-            "flag_rate": float(np.mean(scores[:, m] >= model.thresholds[m])),
         } | {key: found[key] for key in FIGURES}
     return facts | {"reason": None}

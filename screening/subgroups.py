@@ -72,6 +72,7 @@ def performance_by_subgroup(
     positive: np.ndarray,
     threshold: float,
     groups: np.ndarray | None = None,
+    share: float | None = None,
 ) -> list[dict[str, Any]]:
     """Sensitivity, specificity and flag rate a level of each subgroup column, from out-of-fold scores.
 
@@ -83,6 +84,9 @@ def performance_by_subgroup(
     threshold : float
     groups : ndarray, shape (n_rows,), optional
         What is one independent observation.
+    share : float, optional
+        Positives in the whole table, where the rows are a sample that holds more of them: flag rates are then
+        those of the table.
 
     Returns
     -------
@@ -90,6 +94,9 @@ def performance_by_subgroup(
         A column each: `column`, `edges`, `known` levels, and `rows` (level None for missing, last). Where
         fewer than 5 rows (or groups) stand behind a number it is None, and `few` names it.
     """
+    own = float(np.mean(positive))
+    whole = own if share is None else share
+    weight = np.where(positive, whole / own, (1 - whole) / (1 - own))
     described = []
     for column in subgroups.columns:
         values = subgroups[column].to_numpy(dtype=object)
@@ -98,7 +105,13 @@ def performance_by_subgroup(
         level = levels_of(values, edges, known)
         rows = [
             {"level": name}
-            | _figures(scores[rows], positive[rows], threshold, None if groups is None else groups[rows])
+            | _figures(
+                scores[rows],
+                positive[rows],
+                weight[rows],
+                threshold,
+                None if groups is None else groups[rows],
+            )
             for name, rows in ((name, _at(level, name)) for name in _ordered(level, edges))
         ]
         described.append({"column": str(column), "edges": edges, "known": known, "rows": rows})
@@ -127,7 +140,7 @@ def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
 
 
 def _figures(
-    scores: np.ndarray, positive: np.ndarray, threshold: float, groups: np.ndarray | None
+    scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, threshold: float, groups: np.ndarray | None
 ) -> dict[str, Any]:
     codes = group_codes(groups)
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
@@ -144,15 +157,16 @@ def _figures(
         named = (rate, low, high) if of_positives else (1 - rate, 1 - high, 1 - low)
         found |= dict(zip((name, f"{name}_low", f"{name}_high"), named, strict=True))
     n_units = tally.n_units(np.ones(len(scores), dtype=bool))
-    found["flag_rate"] = float(np.mean(scores >= threshold)) if n_units >= FEWEST else None
-    return _withheld(found, n_units)
+    rate = float(np.average(scores >= threshold, weights=weight))
+    found["flag_rate"] = rate if n_units >= FEWEST else None
+    return _withheld(found, n_units, events)
 
 
-def _withheld(found: dict[str, Any], n_units: int) -> dict[str, Any]:
+def _withheld(found: dict[str, Any], n_units: int, events: int) -> dict[str, Any]:
     if n_units < FEWEST:
         found["few"] += ["n", "flag_rate"]
         found["n"] = None
-    if found["events"] < FEWEST:
+    if events < FEWEST:
         found["few"].append("events")
         found["events"] = None
     return found

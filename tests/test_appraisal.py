@@ -68,6 +68,20 @@ def test_a_level_of_four_rows_shows_no_number_at_all():
     assert numbers == [None] * len(numbers)
 
 
+def test_flag_rates_of_a_sample_rich_in_cases_are_those_of_the_whole_table():
+    scores, positive, _ = scored(20_000, share=0.1)
+    kept = positive | (np.random.default_rng(1).random(20_000) < 0.3)
+    whole = table_of(s=["x"] * 20_000)
+
+    (of_all,) = performance_by_subgroup(whole, scores, positive, 1.0)
+    (of_sample,) = performance_by_subgroup(
+        whole[: kept.sum()], scores[kept], positive[kept], 1.0, share=positive.mean()
+    )
+
+    assert of_sample["rows"][0]["flag_rate"] == pytest.approx(of_all["rows"][0]["flag_rate"], abs=0.01)
+    assert np.mean(scores[kept] >= 1) > of_all["rows"][0]["flag_rate"] + 0.05
+
+
 def test_many_rows_of_few_patients_count_as_few():
     groups = np.repeat(["p1", "p2", "p3"], 100)
     scores, positive, _ = scored(300)
