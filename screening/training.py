@@ -118,6 +118,7 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
+    stated = rule.prevalence or cohort.contract.prevalence
     again = partial(
         train, recipe=recipe, folds=min(folds, 3), search=search, params=params, seed=seed, jobs=jobs,
         forward=False,
@@ -147,8 +148,7 @@ def train(
     if asked is not recipe:
         document["validation"] |= record.cost_of_choosing(asked, choice, judged, validation, sample, task)
     document["validation"] |= appraise(
-        cohort, sample, task, points, validation, groups, one_class=final.one_class,
-        prevalence=again.keywords["rule"].prevalence or cohort.contract.prevalence,
+        cohort, sample, task, points, validation, groups, one_class=final.one_class, prevalence=stated,
         learn=partial(again, rule=rule) if forward else None,
     )  # fmt: skip
     return Model(
