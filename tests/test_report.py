@@ -15,7 +15,7 @@ from jinja2 import UndefinedError
 from report_fixture import HOSTILE, hostile, nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_model, voxel_run
 
-from screening.report import page, render_model, render_run
+from screening.report import drawing, render_model, render_run
 
 VOID = {"meta", "input", "path", "circle", "br", "img"}
 PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {
@@ -168,7 +168,7 @@ def test_data_for_the_script_holds_no_id_and_cannot_end_its_element() -> None:
 
     assert json.loads(inlined)["flagged"][json.loads(inlined)["validated"]] == run["counts"]["flagged"]
     assert not [c["id"] for c in run["cases"] if c["id"] in inlined]
-    assert page.as_json({"x": "</script>&"}) == '{"x":"\\u003c/script\\u003e\\u0026"}'
+    assert drawing.as_json({"x": "</script>&"}) == '{"x":"\\u003c/script\\u003e\\u0026"}'
 
 
 def test_counts_of_the_night_add_up_on_the_page() -> None:
@@ -284,4 +284,4 @@ def test_observed_figures_stand_beside_the_promised_ones() -> None:
 
 def test_a_variable_a_template_does_not_get_is_an_error() -> None:
     with pytest.raises(UndefinedError):
-        page._draw("model.html.j2", footer="x", banner={})
+        drawing.draw("model.html.j2", footer="x", banner={})

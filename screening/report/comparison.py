@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
-
-from markupsafe import Markup
 
 from screening.report import format as shown
 from screening.report.comparison_charts import critical_difference, differences, roc
 from screening.report.document import mapping, part, sequence
-from screening.report.page import _digest, _environment, _inlined, _page_footer
+from screening.report.drawing import draw
 
 FIGURES = {
     "sensitivity": "Sensitivity",
@@ -36,13 +35,15 @@ OF_CLASSES = ("macro_recall", "macro_g", "geometric_recall", "min_recall", "macr
 COMPARED = ("g_mean", "auroc", "average_precision", "specificity_at", "macro_recall", "macro_g")
 
 
-def render_comparison(document: Mapping[str, Any]) -> str:
+def render_comparison(document: Mapping[str, Any], templates: Path | None = None) -> str:
     """Return the page of a comparison.
 
     Parameters
     ----------
     document : mapping
         The parsed ``comparison.json``.
+    templates : Path, optional
+        A site's own templates, which stand in the place of those of the same name.
 
     Returns
     -------
@@ -51,27 +52,21 @@ def render_comparison(document: Mapping[str, Any]) -> str:
     """
     first = str(document.get("first_figure") or "auroc")
     settings = mapping(document, "settings")
-    style = _inlined("report.css") + _inlined("compare.css") + _page_footer("comparison of methods")
     found = [c for c in sequence(document, "cohorts") if isinstance(c, Mapping)]
     asked = shown.percent(document.get("asked_sensitivity"))
-    return (
-        _environment()
-        .get_template("compare.html.j2")
-        .render(
-            policy=f"default-src 'none'; style-src {_digest(style)}; base-uri 'none'; form-action 'none'",
-            style=Markup(style),
-            footer="comparison of methods",
-            banner={"title": "Methods compared", "kind": "on the same folds", "date": ""},
-            facts=_facts(settings, found),
-            rule=shown.rule(settings.get("rule")),
-            cohorts=[_cohort(c, i, first, asked) for i, c in enumerate(found)],
-            ranks=_ranks(mapping(document, "ranks")),
-            words=_words(asked),
-            command=shown.text(settings.get("command") or "not recorded", 2000),
-            versions=[
-                (shown.name(k), shown.name(v)) for k, v in sorted(mapping(settings, "versions").items())
-            ],
-        )
+    return draw(
+        "compare.html.j2",
+        templates=templates,
+        styles=("report.css", "compare.css"),
+        footer="comparison of methods",
+        banner={"title": "Methods compared", "kind": "on the same folds", "date": ""},
+        facts=_facts(settings, found),
+        rule=shown.rule(settings.get("rule")),
+        cohorts=[_cohort(c, i, first, asked) for i, c in enumerate(found)],
+        ranks=_ranks(mapping(document, "ranks")),
+        words=_words(asked),
+        command=shown.text(settings.get("command") or "not recorded", 2000),
+        versions=[(shown.name(k), shown.name(v)) for k, v in sorted(mapping(settings, "versions").items())],
     )
 
 

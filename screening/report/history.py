@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
-
-from markupsafe import Markup
 
 from screening.report import format as shown
 from screening.report.charts import Axes
 from screening.report.document import mapping, sequence
-from screening.report.page import _digest, _environment, _inlined, _page_footer
+from screening.report.drawing import draw
 
 DRIFTED = 0.01
 
 
-def render_history(told: Mapping[str, Any]) -> str:
+def render_history(told: Mapping[str, Any], templates: Path | None = None) -> str:
     """Return the page of a ledger.
 
     Parameters
     ----------
     told : mapping
         What `screening.ledger.history` returns, also printed by ``screen history --json``.
+    templates : Path, optional
+        A site's own templates, which stand in the place of those of the same name.
 
     Returns
     -------
@@ -31,25 +32,20 @@ def render_history(told: Mapping[str, Any]) -> str:
     """
     trail = mapping(told, "audit")
     footer = f"ledger entry {shown.count(trail.get('entries'))}, {shown.text(str(trail.get('head'))[:16])}"
-    style = _inlined("report.css") + _page_footer(footer)
     runs = [run for run in sequence(told, "runs") if isinstance(run, Mapping)]
-    return (
-        _environment()
-        .get_template("history.html.j2")
-        .render(
-            policy=f"default-src 'none'; style-src {_digest(style)}; base-uri 'none'; form-action 'none'",
-            style=Markup(style),
-            footer=footer,
-            banner={"title": "The nights so far", "kind": "from the ledger", "date": ""},
-            facts=[
-                ("Runs", shown.count(len(runs))),
-                ("Audit trail", shown.plural(trail.get("entries"), "entry", "entries")),
-                ("Its head", shown.text(str(trail.get("head")))),
-                ("Followed from its start", "yes, unbroken" if trail.get("verified") else "not this time"),
-            ],
-            questions=[_question(one, runs, n) for n, one in enumerate(sequence(told, "series"))],
-            changes=[_change(one) for one in sequence(told, "threshold_changes")],
-        )
+    return draw(
+        "history.html.j2",
+        templates=templates,
+        footer=footer,
+        banner={"title": "The nights so far", "kind": "from the ledger", "date": ""},
+        facts=[
+            ("Runs", shown.count(len(runs))),
+            ("Audit trail", shown.plural(trail.get("entries"), "entry", "entries")),
+            ("Its head", shown.text(str(trail.get("head")))),
+            ("Followed from its start", "yes, unbroken" if trail.get("verified") else "not this time"),
+        ],
+        questions=[_question(one, runs, n) for n, one in enumerate(sequence(told, "series"))],
+        changes=[_change(one) for one in sequence(told, "threshold_changes")],
     )
 
 
