@@ -49,7 +49,7 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
-        kept = ("run_id", "date", "counts", "refused", "evaluation")
+        kept = ("run_id", "date", "counts", "refused", "attention", "evaluation")
         facts = {key: self.document[key] for key in kept}
         return facts | {
             "model": self.document["model"]["id"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import Any
 
 import numpy as np
@@ -203,3 +204,21 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
     assert less["Heterogeneity between subgroups"]["note"] == "needs subgroup in the contract"
     assert rows["Fairness"]["status"] == "partly"
     assert {row["status"] for row in rows.values()} == {"stated", "partly", "not stated"}
+
+
+def test_pictures_load_under_the_policy_and_the_browser_complains_of_nothing(tmp_path):
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
+    file, seen = tmp_path / "report.html", []
+    file.write_text(render_run(appraised_run()), encoding="utf-8")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        view = browser.new_page()
+        view.on("console", lambda message: seen.append(message.text))
+        view.on("request", lambda request: seen.append(request.url))
+        view.goto(file.as_uri())
+        widths = view.evaluate("[...document.images].map(image => image.naturalWidth)")
+        browser.close()
+
+    assert widths == [3, 3]
+    assert [url for url in seen if not url.startswith("data:image/png")] == [file.as_uri()]
