@@ -81,7 +81,8 @@ def with_discoveries(
     for entry in facts["groups"] or ():
         p = float(p_values(rows.calibration, np.array([entry["top_score"]]))[0])
         listed.append(entry | {"p_value": p, "discovery": _within(p, said["p_cut"])})
-    return facts | {"discoveries": said, "groups": listed}
+    counted = {"groups_total": said["n_screened"], "groups_flagged": said["flagged"]}
+    return facts | {"discoveries": said, "groups": listed} | counted
 
 
 def _within(p: float, cut: float | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,4 +108,6 @@ def test_rows_of_one_patient_are_screened_as_one(tmp_path):
     assert run["discoveries"]["per"] == "group"
     assert run["discoveries"]["n_screened"] == len(run["groups"]) == 3
     assert all("discovery" in group for group in run["groups"])
-    assert run["discoveries"]["n_calibration"] == pytest.approx(8)
+    assert run["discoveries"]["n_calibration"] == 8
+    assert run["groups_total"] == 3
+    assert run["groups_flagged"] == sum(group["flagged"] > 0 for group in run["groups"])

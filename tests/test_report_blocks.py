@@ -222,3 +222,13 @@ def test_pictures_load_under_the_policy_and_the_browser_complains_of_nothing(tmp
 
     assert widths == [3, 3]
     assert [url for url in seen if not url.startswith("data:image/png")] == [file.as_uri()]
+
+
+def test_workload_is_counted_in_patients_where_rows_are_grouped_even_beyond_those_shown():
+    run = voxel_run() | {"groups_total": 900, "groups_flagged": 450}
+    run["model"]["contract"]["cohort"] |= {"capacity": 100, "minutes_per_review": 2}
+    text = Outline(render_run(run)).text
+
+    assert "in 450 of 900 patients" in text
+    assert "about 900 reviewer minutes" in text
+    assert "450 patients flagged, but capacity is 100 reviews a night" in text

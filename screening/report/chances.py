@@ -7,7 +7,7 @@ from typing import Any
 
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.document import mapping, multi, points, sequence, stated
+from screening.report.document import mapping, multi, points, sequence, stated, to_review
 
 METHODS = {"platt": "Platt scaling", "isotonic": "isotonic regression"}
 ENDS = {
@@ -63,8 +63,7 @@ def workload(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[st
     expected = f"{shown.ratio(100 * rates[0])} expected per 100 rows" if len(rates) == 1 else ""
     counts = mapping(run, "counts") if run is not None else {}
     flagged, scored = counts.get("flagged"), counts.get("scored")
-    groups = [g for g in sequence(run, "groups") if isinstance(g, Mapping)]
-    hit, what = (sum(bool(g.get("flagged")) for g in groups), "patient") if groups else (flagged, "row")
+    hit, what = to_review(run)
     if shown.finite(flagged) and shown.finite(scored) and scored and shown.finite(hit):
         per = f"{shown.ratio(100 * flagged / scored)} per 100 rows"
         said.append(

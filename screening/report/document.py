@@ -59,6 +59,17 @@ def unit_of_review(model: Mapping[str, Any]) -> str:
     return "voxel" if sequence(model, "contract", "cohort", "coordinates") else "row"
 
 
+def to_review(run: Any) -> tuple[Any, str]:
+    """Return how many are to be reviewed and what one is called: patients where rows are grouped."""
+    exact = part(run, "groups_flagged")
+    if shown.finite(exact):
+        return exact, "patient"
+    found = [group for group in sequence(run, "groups") if isinstance(group, Mapping)]
+    if found:
+        return sum(bool(group.get("flagged")) for group in found), "patient"
+    return part(run, "counts", "flagged"), "row"
+
+
 def by_class(found: Any, label: Any, alone: bool) -> Mapping[str, Any]:
     """Return what belongs to class `label`; where there is only one, any one will do."""
     if not isinstance(found, Mapping):

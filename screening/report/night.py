@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from screening.report import format as shown
-from screening.report.document import flags_everything, mapping, multi, part, points, sequence, stated
+from screening.report.document import (
+    flags_everything,
+    mapping,
+    multi,
+    part,
+    points,
+    sequence,
+    stated,
+    to_review,
+)
 
 MUCH_MORE_MISSING = 0.2
 FEW_CASES = 30
@@ -31,6 +40,7 @@ def run_banner(run: Mapping[str, Any]) -> dict[str, Any]:
             ("Model digest", _digest(model.get("digest"))),
             ("Trained on", _trained_on(model)),
             ("Run", shown.name(run.get("run_id"))),
+            *([("Copy", "for teaching: every id is a pseudonym")] if run.get("pseudonymised") else []),
         ],
         "intended_use": _use(model),
         "reasons": _reasons_tonight(run) + [shown.text(r) for r in sequence(run, "attention")],
@@ -117,9 +127,11 @@ def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:
     elif flagged == 0:
         reasons.append("No row was flagged.")
     capacity = stated(model, "capacity")
-    if shown.finite(capacity) and shown.finite(flagged) and flagged > capacity:
+    reviews, what = to_review(run)
+    if shown.finite(capacity) and shown.finite(reviews) and reviews > capacity:
+        one = " patients" if what == "patient" else ""
         reasons.append(
-            f"{shown.count(flagged)} flagged, but capacity is {shown.count(capacity)} reviews a night."
+            f"{shown.count(reviews)}{one} flagged, but capacity is {shown.count(capacity)} reviews a night."
         )
     expected = _expected(model, scored)
     if expected and shown.finite(flagged) and not expected[0] <= flagged <= expected[1]:
@@ -156,7 +168,7 @@ def _expected(model: Mapping[str, Any], scored: Any) -> tuple[int, int] | None:
 def _in_groups(run: Mapping[str, Any]) -> str:
     """Say in how many patients the flagged rows lie: patients, not rows, are reviewed."""
     found = [g for g in sequence(run, "groups") if isinstance(g, Mapping)]
-    hit, total = sum(bool(g.get("flagged")) for g in found), part(run, "groups_total")
+    hit, total = to_review(run)[0], part(run, "groups_total")
     whole = total if shown.finite(total) else len(found)
     return f"in {shown.count(hit)} of {shown.plural(whole, 'patient')}" if found else ""
 
@@ -170,8 +182,9 @@ def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]]) -> dict[str
         stated(model, "capacity"),
     )
     workload = []
-    if shown.finite(minutes) and shown.finite(flagged):
-        workload.append(f"about {shown.count(minutes * flagged)} reviewer minutes")
+    reviews = to_review(run)[0]
+    if shown.finite(minutes) and shown.finite(reviews):
+        workload.append(f"about {shown.count(minutes * reviews)} reviewer minutes")
     if shown.finite(capacity):
         workload.append(f"capacity {shown.plural(capacity, 'review')} a night")
     by_class = mapping(counts, "flagged_by_class")
