@@ -149,7 +149,7 @@ def best_q(recipe: str, setting: dict, x: np.ndarray, y: np.ndarray, seed: int) 
 def simulation(given: argparse.Namespace) -> None:
     methods = {label: each for label, each in SIMULATED.items() if there(*each)}
     settings = [SETTINGS[0], SETTINGS[4], SETTINGS[8]] if given.fast else SETTINGS
-    reps = min(given.reps, 2) if given.fast else given.reps
+    reps = given.reps
     rows = []
     for scenario, sizes in SIZES.items():
         world = Gaussians(given.means, given.overlap, sizes)
@@ -241,7 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=["simulation", "prostate"])
     parser.add_argument("--reps", type=int, default=10)
-    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--fast", action="store_true", help="three settings, Q = 1; few voxels")
     parser.add_argument("--overlap", type=float, default=0.2, help="gamma, the factor of the covariance")
     parser.add_argument(
         "--means", type=float, nargs=6, default=[2, 2, 4, 3, 3, 2], help="with the signs you read"
