@@ -49,13 +49,20 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     return result
 
 
-def contributions(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, Any]]:
+def contributions(
+    model: Model, cohort: Cohort, columns: np.ndarray, most: int | None = SHOWN
+) -> list[dict[str, Any]]:
     """For every row the features that change its score most, with what a reader needs to judge them.
+
+    Parameters
+    ----------
+    most : int or None
+        At most so many a row; None: all that change the score.
 
     Returns
     -------
     list of dict
-        `contributions` (at most 5, largest change first: feature, value, unit, usual, direction, change)
+        `contributions` (largest change first: feature, value, unit, usual, direction, change)
         and `missing` (features without a value in this row).
     """
     names = list(cohort.contract.features)
@@ -66,7 +73,7 @@ def contributions(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dic
     shown = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
     for i in range(cohort.n_rows):
         values = shown.iloc[i]
-        largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:SHOWN] if change[i, j] != 0]
+        largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:most] if change[i, j] != 0]
         explained.append(
             {
                 "contributions": [

@@ -111,6 +111,8 @@ def write_whole(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
     finally:
         partial.unlink(missing_ok=True)
 

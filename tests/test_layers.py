@@ -16,7 +16,7 @@ LAYERS = (
     {"__main__"},
     {"cli"},
     {"", "report", "scoring", "training", "comparison", "comparing", "explanation", "record", "night"}
-    | {"appraisal", "blocks", "forward", "unflagged", "remembering", "reviewing", "rechoosing"},
+    | {"explaining", "appraisal", "blocks", "forward", "unflagged", "remembering", "reviewing", "rechoosing"},
     {"validation"},
     {"ledger", "store", "recipe", "recipe_text", "auto", "parts"},
     {"operating_point", "performance", "placement", "rules", "ranking", "tally", "intervals"}

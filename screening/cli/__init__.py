@@ -11,6 +11,7 @@ from .check import check
 from .compare import compare
 from .console import LogFormat, log_to_stderr
 from .demo import demo
+from .explain import explain
 from .history import history
 from .init import init
 from .recipes import recipes
@@ -39,6 +40,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     train: "screen train past.csv --contract cohort.toml --recipe svm_weighted --out trained/infection",
     compare: "screen compare past.csv --contract cohort.toml --recipes all,auto --out compared",
     score: "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger screening.db",
+    explain: "screen explain runs/2026-03-01 00123",
     report: "screen report runs/2026-03-01",
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
     history: "screen history --ledger screening.db --out history.html",

@@ -19,6 +19,9 @@ Source = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 ContractFile = Annotated[Path | None, typer.Option(help="Contract written by `screen init`, then edited.")]
+Templates = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The site's own templates (docs/templates.md).")
+]
 
 MinSensitivity = Annotated[
     float | None, typer.Option(help="RULE: find at least this share of the cases (0.9 if no rule is given).")
@@ -36,6 +39,10 @@ Prevalence = Annotated[
     float | None, typer.Option(help="With a RULE: share of cases expected at scoring, for PPV and NPV.")
 ]
 
+Memory = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Memory for kernel matrices, such as 512M or 2G.")
+]
+
 _ledger = typer.Option(
     "--ledger",
     metavar="URL",
@@ -44,6 +51,8 @@ _ledger = typer.Option(
 )
 LedgerMaybe = Annotated[str | None, _ledger]
 LedgerHere = Annotated[str, _ledger]
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 # What is told of an operating point on the terminal.
 SAID = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
@@ -93,6 +102,22 @@ def parameters_from(texts: list[str]) -> dict[str, Any]:
         except ValueError:
             parameters[name.strip()] = value.strip()
     return parameters
+
+
+def bytes_from(text: str | None) -> int | None:
+    """Read a size: `512M`, `2G`, a number of bytes."""
+    if text is None:
+        return None
+    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), 1
+    if number[-1:] in _UNITS:
+        number, unit = number[:-1], _UNITS[number[-1]]
+    try:
+        size = int(float(number) * unit)
+    except (ValueError, OverflowError):
+        size = 0
+    if size < 1 << 20:
+        raise UsageError(f"--memory {text}: give a size of 1M or more, such as 512M or 2G")
+    return size
 
 
 def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:

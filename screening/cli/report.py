@@ -7,22 +7,46 @@ from typing import Annotated
 
 import typer
 
+from ..errors import UsageError
 from .console import exits, tell
-from .options import AsJson
+from .options import AsJson, Templates
 
 
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model, run or comparison directory.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Page to write; DIR/report.html if absent.")
+    ] = None,
+    pseudonymise: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEYFILE",
+            help="With --out: a run's page for teaching, ids replaced by means of this secret.",
+        ),
+    ] = None,
+    templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw the report of a model, run or comparison directory again."""
     from ..publishing import write_whole
     from ..report import render_comparison, render_model, render_run
+    from ..report.pseudonyms import pseudonymised, site_key
     from ..store import read_document
 
     with exits():
         draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
         kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
-        draw = draws[kind]
-        write_whole(directory / "report.html", draw(read_document(directory, kind)).encode())
-    tell({"report": str(directory / "report.html")}, as_json)
+        target = out or directory / "report.html"
+        document = read_document(directory, kind)
+        if pseudonymise is not None:
+            if kind != "run":
+                raise UsageError(
+                    f"--pseudonymise is for the page of a run; that of a {kind} names no patient"
+                )
+            if target.resolve() == (directory / "report.html").resolve():
+                raise UsageError(
+                    "--pseudonymise makes a copy; give --out, another file than the run's own page"
+                )
+            document = pseudonymised(document, site_key(pseudonymise))
+        write_whole(target, draws[kind](document, templates).encode())
+    tell({"report": str(target)}, as_json)

@@ -23,14 +23,14 @@ def flagged(run: Mapping[str, Any], places: int) -> dict[str, Any]:
     total = part(run, "cases_total")
     total = total if shown.finite(total) else len(cases)
     model = mapping(run, "model")
-    listed = [_case(run, case, places, number) for number, case in enumerate(cases, start=1)]
+    listed = [case_line(run, case, places, number) for number, case in enumerate(cases, start=1)]
     rows = [line for line, case in zip(listed, cases, strict=True) if is_explained(case)]
     further = [line for line, case in zip(listed, cases, strict=True) if not is_explained(case)]
-    below = [_case(run, case, places, None) for case in near]
+    below = [case_line(run, case, places, None) for case in near]
     return {
         "further": further,
         "grouped": any(line["group"] for line in further),
-        "to_review": not sequence(run, "groups"),
+        "to_review": not sequence(run, "groups") and not run.get("pseudonymised"),
         "unit": unit_of_review(model),
         "multi": multi(model),
         "by_excess": by_excess(model),
@@ -50,7 +50,9 @@ def is_explained(case: Mapping[str, Any]) -> bool:
     return case.get("contributions") is not None
 
 
-def _case(run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: int | None) -> dict[str, Any]:
+def case_line(
+    run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: int | None
+) -> dict[str, Any]:
     model = mapping(run, "model")
     watched = {str(p.get("class")): i for i, p in enumerate(points(model))}
     rank, missing = case.get("rank"), sequence(case, "missing")

@@ -33,6 +33,8 @@ def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the rows of the form: flagged cases, and those drawn at random from the rest."""
     groups = part(run, "groups")
     grouped = isinstance(groups, (list, tuple)) and bool(groups)
+    if part(run, "pseudonymised"):
+        return None
     named = [c for c in sequence(run, "cases") if c.get("id") is not None]
     flagged = (
         [(str(g.get("group")), g) for g in groups if g.get("flagged") and g.get("group") is not None]

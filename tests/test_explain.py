@@ -1,0 +1,238 @@
+"""One case explained alone, copies for teaching, and templates of a site's own, from the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from html import unescape
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from flow_cohorts import patients, voxels, written
+from typer.testing import CliRunner
+
+from screening import night, read_cohort, score, train
+from screening.cli import app
+from screening.report.pseudonyms import pseudonym
+from screening.store import save_model
+
+ROOT = Path(__file__).parents[1]
+
+
+def screen(*words: object, code: int = 0):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.stderr
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model, a table and its run, in which five of the flagged have their reasons."""
+    place = tmp_path_factory.mktemp("explain")
+    past = written(patients(), place / "past.csv")
+    cohort = read_cohort(past, label="ill", id="patient")
+    model = train(cohort, "svm_weighted", search=1, folds=3, forward=False)
+    save_model(model, place / "model")
+    tonight = written(patients(80, share=0.3, seed=7).drop(columns="ill"), place / "tonight.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(night, "CASES_EXPLAINED", 5)
+        patch.setattr(night, "CASES_SHOWN", 8)
+        score(model, tonight, place / "run", date="2026-03-01")
+    return place
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    return json.loads((folder / "run" / "run.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """A run of voxels, grouped by patient."""
+    place = tmp_path_factory.mktemp("images")
+    past = written(voxels(), place / "past.csv")
+    model = train(
+        read_cohort(past, label="tissue", group="patient"), "one_vs_rest", search=1, folds=3, forward=False
+    )
+    tonight = written(voxels(3, seed=5).drop(columns="tissue"), place / "tonight.csv")
+    score(model, tonight, place / "run", date="2026-03-01")
+    return place / "run"
+
+
+def key_in(place: Path, secret: str = "a secret of this site", mode: int = 0o600) -> Path:
+    place.write_text(secret)
+    place.chmod(mode)
+    return place
+
+
+def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run):
+    case = run["cases"][1]
+    told = json.loads(screen("explain", folder / "run", case["id"], "--json").stdout)
+    said = screen("explain", folder / "run", case["id"]).stdout
+
+    assert told == {"run_id": run["run_id"], "date": "2026-03-01"} | case | {"flagged": True}
+    assert f"number 2 of {run['cases_total']}" in said
+    assert case["contributions"][0]["feature"] in said
+
+
+def test_a_near_miss_is_explained_and_not_called_flagged(folder, run):
+    assert "Not flagged" in screen("explain", folder / "run", run["near_misses"][0]["id"]).stdout
+
+
+def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
+    later, unnamed = (
+        run["cases"][6]["id"],
+        pd.read_csv(folder / "run" / "flagged.csv", dtype=str)["id"].iloc[-1],
+    )
+    quiet = pd.read_parquet(folder / "run" / "scores.parquet").nsmallest(1, "score")["id"].iloc[0]
+
+    answers = [screen("explain", folder / "run", name, code=2).stderr for name in (later, unnamed, quiet)]
+
+    assert "number 7 of" in answers[0] and "first 5 only" in answers[0]
+    assert "names 8 only" in answers[1]
+    assert "not flagged" in answers[2]
+    assert all("give --model and --cohort" in answer for answer in answers)
+    assert not any(name in answer for answer, name in zip(answers, (later, unnamed, quiet), strict=True))
+
+
+def test_an_id_that_is_not_there_is_said_so_without_repeating_it(folder):
+    answer = screen("explain", folder / "run", "nobody", code=2).stderr
+
+    assert "no row of this run has this id" in answer and "80 rows were scored" in answer
+    assert "nobody" not in answer
+
+
+def test_any_row_is_explained_from_its_model_and_table(folder, run):
+    given = ("--model", folder / "model", "--cohort", folder / "tonight.csv", "--json")
+    kept, later = run["cases"][0], run["cases"][6]
+
+    again = json.loads(screen("explain", folder / "run", kept["id"], *given).stdout)
+    told = json.loads(screen("explain", folder / "run", later["id"], *given).stdout)
+
+    n = len(kept["contributions"])
+    assert [one["feature"] for one in again["contributions"][:n]] == [
+        one["feature"] for one in kept["contributions"]
+    ]
+    assert [one["change"] for one in again["contributions"][:n]] == pytest.approx(
+        [one["change"] for one in kept["contributions"]]
+    )
+    assert told["score"] == pytest.approx(later["score"]) and told["rank"] == 7 and told["flagged"]
+    assert told["contributions"]
+
+
+def test_another_table_or_half_of_what_is_needed_is_refused(folder, run):
+    name, model = run["cases"][0]["id"], folder / "model"
+
+    assert "belong together" in screen("explain", folder / "run", name, "--model", model, code=2).stderr
+    other = screen(
+        "explain", folder / "run", name, "--model", model, "--cohort", folder / "past.csv", code=2
+    ).stderr
+    assert "not the table of this run" in other
+
+
+def test_the_page_of_one_case_names_that_case_alone(folder, run):
+    first, *others = run["cases"]
+    for _ in range(2):
+        screen("explain", folder / "run", first["id"], "--out", folder / "case.html")
+    page = (folder / "case.html").read_text()
+
+    assert first["id"] in page and "Contributing values" in page
+    assert not [case for case in others + run["near_misses"] if case["id"] in page]
+    assert "script" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+
+
+def test_a_patient_of_a_voxel_run_is_explained_by_the_row_that_scores_highest(images):
+    run = json.loads((images / "run.json").read_text())
+    first = run["cases"][0]
+
+    told = json.loads(screen("explain", images, first["group"], "--json").stdout)
+
+    assert (told["id"], told["rank"]) == (first["id"], 1)
+
+
+def test_a_copy_for_teaching_names_nobody_and_keeps_the_same_pseudonym(folder, run, tmp_path):
+    key = key_in(tmp_path / "site.key")
+    for name in ("one.html", "two.html"):
+        screen("report", folder / "run", "--pseudonymise", key, "--out", tmp_path / name)
+    page = (tmp_path / "one.html").read_text()
+    names = list(pd.read_parquet(folder / "run" / "scores.parquet")["id"])
+
+    assert page == (tmp_path / "two.html").read_text()
+    assert not [name for name in names if name in page]
+    assert pseudonym(b"a secret of this site", run["cases"][0]["id"]) in page
+    assert 'class="review"' not in page and "every id is a pseudonym" in page
+    assert pseudonym(b"another secret of theirs", run["cases"][0]["id"]) not in page
+
+
+def test_a_copy_of_a_voxel_run_names_no_patient(images, tmp_path):
+    screen("report", images, "--pseudonymise", key_in(tmp_path / "k"), "--out", tmp_path / "copy.html")
+    page, run = (tmp_path / "copy.html").read_text(), json.loads((images / "run.json").read_text())
+
+    assert all(group["group"] in (images / "report.html").read_text() for group in run["groups"])
+    assert not [group for group in run["groups"] if group["group"] in page]
+
+
+@pytest.mark.parametrize(
+    ("secret", "mode", "remedy"),
+    [("short", 0o600, "openssl rand"), ("long enough to be a key", 0o644, "chmod 600")],
+)
+def test_a_key_that_others_could_guess_or_read_is_refused(folder, tmp_path, secret, mode, remedy):
+    key = key_in(tmp_path / "key", secret, mode)
+
+    words = ("report", folder / "run", "--pseudonymise", key, "--out", tmp_path / "x.html")
+    assert remedy in screen(*words, code=2).stderr
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_a_copy_never_replaces_the_page_of_its_run(folder, tmp_path):
+    key = key_in(tmp_path / "key")
+
+    assert "give --out" in screen("report", folder / "run", "--pseudonymise", key, code=2).stderr
+    words = ("report", folder / "model", "--pseudonymise", key, "--out", tmp_path / "x.html")
+    assert "names no patient" in screen(*words, code=2).stderr
+
+
+def test_a_template_of_the_site_stands_in_the_place_of_the_shipped_one(folder, tmp_path):
+    (tmp_path / "banner.html.j2").write_text('<p>St Elsewhere & Co</p>{% include "shipped/banner.html.j2" %}')
+    (tmp_path / "report.css").write_text("body{color:#123}")
+    words = ("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "page.html")
+    screen(*words)
+    page = (tmp_path / "page.html").read_text()
+
+    assert "<p>St Elsewhere & Co</p><header" in page
+    assert "<style>body{color:#123}" in page
+    assert "Whom to look at" in page
+    assert "St Elsewhere" not in (folder / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{{ patients }}", "'patients' is undefined"),
+        ("{% if %}", "banner.html.j2 line 1"),
+        ("{% include 'gone.j2' %}", "no template gone.j2"),
+    ],
+)
+def test_a_template_that_cannot_be_drawn_is_refused_in_words(folder, tmp_path, text, words):
+    (tmp_path / "banner.html.j2").write_text(text)
+
+    answer = screen("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html", code=2)
+
+    assert words in answer.stderr
+    assert not (tmp_path / "p.html").exists()
+
+
+def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_path):
+    written_by = runpy.run_path(str(ROOT / "docs" / "templates.py"))
+    document = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")
+    (tmp_path / "tonight.html.j2").write_text(
+        "{{ tonight.flagged }} of {{ tonight.scored }}|{{ flagged.rows[0].id }}"
+    )
+    screen("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html")
+
+    assert written_by["page"](document) == document
+    assert f"{run['counts']['flagged']} of 80|{run['cases'][0]['id']}" in unescape(
+        (tmp_path / "p.html").read_text()
+    )
