@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from screening.errors import RecipeError
 from screening.recipe_text import (
+    ALWAYS,
     BASELINES,
     CRITERIA,
     MACHINE_PARAMETERS,
@@ -143,7 +144,8 @@ class Recipe:
         names = list(self.parameters)
         if self.kernel.get("type") == "gaussian" and {"gamma", "sigma"} & set(names):
             names += [name for name in ("gamma", "sigma") if name not in names]
-        return names
+        of_machine = MACHINE_PARAMETERS.get(self.machine, ())
+        return names + [name for name in ALWAYS if name in of_machine and name not in names]
 
     def resolved(self, **overrides: Any) -> dict[str, Any]:
         """All parameters with the overrides in place; of ``gamma`` and ``sigma`` the one that was chosen."""

@@ -19,6 +19,7 @@ from screening.placement import like_anchor, place
 from screening.recipe import Recipe, load_recipe
 from screening.store import Model
 from screening.task import Task, ask, overall, watchable
+from screening.validation.approximation import cost_of_landmarks, with_landmarks
 from screening.validation.candidates import candidates_of
 from screening.validation.folds import split, sub_sample, units
 from screening.validation.out_of_fold import (
@@ -74,6 +75,7 @@ def train(
     max_rows: int | None = None,
     seed: int = 0,
     jobs: int = -1,
+    memory: int | None = None,
     progress: Progress | None = None,
     command: str | None = None,
     forward: bool = True,
@@ -99,6 +101,8 @@ def train(
         Deals the folds, the sub-sample and the candidates.
     jobs : int
         Threads; -1 for all cores. The result does not depend on it.
+    memory : int, optional
+        Bytes for kernel matrices: a Gram that does not fit is computed by rows.
     progress : callable, optional
         Called with (fits finished, fits in all).
     forward : bool
@@ -125,19 +129,24 @@ def train(
     )  # fmt: skip
     asked = recipe = suited(recipe, cohort, rule, params or {}, stored=True)
     task = ask(cohort, recipe.machine == "multi_class")
-    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed)
+    params = with_landmarks(recipe, params or {}, max_rows is None and cohort.n_rows > LARGEST_EXACT)
+    exact = params.get("approximation") != "landmarks"
+    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, exact)
     groups, note = units(sample, folds)
     task = watchable(task, task.target(labels_of(sample)), groups, folds)
     notes += [*task.notes, *([note] if note else [])]
     target = task.target(labels_of(sample))
-    candidates = candidates_of(recipe, params or {}, search, seed)
+    candidates = candidates_of(recipe, params, search, seed)
 
     splits = [pair for repeat in range(repeats) for pair in split(target, groups, folds, seed + repeat)]
     judged, choice = cross_validate(
-        sample, recipe, task, splits, candidates, groups, seed=seed, jobs=jobs, progress=progress
-    )
+        sample, recipe, task, splits, candidates, groups, seed=seed, jobs=jobs, progress=progress,
+        memory=memory,
+    )  # fmt: skip
     recipe, settings = asked.resolve(choice.chosen)
-    final = fit(sample, recipe, task, settings, groups)
+    final = fit(sample, recipe, task, settings, groups, memory)
+    approximate = {} if exact else cost_of_landmarks(sample, recipe, settings, task, groups, RARE_SHARE, seed)
+    notes += [each["note"] for each in approximate.values()]
     validation = on_final_scale(judged, final, sample, task, groups is not None)
     points = operating_points(validation, sample, task, rule, groups, repeats, seed)
 
@@ -145,6 +154,7 @@ def train(
         cohort, sample, recipe, settings, task, points, validation, choice, judged, final, groups,
         n_folds=folds, repeats=repeats, seed=seed, max_rows=max_rows, command=command, notes=notes,
     )  # fmt: skip
+    document["training"] |= approximate
     if asked is not recipe:
         document["validation"] |= record.cost_of_choosing(asked, choice, judged, validation, sample, task)
     document["validation"] |= appraise(
@@ -164,14 +174,14 @@ def train(
 
 
 def sample_rows(
-    cohort: Cohort, task: Task, rule: Rule, max_rows: int | None, seed: int
+    cohort: Cohort, task: Task, rule: Rule, max_rows: int | None, seed: int, exact: bool = True
 ) -> tuple[Cohort, Rule, list[str]]:
     """The rows to train on, and the rule with the prevalence that a sub-sample no longer shows."""
     notes = list(cohort.notes)
     if rule.prevalence is None and cohort.contract.prevalence is not None:
         rule = replace(rule, prevalence=cohort.contract.prevalence)
     if max_rows is None or max_rows >= cohort.n_rows:
-        if cohort.n_rows > LARGEST_EXACT:
+        if exact and cohort.n_rows > LARGEST_EXACT:
             raise UsageError(
                 f"{cohort.n_rows} rows are more than the {LARGEST_EXACT} that an exact kernel machine takes; "
                 f"train on a stratified sub-sample with --max-rows {LARGEST_EXACT // 4}"

@@ -24,6 +24,7 @@ from screening.solvers import Problem, smo
 from screening.solvers.smo import KernelRows
 
 NU, COST, KAPPA = 0.1, 10.0, 0.5
+TOL = 1e-3
 
 
 def made_rows(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,16 +40,23 @@ def decay(decision: np.ndarray) -> np.ndarray:
     return c / np.sqrt(np.mean(np.square(c)))
 
 
-def passes_of(first: np.ndarray | KernelRows, y: np.ndarray | None, passes: int) -> np.ndarray:
-    """Decision at the training rows after ``passes`` rescalings, by our solver."""
+def passes_of(
+    first: np.ndarray | KernelRows, y: np.ndarray | None, passes: int, tol: float = TOL
+) -> np.ndarray:
+    """Decision at the training rows after ``passes`` rescalings, by our solver.
+
+    As the machines do it, a two-class pass starts from the alphas of the one before.
+    """
     n = len(first)
     c = np.ones(n)
+    alphas = None
     for left in range(passes, -1, -1):
         if y is None:
             problem = Problem(first, np.ones(n), c, np.zeros(n), np.ones(n), NU * n)
         else:
             problem = Problem(first, np.where(y == 1, 1.0, -1.0), c, -np.ones(n), np.full(n, COST), 0.0)
-        solution = smo.solve(problem)
+        solution = smo.solve(problem, tol, start=alphas)
+        alphas = None if y is None else solution.alphas
         weights = problem.signs * c * solution.alphas
         product = first @ weights if isinstance(first, KernelRows) else symmetric_times(first, weights)
         decision = c * product + solution.intercept
@@ -58,7 +66,9 @@ def passes_of(first: np.ndarray | KernelRows, y: np.ndarray | None, passes: int)
     return decision
 
 
-def scikit_passes(x: np.ndarray, y: np.ndarray | None, gamma: float, passes: int, shared: bool) -> np.ndarray:
+def scikit_passes(
+    x: np.ndarray, y: np.ndarray | None, gamma: float, passes: int, shared: bool, tol: float = TOL
+) -> np.ndarray:
     """The same by scikit-learn: from rows first, then on the matrix of the rescaled kernel."""
     matrix = rbf_kernel(x, gamma=gamma) if shared else None
     c = np.ones(len(x))
@@ -66,9 +76,9 @@ def scikit_passes(x: np.ndarray, y: np.ndarray | None, gamma: float, passes: int
         plain = left == passes and not shared
         kernel = {"kernel": "rbf", "gamma": gamma} if plain else {"kernel": "precomputed"}
         machine: Any = (
-            ScikitOneClass(nu=NU, cache_size=2000, **kernel)
+            ScikitOneClass(nu=NU, cache_size=2000, tol=tol, **kernel)
             if y is None
-            else SVC(C=COST, cache_size=2000, **kernel)
+            else SVC(C=COST, cache_size=2000, tol=tol, **kernel)
         )
         if plain:
             machine.fit(x, y)
@@ -104,16 +114,16 @@ def one_class(n: int, repeats: int) -> Comparison:
     )
 
 
-def two_class(n: int, repeats: int, passes: int = 1) -> Comparison:
+def two_class(n: int, repeats: int, passes: int = 1, tol: float = TOL) -> Comparison:
     """Conformal two-class, 3 features."""
     x, y = made_rows(n, 3)
     gamma = 1 / 3
     several = passes > 1
     return compare(
-        f"conformal two-class, {passes} pass{'es' * several}, n = {n}, 3 features",
+        f"conformal two-class, {passes} pass{'es' * several}, n = {n}, 3 features, tolerance {tol:g}",
         "scikit-learn, K shared and rescaled" if several else "scikit-learn with built K~",
-        lambda: passes_of(gram(Gaussian(gamma), x), y, passes),
-        lambda: scikit_passes(x, y, gamma, passes, shared=several),
+        lambda: passes_of(gram(Gaussian(gamma), x), y, passes, tol),
+        lambda: scikit_passes(x, y, gamma, passes, shared=several, tol=tol),
         apart,
         8 if several else 7,
         repeats,
@@ -158,6 +168,7 @@ def main() -> None:
         lambda: one_class(asked.rows, asked.repeats),
         lambda: two_class(asked.rows, asked.repeats),
         lambda: two_class(asked.rows_passes, asked.repeats, passes=10),
+        lambda: two_class(asked.rows_passes, asked.repeats, passes=10, tol=TOL / 10),
     ]
     if asked.rows_large:
         works.append(lambda: large_one_class(asked.rows_large, asked.repeats))

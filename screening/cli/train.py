@@ -42,6 +42,7 @@ def train(
     max_rows: Annotated[int | None, typer.Option(help="Train on a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,
+    memory: options.Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
@@ -60,6 +61,7 @@ def train(
             prevalence=prevalence,
         )
         parameters = options.parameters_from(param or [])
+        n_bytes = options.bytes_from(memory)
 
         from .. import training
         from ..cohort import read_cohort
@@ -87,6 +89,7 @@ def train(
                 search=search,
                 params=parameters,
                 jobs=jobs,
+                memory=n_bytes,
                 max_rows=max_rows,
                 progress=bar("Training"),
                 command=options.command_of(context, WHERE_AND_HOW),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from sklearn.utils.validation import validate_data
 
 from screening import solvers
 from screening.kernels.base import EXACT_ROWS
+from screening.machines import landmarks
 from screening.machines.base import KernelMachine
+from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import solved
 
@@ -29,6 +32,11 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         Number of rescalings; without a factor it has no effect.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of the change one row at its bound makes.
+    approximation : {"none", "landmarks"}
+        "landmarks" trains on ``n_landmarks`` rows that stand for all (see ``machines.landmarks``).
+    n_landmarks : int, >= 2
+    seed : int
+        Draws them.
 
     Attributes
     ----------
@@ -44,18 +52,30 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     kind = "one_class"
 
     def __init__(
-        self, kernel: Any = None, nu: float = 0.1, factor: Any = None, passes: int = 1, tol: float = 1e-3
+        self,
+        kernel: Any = None,
+        nu: float = 0.1,
+        factor: Any = None,
+        passes: int = 1,
+        tol: float = 1e-3,
+        approximation: str = "none",
+        n_landmarks: int = 8000,
+        seed: int = 0,
     ) -> None:
         self.kernel = kernel
         self.nu = nu
         self.factor = factor
         self.passes = passes
         self.tol = tol
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
+        self.seed = seed
 
     def check_parameters(self) -> None:
         super().check_parameters()
         if not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
+        landmarks.check(self.approximation, self.n_landmarks)
 
     def fit(self, X: Any, y: Any = None) -> OneClassSVM:
         """Fit to normal rows.
@@ -67,29 +87,44 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         """
         x = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
         self.check_parameters()
-        n_rows = len(x)
         kernel = self._kernel.resolved(x)
+        chosen = None
+        if self.approximation != "none" and self.n_landmarks < len(x):
+            chosen = self._landmarks(kernel, x)
+            x = np.ascontiguousarray(x[chosen.rows])
+        weights = np.ones(len(x)) if chosen is None else chosen.weights
+        n_rows = len(x)
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
         gram: Any = kernel(x, x) if n_rows <= EXACT_ROWS else solvers.KernelRows(x, kernel)
 
         def solve(c: np.ndarray) -> Dual:
-            problem = solvers.Problem(
-                gram=gram,
-                signs=np.ones(n_rows),
-                c=c[:, 0],
-                linear=np.zeros(n_rows),
-                upper=np.full(n_rows, 1.0 / (self.nu * n_rows)),
-                total=1.0,
-            )
-            return solved(problem, self.tol)
+            return solved(self._problem(gram, c[:, 0], weights), self.tol / weights.max())
 
         labels = np.ones((n_rows, 1), np.int8)
         counts = np.array([n_rows])
         passes = fit_passes(
             kernel, x, gram, labels, counts, solve, self.factor, self._n_passes, normalise=True
         )
+        if chosen is not None:
+            passes = replace(passes, support=chosen.rows[passes.support])
         self._keep(passes)
         return self
+
+    def _problem(self, gram: Any, c: np.ndarray, weights: np.ndarray) -> solvers.Problem:
+        ones = np.ones(len(weights))
+        upper = weights / (self.nu * weights.sum())
+        return solvers.Problem(gram=gram, signs=ones, c=c, linear=0.0 * ones, upper=upper, total=1.0)
+
+    def _landmarks(self, kernel: Any, x: np.ndarray) -> landmarks.Landmarks:
+        """The rows to train on; near are those outside, and as many again on their inner side."""
+
+        def near(first: landmarks.Landmarks) -> np.ndarray:
+            rows = np.ascontiguousarray(x[first.rows])
+            dual = solved(self._problem(kernel(rows, rows), np.ones(len(rows)), first.weights), self.tol)
+            scores = Basis(kernel, rows).times(x, dual.weights)[:, 0]
+            return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
+
+        return landmarks.choose(np.zeros(len(x), int), int(self.n_landmarks), near, self.seed)
 
     @property
     def offset_(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening import solvers
+from screening.machines import landmarks
 from screening.machines.base import KernelMachine
+from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import Training, solve_two_class
 
@@ -39,6 +42,10 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
     tol : float, > 0
         Largest violation of the optimality conditions, in units of the margin or, where that is less, of the
         change that one row at its bound makes.
+    approximation : {"none", "landmarks"}
+        "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
+        for (see ``machines.landmarks``); exact where there are no more rows than that.
+    n_landmarks : int, >= 2
 
     Notes
     -----
@@ -58,6 +65,8 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         stop: str = "fixed",
         seed: int = 0,
         tol: float = 1e-3,
+        approximation: str = "none",
+        n_landmarks: int = 8000,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -68,11 +77,14 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         self.stop = stop
         self.seed = seed
         self.tol = tol
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
 
     def check_parameters(self) -> None:
         super().check_parameters()
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be > 0, got {self.C!r}")
+        landmarks.check(self.approximation, self.n_landmarks)
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> TwoClassSVM:
         """Fit to labelled rows.
@@ -95,11 +107,16 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         if len(self.classes_) < 2:
             raise ValueError("TwoClassSVM needs rows of 2 classes; the labels hold one class only")
 
-        x = np.ascontiguousarray(X)
+        whole, all_codes = np.ascontiguousarray(X), codes
+        all_units = None if groups is None else np.asarray(groups)
+        kernel = self._kernel.resolved(whole)
+        n_passes = self._passes_wanted(whole, codes, all_units)
+        x, codes, units = whole, all_codes, all_units
+        chosen = self._landmarks(kernel, whole, codes)
+        if chosen is not None:
+            x, codes = whole[chosen.rows], codes[chosen.rows]
+            units = None if units is None else units[chosen.rows]
         n_given = len(x)
-        units = None if groups is None else np.asarray(groups)
-        kernel = self._kernel.resolved(x)
-        n_passes = self._passes_wanted(x, codes, units)
         for remedy in self.remedies:
             x, codes = remedy.resample(x, codes)
         # Rows a remedy made belong to nobody, so that nothing inside can tell them from their parents' group.
@@ -107,6 +124,9 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         gram: Any = solvers.gram_within(kernel, x)
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         costs = np.full(len(x), float(self.C))
+        if chosen is not None:
+            costs[:n_given] *= chosen.weights
+            costs[n_given:] *= chosen.weights[codes[:n_given] == 1].mean()
         solve_pass = solve_two_class
         for remedy in reversed(self.remedies):
             solve_pass = partial(remedy.solve, solve=solve_pass)
@@ -128,9 +148,28 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
             rest = clone(self).set_params(remedies=others, kernel=kernel, passes=n_passes, stop="fixed")
-            passes = passes.moved(remedy.threshold(rest, x[:n_given], codes[:n_given], units))
+            passes = passes.moved(remedy.threshold(rest, whole, all_codes, all_units))
+        if chosen is not None and len(x) == n_given:
+            passes = replace(passes, support=chosen.rows[passes.support])
         self._keep(passes)
         return self
+
+    def _landmarks(self, kernel: Any, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
+        """The rows to train on; None for all of them."""
+        if self.approximation == "none" or self.n_landmarks >= len(x):
+            return None
+        labels = np.where(codes == 1, 1, -1).astype(np.int8)
+
+        def near(first: landmarks.Landmarks) -> np.ndarray:
+            rows = np.ascontiguousarray(x[first.rows])
+            costs = float(self.C) * first.weights
+            dual = solve_two_class(
+                Training(kernel(rows, rows), labels[first.rows], np.ones(len(rows)), costs, self.tol)
+            )
+            decisions = Basis(kernel, rows).times(x, dual.weights)[:, 0] + dual.intercept[0]
+            return labels * decisions < landmarks.NEAR_MARGIN
+
+        return landmarks.choose(codes, int(self.n_landmarks), near, self.seed)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """f(x), (n_rows,); higher is more suspicious, > 0 is the positive class."""

@@ -33,5 +33,8 @@ class UnequalCosts(Remedy):
 
     def solve(self, training: Training, solve: Solve) -> Dual:
         positive = training.labels > 0
-        ratio = (~positive).sum() / positive.sum() if self.cost_ratio == "balanced" else self.cost_ratio
+        # Rows that stand for others cost as much as they do, so that costs count what they stand for.
+        count = training.costs / training.costs.min()
+        ratio = count[~positive].sum() / count[positive].sum()
+        ratio = ratio if self.cost_ratio == "balanced" else self.cost_ratio
         return solve(replace(training, costs=training.costs * np.where(positive, float(ratio), 1.0)))

@@ -10,6 +10,8 @@ import numpy as np
 from screening.recipe import Recipe
 
 Parameters = dict[str, Any]
+# Where none is given; as the machines have it.
+LANDMARKS = 8000
 
 
 def candidates_of(
@@ -33,3 +35,14 @@ def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
         return kernel, cost if isinstance(cost, float | int) else 0.0, at
 
     return sorted(range(len(candidates)), key=place)
+
+
+def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
+    """Rows of the largest Gram that fitting any of them to so many rows makes."""
+    held = [
+        min(n_rows, int(each.get("n_landmarks", LANDMARKS)))
+        if each.get("approximation") == "landmarks"
+        else n_rows
+        for each in candidates
+    ]
+    return max(held, default=n_rows)

@@ -16,7 +16,7 @@ from screening.kernels import shared
 from screening.recipe import Recipe
 from screening.suspicion import suspicion
 from screening.task import Task
-from screening.validation.candidates import Parameters, by_shared_work
+from screening.validation.candidates import Parameters, by_shared_work, rows_held
 from screening.validation.criteria import criterion
 from screening.validation.folds import Split, split
 
@@ -268,7 +268,7 @@ def cross_validate(
     n_choices = (len(splits) + 1) * INNER_FOLDS if len(candidates) > 1 else 0
     total = n_choices + len(splits)
     finished = 0
-    jobs = min(effective_n_jobs(jobs), shared.side_by_side(cohort.n_rows, memory))
+    jobs = min(effective_n_jobs(jobs), shared.side_by_side(rows_held(candidates, cohort.n_rows), memory))
 
     def run(tasks: list[Any]) -> list[Any]:
         nonlocal finished

@@ -1,0 +1,105 @@
+"""Rows that stand for many: what a machine is trained on where there are too many rows for all.
+
+Not low-rank features but rows with costs: the machine stays what it is (every factor, pass and remedy works
+on it), its hinge losses are summed over a stratified sample, each with the cost of the rows it stands for.
+Most losses are zero, far from the boundary; a pilot tells where they are not, and there the sample is dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+APPROXIMATIONS = ("none", "landmarks")
+# Of the landmarks left after the rarest class, the share that rows near the boundary get.
+NEAR_SHARE = 0.8
+RARE_SHARE = 0.2
+# Rows whose y f is below this may lose: the margin, and some for what the pilot does not know.
+NEAR_MARGIN = 1.2
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Row numbers, ascending, and how many rows each stands for.
+
+    Within a class the weights sum to its rows; of two classes the commoner one's are then lowered until the
+    rarer makes RARE_SHARE, as it does in a sub-sample: at one in a hundred the plain machine ranks nobody.
+    """
+
+    rows: np.ndarray
+    weights: np.ndarray
+
+
+Pilot = Callable[[Landmarks], np.ndarray]
+
+
+def choose(codes: np.ndarray, wanted: int, pilot: Pilot, seed: int) -> Landmarks:
+    """Landmarks among all rows.
+
+    The rarest class is kept whole, up to an equal share; the rest is spread over the other classes. A pilot
+    learns from a first sample, and then the rows near its boundary get most of the places.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n_rows,)
+        Class numbers, 0 to n_classes - 1.
+    wanted : int
+        Landmarks in all.
+    pilot : callable
+        From first landmarks to a mask over all rows: near the boundary of a machine trained on them.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    strata = [np.flatnonzero(codes == m) for m in range(int(codes.max()) + 1)]
+    first = _drawn(strata, _places([len(rows) for rows in strata], max(wanted // 2, 1)), rng)
+    near = pilot(_lifted(first, codes))
+    finer, places = [], []
+    for rows, count in zip(strata, _places([len(rows) for rows in strata], wanted), strict=True):
+        inside, outside = rows[near[rows]], rows[~near[rows]]
+        dense = min(len(inside), max(round(NEAR_SHARE * count), count - len(outside)))
+        finer += [inside, outside]
+        places += [dense, min(len(outside), count - dense)]
+    return _lifted(_drawn(finer, places, rng), codes)
+
+
+def _lifted(chosen: Landmarks, codes: np.ndarray) -> Landmarks:
+    counts = np.bincount(codes)
+    if len(counts) != 2 or counts.min() >= RARE_SHARE * len(codes):
+        return chosen
+    common = codes[chosen.rows] == counts.argmax()
+    down = counts.min() * (1.0 / RARE_SHARE - 1.0) / counts.max()
+    return Landmarks(chosen.rows, np.where(common, down * chosen.weights, chosen.weights))
+
+
+def _places(sizes: list[int], wanted: int) -> list[int]:
+    """Places for each class, the smallest class first: all its rows, up to an equal share of what is left."""
+    places = [0] * len(sizes)
+    left = wanted
+    order = sorted(range(len(sizes)), key=lambda m: sizes[m])
+    for turn, m in enumerate(order):
+        places[m] = min(sizes[m], max(left // (len(order) - turn), 1))
+        left -= places[m]
+    return places
+
+
+def _drawn(strata: list[np.ndarray], places: list[int], rng: np.random.Generator) -> Landmarks:
+    """So many rows of each stratum without repetition, at least one where it has any."""
+    rows, weights = [], []
+    for stratum, count in zip(strata, places, strict=True):
+        count = min(max(count, 1), len(stratum))
+        if count:
+            rows.append(rng.choice(stratum, count, replace=False, shuffle=False))
+            weights.append(np.full(count, len(stratum) / count))
+    together = np.concatenate(rows)
+    order = np.argsort(together)
+    return Landmarks(together[order], np.concatenate(weights)[order])
+
+
+def check(approximation: str, n_landmarks: int) -> None:
+    """Refuse what is no approximation (ValueError)."""
+    if approximation not in APPROXIMATIONS:
+        raise ValueError(f"approximation must be one of {', '.join(APPROXIMATIONS)}, got {approximation!r}")
+    if isinstance(n_landmarks, bool) or n_landmarks != int(n_landmarks) or n_landmarks < 2:
+        raise ValueError(f"n_landmarks must be a whole number >= 2, got {n_landmarks!r}")

@@ -1,0 +1,158 @@
+"""Training on landmarks: rows that stand for all, near what training on all gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from screening import OneClassSVM, TwoClassSVM, build
+from screening.cli.options import bytes_from
+from screening.errors import RecipeError, UsageError
+from screening.factors import AdaptiveBumps, Bumps
+from screening.kernels import Gaussian, shared
+from screening.machines import landmarks
+from screening.remedies import Smote, UnequalCosts
+from screening.validation.candidates import rows_held
+
+KERNEL = Gaussian(0.3)
+
+
+def cloud(n=3000, seed=0, share=0.05):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    return rng.normal(size=(n, 3)) + 1.8 * y[:, None], y
+
+
+def everywhere(first):
+    return np.ones(3000, bool)
+
+
+def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
+    _, y = cloud(share=0.25)
+
+    found = landmarks.choose(y, 1800, everywhere, seed=0)
+
+    assert len(found.rows) == len(np.unique(found.rows)) == 1800
+    assert found.weights[y[found.rows] == 1] == pytest.approx(1.0)
+    for label in (0, 1):
+        assert found.weights[y[found.rows] == label].sum() == pytest.approx((y == label).sum())
+
+
+def test_a_rarer_class_weighs_a_fifth():
+    _, y = cloud()
+
+    found = landmarks.choose(y, 600, everywhere, seed=0)
+
+    rare = found.weights[y[found.rows] == 1].sum()
+    assert rare == pytest.approx((y == 1).sum())
+    assert rare / found.weights.sum() == pytest.approx(landmarks.RARE_SHARE)
+
+
+def test_most_landmarks_lie_near_the_boundary_of_the_pilot():
+    x, y = cloud()
+    close = np.abs(x[:, 0] - 1.0) < 0.2
+
+    found = landmarks.choose(y, 400, lambda first: close, seed=0)
+
+    assert close[found.rows].mean() > 3 * close.mean()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"factor": AdaptiveBumps()}, {"remedies": (UnequalCosts("balanced"),)}, {"remedies": (Smote(),)}],
+    ids=["plain", "factor", "costs", "smote"],
+)
+def test_two_class_landmarks_rank_unseen_rows_as_training_on_all_does(given):
+    x, y = cloud()
+    z, of_z = cloud(6000, seed=1)
+    exact = TwoClassSVM(KERNEL, **given).fit(x, y).decision_function(z)
+
+    machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=600, **given).fit(x, y)
+
+    assert roc_auc_score(of_z, machine.decision_function(z)) > roc_auc_score(of_z, exact) - 0.005
+
+
+@pytest.mark.parametrize("given", [{}, {"factor": Bumps("alpha")}], ids=["plain", "factor"])
+def test_one_class_landmarks_enclose_the_share_asked_for(given):
+    x, _ = cloud(share=0.0)
+    exact = OneClassSVM(KERNEL, nu=0.1, **given).fit(x)
+
+    machine = OneClassSVM(KERNEL, nu=0.1, approximation="landmarks", n_landmarks=1500, **given).fit(x)
+
+    assert (machine.decision_function(x) < 0).mean() == pytest.approx(0.1, abs=0.03)
+    z, of_z = cloud(6000, seed=1)
+    theirs, ours = (-each.decision_function(z) for each in (exact, machine))
+    assert ((ours > 0) == (theirs > 0)).mean() > 0.97
+    assert roc_auc_score(of_z, ours) > roc_auc_score(of_z, theirs) - 0.01
+
+
+def test_support_names_rows_of_the_whole_table():
+    x, y = cloud()
+    machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=300).fit(x, y)
+
+    np.testing.assert_array_equal(x[machine.support_], machine.support_vectors_)
+
+
+def test_no_more_rows_than_landmarks_is_exact_training():
+    x, y = cloud(400)
+    exact = TwoClassSVM(KERNEL).fit(x, y)
+    machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=400).fit(x, y)
+
+    assert np.array_equal(machine.decision_function(x), exact.decision_function(x))
+
+
+def test_the_same_seed_draws_the_same_landmarks():
+    x, y = cloud()
+    machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=300)
+
+    assert np.array_equal(machine.fit(x, y).decision_function(x), machine.fit(x, y).decision_function(x))
+
+
+def test_every_kernel_recipe_of_one_or_two_classes_takes_an_approximation():
+    assert build("act_feature_space", approximation="landmarks", n_landmarks=50).n_landmarks == 50
+    assert build("one_class", approximation="landmarks").approximation == "landmarks"
+    with pytest.raises(RecipeError, match="approximation"):
+        build("svm", approximation="nystroem")
+    with pytest.raises(RecipeError, match="approximation"):
+        build("one_vs_rest", approximation="landmarks")
+
+
+def test_the_memory_of_a_search_counts_landmarks_and_not_rows():
+    assert rows_held([{"approximation": "landmarks", "n_landmarks": 500}], 10**6) == 500
+    assert rows_held([{"C": 1.0}, {"approximation": "landmarks", "n_landmarks": 500}], 3000) == 3000
+    assert shared.side_by_side(rows_held([{"approximation": "landmarks"}], 10**6), None) > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("512M", 512 << 20), ("2G", 2 << 30), ("1.5 GB", 3 << 29), ("2097152", 1 << 21)]
+)
+def test_a_size_is_read_with_its_unit(text, size):
+    assert bytes_from(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-2G", "12"])
+def test_a_size_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="--memory"):
+        bytes_from(text)
+
+
+def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(tmp_path, monkeypatch):
+    from flow_cohorts import patients, written
+
+    from screening import training
+    from screening.cohort import read_cohort
+
+    monkeypatch.setattr(training, "LARGEST_EXACT", 300)
+    path = written(patients(700, share=0.2), tmp_path / "past.csv")
+    cohort = read_cohort(path, label="ill", positive="yes", id="patient")
+
+    model = training.train(cohort, "svm", search=1, params={"n_landmarks": 200}, folds=2, forward=False)
+
+    told = model.document["training"]
+    assert model.document["recipe"]["parameters"]["approximation"] == "landmarks"
+    assert told["n_rows_used"] == 700
+    assert told["approximation"]["n_landmarks"] == 200
+    assert abs(told["approximation"]["auroc_exact"] - told["approximation"]["auroc_landmarks"]) < 0.1
+    assert told["approximation"]["note"] in told["notes"]
+    assert len(model.estimator.support_) <= 200
