@@ -20,6 +20,7 @@ from screening.cohort.drift import gates_of
 from screening.cohort.reading import open_cohort
 from screening.conformal_p import p_values
 from screening.errors import UsageError
+from screening.kernels.placing import placed
 from screening.ledger import Ledger, publish_night, record_night
 from screening.night import Night, Scored
 from screening.publishing import publish
@@ -68,6 +69,8 @@ def score(
     ledger: Ledger | None = None,
     force: bool = False,
     batch_rows: int = BATCH_ROWS,
+    jobs: int = -1,
+    device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
     """Score every row of a cohort at the model's operating points and write the run directory.
@@ -89,6 +92,10 @@ def score(
         With a ledger: enter a night it has already as a new revision, judged by what is known now.
     batch_rows : int
         Rows in memory at a time; the scores do not depend on it.
+    jobs : int
+        Threads; -1 for all cores. The scores do not depend on it.
+    device : {"cpu", "cuda"}
+        Where decisions are computed; "cuda" needs CuPy or torch, and may differ in the last digits.
 
     Returns
     -------
@@ -105,7 +112,7 @@ def score(
     """
     night = _day(date)
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
-    with publish(out, "run") as folder:
+    with placed(jobs, device), publish(out, "run") as folder:
         gates = gates_of(model.document, model.contract)
         stream = open_cohort(source, model.contract, batch_rows=batch_rows, label=label, gates=gates)
         stream.check()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from screening.kernels import Gaussian, Laplacian
+from screening import TwoClassSVM
+from screening.errors import UsageError
+from screening.factors import MarginDecay
+from screening.kernels import Gaussian, Laplacian, placing
 from screening.kernels.device import weighted_sum
 
 MAKERS = {"numpy": "asarray", "torch": "from_numpy", "cupy": "asarray"}
@@ -41,3 +44,46 @@ def test_no_rows_give_no_scores():
     centres = np.ones((3, 2))
 
     assert weighted_sum(Gaussian(0.1), np.ones((0, 2)), centres, np.ones((3, 1))).shape == (0, 1)
+
+
+@pytest.mark.parametrize("library", sorted(MAKERS))
+def test_a_machine_scores_on_the_arrays_of_a_library_as_by_its_own_loops(library, monkeypatch):
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 3))
+    machine = TwoClassSVM(Gaussian(0.3), factor=MarginDecay(0.3)).fit(x, x[:, 0] > 0.4)
+    alone = machine.decision_function(x)
+
+    monkeypatch.setattr(placing, "_library", lambda: library)
+    with placing.placed(device="cuda"):
+        there = machine.decision_function(x)
+
+    np.testing.assert_allclose(there, alone, atol=1e-4 * np.abs(alone).max())
+
+
+def test_an_accelerator_without_its_library_is_refused_in_words(monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(placing, "import_module", missing)
+    with pytest.raises(UsageError, match="needs CuPy or torch"), placing.placed(device="cuda"):
+        pass
+
+
+@pytest.mark.parametrize(("given", "named"), [({"jobs": 0}, "--jobs 0"), ({"device": "tpu"}, "--device tpu")])
+def test_a_place_that_is_none_is_refused(given, named):
+    with pytest.raises(UsageError, match=named), placing.placed(**given):
+        pass
+
+
+def test_scores_do_not_depend_on_the_number_of_threads():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(9000, 3))
+    machine = TwoClassSVM(Gaussian(0.3)).fit(x[:200], x[:200, 0] > 0.4)
+    found = []
+    for jobs in (1, 2):
+        with placing.placed(jobs=jobs):
+            assert placing.threads() == jobs
+            found.append(machine.decision_function(x))
+
+    assert np.array_equal(*found)

@@ -28,6 +28,8 @@ def score(
     force: Annotated[
         bool, typer.Option("--force", help="With --ledger: enter a known night as a new revision.")
     ] = False,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to compute.")] = "cpu",
     as_json: AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
@@ -43,6 +45,6 @@ def score(
         with open_ledger(ledger, make=True) if ledger else nullcontext() as book:
             run = scoring.score(
                 load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
-                progress=bar("Scoring"),
+                jobs=jobs, device=device, progress=bar("Scoring"),
             )  # fmt: skip
     tell(run.summary(), as_json)

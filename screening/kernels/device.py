@@ -49,6 +49,18 @@ def weighted_sum(kernel: Any, x: Any, centres: Any, weights: Any, *, block: int 
     return xp.concatenate(parts) if parts else xp.matmul(xp.matmul(x, there.T), weights)
 
 
+def moved_sum(library: str, kernel: Any, x: Any, centres: Any, weights: Any) -> Any:
+    """``weighted_sum`` of numpy arrays by the named library, on its accelerator where it has one."""
+    module = import_module(library)
+    if library == "torch":
+        place = "cuda" if module.cuda.is_available() else "cpu"
+        given = [module.from_numpy(each).to(place) for each in (x, centres, weights)]
+        return weighted_sum(kernel, *given).cpu().numpy()
+    given = [module.asarray(each) for each in (x, centres, weights)]
+    found = weighted_sum(kernel, *given)
+    return module.asnumpy(found) if library == "cupy" else found
+
+
 def _kernels(xp: Any, kernel: Any, rows: Any, there: Any) -> Any:
     if kernel.norm == 1:
         apart = xp.abs(rows[:, :1] - there[:, :1].T)

@@ -5,12 +5,26 @@ A row's result does not depend on its batch or on the number of threads (see ``l
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+
+from screening.kernels.placing import available_cores
+from screening.kernels.placing import threads as threads_here
+
+__all__ = [
+    "available_cores",
+    "distances",
+    "gram",
+    "of",
+    "precise_enough",
+    "run_in_threads",
+    "symmetric_times",
+    "weighted_sum",
+    "weighted_sums",
+]
 
 _TASK = 4096  # rows a thread takes at a time
 _PROBES = 64
@@ -38,11 +52,6 @@ def padded_transposed(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
     out = np.zeros((_width(x.shape[1]), len(x)), dtype)
     out[: x.shape[1]] = x.T
     return out
-
-
-def available_cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def weighted_sum(
@@ -221,7 +230,7 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def run_in_threads(task: Any, items: Sequence[int], threads: int | None) -> None:
     """task(item) for every item; serial where there is one thread or one item."""
-    threads = min(available_cores() if threads is None else threads, len(items))
+    threads = min(threads_here() if threads is None else threads, len(items))
     if threads <= 1:
         for item in items:
             task(item)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from screening.kernels import input_distances, positive, rescaled_distances, sweep
+from screening.kernels import device, input_distances, placing, positive, rescaled_distances, sweep
 
 if TYPE_CHECKING:
     from screening.machines.passes import Pass
@@ -40,6 +40,9 @@ class Basis:
             return sweep.symmetric_times(self.gram, weights)
         used = np.flatnonzero(weights.any(axis=1))
         rows, weights = self.rows[used], weights[used]
+        library = placing.library()
+        if library is not None and len(used):
+            return device.moved_sum(library, self.kernel, x, rows, weights)
         dtype = sweep.precise_enough(self.kernel, rows, weights)
         return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
 
