@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from screening.card.record import versions
 from screening.cohort.cohort import Cohort
 from screening.comparing.document import cohort_entry, first_figure, rank_entry
 from screening.comparing.figures import Truth
@@ -20,7 +21,6 @@ from screening.comparing.shelf import Shelf
 from screening.errors import UsageError
 from screening.operating_point import Rule
 from screening.recipe import Recipe, list_recipes, load_recipe
-from screening.record import versions
 from screening.report.comparison import render_comparison
 from screening.store import canonical
 from screening.task import Task

@@ -85,7 +85,7 @@ def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str) -> dict[str, Any]:
     from screening.cohort.reading import open_cohort
-    from screening.explanation import contributions
+    from screening.night.explanation import contributions
     from screening.scoring import score_batch
 
     if model.digest != document["model"]["digest"]:

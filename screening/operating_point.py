@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from screening.intervals import beta_quantile, design_effect, percentiles
-from screening.performance import checked, curve, performance, rates, summary
-from screening.placement import CARRIED, place
-from screening.rules import RULES, Rule, pick
-from screening.tally import Tally, rate_bands, spaced_thresholds
+from screening.statistics.intervals import beta_quantile, design_effect, percentiles
+from screening.statistics.performance import checked, curve, performance, rates, summary
+from screening.statistics.placement import CARRIED, place
+from screening.statistics.rules import RULES, Rule, pick
+from screening.statistics.tally import Tally, rate_bands, spaced_thresholds
 
 __all__ = [
     "FLAG_EVERYTHING", "RULES", "OperatingPoint", "Rule",
@@ -88,7 +88,7 @@ def choose(
         Of the bootstrap.
     carried : (float, float)
         Factors on the variance of sensitivity and specificity for carrying the threshold to the final model
-        (`screening.placement`); (1, 1) where one and the same model scored all rows, unseen.
+        (`screening.statistics.placement`); (1, 1) where one and the same model scored all rows, unseen.
 
     Returns
     -------

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.blocks import Blocks
+from screening.card.record import versions
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import gates_of
 from screening.cohort.reading import open_cohort
@@ -22,10 +22,10 @@ from screening.conformal_p import p_values
 from screening.errors import UsageError
 from screening.kernels.placing import placed
 from screening.ledger import Ledger, publish_night, record_night
-from screening.night import Night, Scored
+from screening.night.blocks import Blocks
+from screening.night.gathering import Night, Scored
+from screening.night.remembering import night_of, remembered
 from screening.publishing import publish
-from screening.record import versions
-from screening.remembering import night_of, remembered
 from screening.report import render_run
 from screening.store import FORMAT, Model, canonical
 from screening.task import excess, overall

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from screening import record
-from screening.appraisal import appraise
 from screening.auto import suited
+from screening.card import record
+from screening.card.appraisal import appraise
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
 from screening.operating_point import OperatingPoint, Rule, choose
-from screening.placement import like_anchor, place
 from screening.recipe import Recipe, load_recipe
+from screening.statistics.placement import like_anchor, place
 from screening.store import Model
 from screening.task import Task, ask, overall, watchable
 from screening.validation.approximation import cost_of_landmarks, with_landmarks

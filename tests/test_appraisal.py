@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
-from screening.chances import calibrate, decision_curve, probability
+from screening.card.forward import split_by_time
 from screening.cohort.contract import Contract
-from screening.forward import split_by_time
-from screening.local import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.operating_point import Rule, choose
-from screening.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
+from screening.statistics.chances import calibrate, decision_curve, probability
+from screening.statistics.local import at_local_prevalence, prevalence_range, prevalence_tonight
+from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 
 
 def scored(n: int = 2000, share: float = 0.2, shift: float = 1.5, seed: int = 0):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
 from screening.conformal_p import RankCounts, benjamini_hochberg, p_values
-from screening.discoveries import Discoveries, drift_words
+from screening.night.discoveries import Discoveries, drift_words
 from screening.report.rarity import rarity
 
 

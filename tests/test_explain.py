@@ -13,8 +13,9 @@ import pytest
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
-from screening import night, read_cohort, score, train
+from screening import read_cohort, score, train
 from screening.cli import app
+from screening.night import gathering as night
 from screening.report.pseudonyms import pseudonym
 from screening.store import save_model
 

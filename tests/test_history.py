@@ -11,9 +11,9 @@ import pytest
 from test_ledger import FACTS, QUESTION, enter
 
 from screening.conformal_p import RankCounts, uniformity
-from screening.intervals import wilson
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_threshold, record_verdicts
 from screening.report.history import render_history, sentences
+from screening.statistics.intervals import wilson
 
 PATIENTS, STAY, NIGHTS = 60, 5, 30
 

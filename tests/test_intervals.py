@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from screening.intervals import (
+from screening.operating_point import Rule, choose
+from screening.statistics.intervals import (
     beta_quantile,
     clopper_pearson,
     design_effect,
@@ -17,9 +18,8 @@ from screening.intervals import (
     predictive_interval,
     wilson,
 )
-from screening.operating_point import Rule, choose
-from screening.ranking import auroc, average_precision, delong
-from screening.tally import Tally, group_codes, rate_bands, spaced_thresholds
+from screening.statistics.ranking import auroc, average_precision, delong
+from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 rows = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=50).filter(

@@ -15,18 +15,16 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"", "report", "scoring", "training", "comparison", "comparing", "explanation", "record", "night"}
-    | {"explaining", "appraisal", "blocks", "forward", "unflagged", "remembering", "reviewing", "rechoosing"},
+    {"", "report", "scoring", "training", "comparison", "comparing", "card", "night"}
+    | {"explaining", "reviewing", "rechoosing"},
     {"validation"},
     {"ledger", "store", "recipe", "recipe_text", "auto", "parts"},
-    {"operating_point", "performance", "placement", "rules", "ranking", "tally", "intervals"}
-    | {"chances", "clusters", "local", "subgroups", "voxels"}
-    | {"conformal_p", "discoveries", "remedies", "task", "suspicion"},
+    {"operating_point", "statistics", "conformal_p", "remedies", "task", "suspicion"},
     {"machines"},
     {"factors"},
     {"kernels", "solvers"},
     {"cohort"},
-    {"arrays", "png", "publishing"},
+    {"arrays", "publishing"},
     {"errors"},
 )
 HEIGHT = {part: -depth for depth, layer in enumerate(LAYERS) for part in layer}

@@ -22,7 +22,7 @@ from screening.operating_point import (
     points,
     summary,
 )
-from screening.placement import place
+from screening.statistics.placement import place
 
 
 def labelled(n_rows: int = 300, share: float = 0.1, shift: float = 1.5, seed: int = 0):

@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, OneClassSVM
 
 from screening.operating_point import Rule, choose
-from screening.placement import place
+from screening.statistics.placement import place
 
 COHORTS, N_ROWS, N_POSITIVE, FEATURES, FOLDS = 200, 300, 30, 6, 5
 

@@ -12,10 +12,10 @@ from report_fixture import HOSTILE, hostile, nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_run
 from test_report import Outline
 
-from screening.chances import calibrate
-from screening.png import as_text, palette_png, ramp
+from screening.night.png import as_text, palette_png, ramp
 from screening.report import render_model, render_run
 from screening.report.completeness import completeness
+from screening.statistics.chances import calibrate
 
 
 def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from screening import read_cohort, score, train
-from screening.explanation import changes
-from screening.night import CASES_EXPLAINED, CASES_SHOWN
+from screening.night.explanation import changes
+from screening.night.gathering import CASES_EXPLAINED, CASES_SHOWN
 from screening.report import render_run
 
 COHORTS = Path(str(files("screening.sample_cohorts")))

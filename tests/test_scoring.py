@@ -11,8 +11,8 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
-from screening.explanation import changes
-from screening.night import as_text
+from screening.night.explanation import changes
+from screening.night.gathering import as_text
 from screening.operating_point import Rule
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from screening import read_cohort, train
 from screening.errors import UsageError
 from screening.operating_point import Rule
-from screening.placement import like_anchor
+from screening.statistics.placement import like_anchor
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from screening import read_cohort, score, train
-from screening.clusters import fullest_slices, largest_clusters, on_grid, steps
-from screening.png import palette_png, ramp
+from screening.night.clusters import fullest_slices, largest_clusters, on_grid, steps
+from screening.night.png import palette_png, ramp
 from screening.report.voxels import voxels as voxel_block
 
 ONES = np.ones(3)

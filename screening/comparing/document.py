@@ -10,8 +10,8 @@ import numpy as np
 from screening.comparing import figures, paired, ranks
 from screening.comparing.figures import Truth
 from screening.comparing.outcome import Outcome
-from screening.intervals import percentiles
 from screening.recipe import Recipe
+from screening.statistics.intervals import percentiles
 
 RANKED = ("g_mean", "auroc", "average_precision", "specificity_at")
 FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}

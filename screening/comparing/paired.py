@@ -8,7 +8,7 @@ import numpy as np
 
 from screening.comparing.figures import Truth, measured
 from screening.comparing.outcome import Outcome
-from screening.intervals import percentiles
+from screening.statistics.intervals import percentiles
 
 DRAWS = 1000
 _CELLS_AT_ONCE = 4_000_000

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ..conformal_p import uniformity
-from ..intervals import wilson
+from ..statistics.intervals import wilson
 from . import audit
 from .book import Ledger
 from .tables import AUDIT, REVIEWS, RUNS, VERDICTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from screening.discoveries import drift_words
+from screening.night.discoveries import drift_words
 from screening.report import format as shown
 from screening.report.document import mapping
 

@@ -11,9 +11,9 @@ import numpy as np
 from screening.auto import account
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import profile_of
-from screening.intervals import wilson
 from screening.operating_point import OperatingPoint, curve, points, summary
 from screening.recipe import Recipe
+from screening.statistics.intervals import wilson
 from screening.task import Task
 from screening.validation.criteria import criterion
 from screening.validation.out_of_fold import Fitted, Fold, Search, labels_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.tally import Tally, group_codes, rate_bands
+from screening.statistics.tally import Tally, group_codes, rate_bands
 
 FEWEST = 5
 MOST_LEVELS = 12

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from screening.intervals import percentiles, wilson
+from screening.statistics.intervals import percentiles, wilson
 
 DRAWS = 2000
 """Bootstrap draws behind every resampled interval."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.intervals import design_effect, wilson
-from screening.tally import group_codes
+from screening.statistics.intervals import design_effect, wilson
+from screening.statistics.tally import group_codes
 
 FEWEST_CASES = 50
 FEWEST_GROUPS = 20

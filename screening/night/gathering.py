@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from screening.card.record import per_class
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.drift import Gates
-from screening.explanation import contributions
+from screening.night.explanation import contributions
+from screening.night.unflagged import Unflagged
 from screening.operating_point import performance
-from screening.record import per_class
 from screening.store import Model
 from screening.task import Task
-from screening.unflagged import Unflagged
 
 CASES_EXPLAINED = 100
 # The others come as one line each; a page of more than this nobody reads.

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from screening.chances import probability
 from screening.cohort.cohort import Cohort
-from screening.discoveries import Discoveries, drift_words, with_discoveries
-from screening.local import prevalence_tonight
-from screening.night import Scored
+from screening.night.discoveries import Discoveries, drift_words, with_discoveries
+from screening.night.gathering import Scored
+from screening.night.voxels import VoxelTally, pictured
+from screening.statistics.chances import probability
+from screening.statistics.local import prevalence_tonight
+from screening.statistics.subgroups import SubgroupCounts
 from screening.store import Model
-from screening.subgroups import SubgroupCounts
-from screening.voxels import VoxelTally, pictured
 
 
 class Blocks:

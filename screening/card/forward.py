@@ -10,7 +10,7 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.errors import CohortError, RecipeError, UsageError
-from screening.performance import performance
+from screening.statistics.performance import performance
 from screening.store import Model
 from screening.task import Task
 from screening.validation.out_of_fold import labels_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.intervals import percentiles, wilson
-from screening.tally import Tally, spaced_thresholds
+from screening.statistics.intervals import percentiles, wilson
+from screening.statistics.tally import Tally, spaced_thresholds
 
 
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:

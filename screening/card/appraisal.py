@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from screening.chances import calibrate
+from screening.card.forward import forward_validation
 from screening.cohort.cohort import Cohort
-from screening.forward import forward_validation
-from screening.local import at_local_prevalence
 from screening.operating_point import OperatingPoint
+from screening.statistics.chances import calibrate
+from screening.statistics.local import at_local_prevalence
+from screening.statistics.subgroups import performance_by_subgroup
 from screening.store import Model
-from screening.subgroups import performance_by_subgroup
 from screening.task import Task
 from screening.validation.out_of_fold import labels_of
 

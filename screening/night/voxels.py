@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from screening.clusters import fullest_slices, largest_clusters, on_grid, steps
 from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
-from screening.png import as_text, palette_png, ramp
+from screening.night.clusters import fullest_slices, largest_clusters, on_grid, steps
+from screening.night.png import as_text, palette_png, ramp
 
 PATIENTS_SHOWN = 12
 SLICES_EACH = 3

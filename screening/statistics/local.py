@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from screening.intervals import design_effect, wilson
 from screening.operating_point import OperatingPoint
-from screening.performance import rates
-from screening.tally import group_codes
+from screening.statistics.intervals import design_effect, wilson
+from screening.statistics.performance import rates
+from screening.statistics.tally import group_codes
 
 FIGURES = ("ppv", "ppv_low", "ppv_high", "npv", "npv_low", "npv_high", "nne", "flag_rate")
 

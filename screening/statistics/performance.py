@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from screening.errors import UsageError
-from screening.intervals import predictive_interval
-from screening.ranking import ranking
-from screening.tally import Tally, group_codes, rate_bands, spaced_thresholds
+from screening.statistics.intervals import predictive_interval
+from screening.statistics.ranking import ranking
+from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
 
 Triple = tuple[Any, Any, Any]
 """A rate and the ends of its 95 % interval; None where there is nothing to judge it by."""

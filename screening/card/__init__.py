@@ -1,0 +1,1 @@
+"""What `model.json` says of a trained model."""
