@@ -1,4 +1,4 @@
-"""What every test runs under, and the places a ledger may lie in."""
+"""What every test runs under, the places a ledger may lie in, and a browser."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import count
 
 import ledger_places
 import pytest
+from browser_pages import browser, opened  # noqa: F401  (fixtures)
 from hypothesis import settings
 
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.

@@ -3,68 +3,30 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from report_fixture import hostile, nosocomial_run
+from report_lines_fixture import with_lines
 from report_voxel_fixture import voxel_run
 
 from screening.report import render_run
 
-api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 MARK = "rows => getComputedStyle(document.querySelector(`${rows} > th`), '::after').content"
-QUIET = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
-    """Return a function that opens a run's page and gives it with all it complained of or asked for."""
-    contexts = []
-
-    def visit(run: dict[str, Any], **settings: Any) -> tuple[Any, list[str]]:
-        file = tmp_path / "report.html"
-        file.write_text(render_run(run), encoding="utf-8")
-        context = browser.new_context(viewport={"width": 1100, "height": 900}, **settings)
-        contexts.append(context)
-        view, seen = context.new_page(), []
-        view.on("console", lambda message: seen.append(message.text))
-        view.on("pageerror", lambda error: seen.append(str(error)))
-        view.on("dialog", lambda dialog: seen.append(dialog.message))
-        view.on("request", lambda request: seen.append(request.url) if request.url != file.as_uri() else None)
-        view.goto(file.as_uri())
-        return view, seen
-
-    yield visit
-    for context in contexts:
-        context.close()
 
 
 @pytest.mark.parametrize("document", [nosocomial_run, voxel_run, lambda: hostile(nosocomial_run())])
 def test_page_makes_no_complaint_and_no_request(opened: Any, document: Any) -> None:
-    view, seen = opened(document())
+    view, seen = opened(render_run(document()))
 
     assert view.locator(".controls").first.is_visible()
     assert seen == []
 
 
 def test_policy_stops_what_an_escape_forgotten_would_let_in(opened: Any) -> None:
-    view, seen = opened(nosocomial_run())
+    view, seen = opened(render_run(nosocomial_run()))
     view.evaluate(
         "document.body.insertAdjacentHTML('beforeend',"
         ' \'<img src="http://192.0.2.1/x.png" onerror="document.title = 1"><p id=p style="color:red">x</p>\')'
@@ -78,7 +40,7 @@ def test_policy_stops_what_an_escape_forgotten_would_let_in(opened: Any) -> None
 
 def test_everything_but_the_slider_is_there_without_scripts(opened: Any) -> None:
     run = nosocomial_run()
-    view, _ = opened(run, java_script_enabled=False)
+    view, _ = opened(render_run(run), java_script_enabled=False)
 
     assert view.locator(".controls").first.is_hidden()
     assert view.locator("#exploring").is_hidden()
@@ -88,7 +50,7 @@ def test_everything_but_the_slider_is_there_without_scripts(opened: Any) -> None
 
 def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(opened: Any) -> None:
     run = nosocomial_run()
-    view, _ = opened(run)
+    view, _ = opened(render_run(run))
     slider = view.locator("input[type=range]")
     slider.focus()
     for _ in range(6):
@@ -114,7 +76,7 @@ def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(
 
 
 def test_a_higher_threshold_marks_the_rows_it_would_drop(opened: Any) -> None:
-    view, _ = opened(nosocomial_run())
+    view, _ = opened(render_run(nosocomial_run()))
     view.locator("input[type=range]").focus()
     for _ in range(10):
         view.keyboard.press("ArrowRight")
@@ -126,7 +88,7 @@ def test_a_higher_threshold_marks_the_rows_it_would_drop(opened: Any) -> None:
 
 
 def test_printing_goes_back_to_the_validated_threshold(opened: Any, tmp_path: Path) -> None:
-    view, _ = opened(nosocomial_run())
+    view, _ = opened(render_run(nosocomial_run()))
     view.locator("input[type=range]").focus()
     for _ in range(6):
         view.keyboard.press("ArrowLeft")
@@ -140,7 +102,7 @@ def test_printing_goes_back_to_the_validated_threshold(opened: Any, tmp_path: Pa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_ink_stands_out_from_paper_in_light_and_dark(opened: Any, scheme: str) -> None:
-    view, _ = opened(nosocomial_run(), color_scheme=scheme)
+    view, _ = opened(render_run(nosocomial_run()), color_scheme=scheme)
     ratio = view.evaluate(
         """() => {
           const light = c => { const v = c.match(/[\\d.]+/g).slice(0, 3).map(x => x / 255)
@@ -156,7 +118,79 @@ def test_ink_stands_out_from_paper_in_light_and_dark(opened: Any, scheme: str) -
 
 
 def test_page_does_not_scroll_sideways_on_a_narrow_screen(opened: Any) -> None:
-    view, _ = opened(hostile(nosocomial_run()))
+    view, _ = opened(render_run(hostile(nosocomial_run())))
     view.set_viewport_size({"width": 820, "height": 900})
 
     assert view.evaluate("document.documentElement.scrollWidth") <= 820
+
+
+def test_a_line_takes_a_verdict_by_click_and_by_keyboard_and_lets_the_keyboard_go_on(
+    opened: Any, tmp_path: Path
+) -> None:
+    run = with_lines()
+    odd = '\u202e"><b>&amp; x'
+    run["cases"][-12]["id"] = odd
+    view, seen = opened(render_run(run))
+    cells = view.locator(".further td:last-child")
+    cells.nth(0).click()
+    view.keyboard.press("c")
+    view.keyboard.press("Tab")
+    view.keyboard.press("u")
+    view.keyboard.press("Shift+Tab")
+    view.keyboard.press("Shift+Tab")
+    with view.expect_download() as download:
+        view.click("#review-save button")
+    download.value.save_as(tmp_path / "v.json")
+    content = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+
+    assert cells.count() == 12 and view.locator(".further select").count() == 2
+    assert view.evaluate("document.querySelector('.further').contains(document.activeElement)") is False
+    assert content["verdicts"] == [
+        {"id": odd, "verdict": "confirmed"},
+        {"id": run["cases"][-11]["id"], "verdict": "unsure"},
+    ]
+    assert seen == []
+
+
+def test_the_slider_marks_lines_as_it_marks_cases(opened: Any) -> None:
+    view, _ = opened(render_run(with_lines()))
+    view.locator("input[type=range]").focus()
+    for _ in range(10):
+        view.keyboard.press("ArrowRight")
+
+    assert view.locator(".further tr.out").count() > 0
+    assert view.evaluate(MARK, ".further tr.out") == '"would not be flagged"'
+
+
+def test_paper_is_a4_says_it_is_confidential_and_has_boxes_for_every_case(opened: Any) -> None:
+    run = with_lines()
+    view, _ = opened(render_run(run))
+    printed = view.pdf(format="A4", prefer_css_page_size=True)
+    view.emulate_media(media="print")
+    view.set_viewport_size({"width": 703, "height": 1000})  # A4 between its margins
+
+    boxes = view.evaluate(
+        "getComputedStyle(document.querySelector('.further td:last-child'), '::before').content"
+    )
+    assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", printed)
+    assert view.evaluate("document.documentElement.scrollWidth") <= 703
+    assert boxes.count("☐") == 4
+    assert view.locator(".controls").first.is_hidden() and view.locator(".review .none").first.is_hidden()
+    assert view.evaluate("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
+
+
+def test_five_thousand_lines_are_drawn_in_under_two_seconds(opened: Any) -> None:
+    run = with_lines()
+    line = run["cases"][-1]
+    run["cases"] += [line | {"id": f"{i:08d}"} for i in range(5_000 - len(run["cases"]))]
+    view, seen = opened(render_run(run))
+    session = view.context.new_cdp_session(view)
+    # Time on the processor: how busy the machine is beside it does not count.
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    view.reload()
+    view.screenshot()
+    spent = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+
+    assert view.locator(".further tbody tr").count() > 4_800
+    assert spent["TaskDuration"] < 2.0
+    assert seen == []

@@ -1,0 +1,51 @@
+"""Fixtures that open a page in headless Chromium and keep what it complained of or asked for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, the system's own: nothing is downloaded."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: apt install chromium")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
+    """Return a function that opens HTML and gives its page and all that it complained of or asked for."""
+    contexts = []
+
+    def visit(html: str, **settings: Any) -> tuple[Any, list[str]]:
+        file = tmp_path / "report.html"
+        file.write_text(html, encoding="utf-8")
+        context = browser.new_context(viewport={"width": 1100, "height": 900}, **settings)
+        contexts.append(context)
+        view, seen = context.new_page(), []
+        view.on("console", lambda message: seen.append(message.text))
+        view.on("pageerror", lambda error: seen.append(str(error)))
+        view.on("dialog", lambda dialog: seen.append(dialog.message))
+        view.on("request", lambda request: seen.append(request.url) if request.url != file.as_uri() else None)
+        view.goto(file.as_uri())
+        return view, seen
+
+    yield visit
+    for context in contexts:
+        context.close()
