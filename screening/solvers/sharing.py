@@ -23,9 +23,9 @@ def gram_within(kernel: Any, x: np.ndarray) -> np.ndarray | KernelRows:
 def solve(problem: Problem, tol: float = 1e-3) -> Solution:
     """Solve a dual problem: the one door through which every machine goes.
 
-    Where the caller shares work over these rows (``kernels.shared``), a plain two-class problem is solved
-    once for all factors that are built on it, and a rescaled one starts from the last solution with the same
-    bounds (the pass before). The order of the fits decides, never the clock.
+    Where the caller shares work over these rows (``kernels.shared``), a two-class problem is solved once
+    (the plain one for all factors that are built on it), and another c starts from the last solution with the
+    same bounds: the pass before, or the factor before. The order of the fits decides, never the clock.
 
     Parameters
     ----------
@@ -49,10 +49,8 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
     factor = _digest(problem.c)
     found = known.get((*kind, factor))
     if found is None:
-        found = smo.solve(problem, tol, start=known.get(kind), memory=memory)
-        if np.ptp(problem.c) == 0.0:
-            known[*kind, factor] = found
-    known[kind] = found.alphas
+        found = known[*kind, factor] = smo.solve(problem, tol, start=known.get(kind), memory=memory)
+        known[kind] = found.alphas
     return found
 
 
