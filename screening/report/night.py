@@ -43,7 +43,7 @@ def run_banner(run: Mapping[str, Any]) -> dict[str, Any]:
             *([("Copy", "for teaching: every id is a pseudonym")] if run.get("pseudonymised") else []),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons_tonight(run) + [shown.text(r) for r in sequence(run, "attention")],
+        "reasons": _reasons_tonight(run) + [shown.text(r, 400) for r in sequence(run, "attention")],
     }
 
 

@@ -1,0 +1,134 @@
+"""Real runs of a hostile table: ids, wards, columns and classes that try to act are shown as text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from flow_cohorts import patients, voxels, written
+from typer.testing import CliRunner
+
+from screening.cli import app
+
+IMAGE = "<img src=x onerror=alert(1)>"
+SCRIPT = "</script><script>alert(2)</script>"
+SUM = "{{7*7}}{% raw %}"
+TURNED = "\u202eevil\u200b"
+LONG = "A" * 9_992 + "LONGTAIL"
+FEATURES = {"fever": f"fever {IMAGE}", "crp": f"{SCRIPT} {SUM}", "ward": f"ward {TURNED}\"'&"}
+WARDS = {"icu": IMAGE, "medicine": SCRIPT, "surgery": f"{SUM} {TURNED} {'C' * 10_000}"}
+IDS = (IMAGE, SCRIPT, SUM, f"12{TURNED}34", LONG, "\"'><b>&amp;", "\u05d0\u05d1 77", "00123")
+
+
+def screen(*words: object) -> dict[str, Any]:
+    result = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def attacked(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of patients under hostile names."""
+    names = [*IDS, *(f"{SUM} {i}" for i in range(len(IDS), len(table)))]
+    table = table.assign(patient=names, ward=table["ward"].map(WARDS))
+    table.insert(1, "B" * 9_990 + "LONGCOLUMN", table["fever"] - 36.5)
+    return table.rename(columns=FEATURES | {"patient": "id <b>", "ill": "ill?</title>"})
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Model, run, one case and a page of nights, all of the same hostile table."""
+    folder = tmp_path_factory.mktemp("ward")
+    past = written(attacked(patients(200)), folder / "past.csv")
+    tonight = patients(60, seed=3).drop(columns="ill")
+    tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [40.0, 400.0]
+    tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
+    words = ("--label", "ill?</title>", "--id", "id <b>", "--recipe", "svm_weighted", "--jobs", 1)
+    screen("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
+    ledger = ("--ledger", folder / "l.db", "--date", "2026-03-01")
+    screen("score", folder / "model", tonight, "--out", folder / "run", *ledger)
+    screen("explain", folder / "run", IMAGE, "--out", folder / "case.html")
+    screen("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
+    return {
+        "model": folder / "model" / "report.html",
+        "run": folder / "run" / "report.html",
+        "case": folder / "case.html",
+        "history": folder / "history.html",
+    }
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Page of a voxel run whose patients, classes and channels are hostile."""
+    folder = tmp_path_factory.mktemp("images")
+    channels = {"t2": IMAGE, "adc": SCRIPT}
+    classes = {"gland": f"{SUM}", "zone": f"{TURNED}", "lesion": f"lesion {SCRIPT}"}
+
+    def table(n_patients: int, seed: int) -> pd.DataFrame:
+        found = voxels(n_patients, seed=seed)
+        groups = dict(zip(found["patient"].unique(), IDS, strict=False))
+        named = found.assign(patient=found["patient"].map(groups), tissue=found["tissue"].map(classes))
+        return named.rename(columns=channels)
+
+    past = written(table(8, 0), folder / "past.csv")
+    tonight = written(table(4, 5).drop(columns="tissue"), folder / "night.csv")
+    words = ("--label", "tissue", "--group", "patient", "--recipe", "one_vs_rest", "--jobs", 1)
+    screen("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
+    screen("score", folder / "model", tonight, "--out", folder / "run", "--date", "2026-03-01")
+    return folder / "run" / "report.html"
+
+
+def words_of(view: Any) -> str:
+    return " ".join(view.evaluate("document.body.textContent").split())
+
+
+@pytest.mark.parametrize("page", ["model", "run", "case", "history"])
+def test_nothing_in_a_hostile_table_acts_on_any_page(opened: Any, ward: dict[str, Path], page: str) -> None:
+    view, seen = opened(ward[page].read_text(encoding="utf-8"))
+
+    assert seen == []
+    assert view.locator("img, b > script, iframe, title ~ title").count() == 0
+    assert view.evaluate("document.querySelectorAll('script:not([type])').length") <= 1
+
+
+def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(
+    opened: Any, ward: dict[str, Path]
+) -> None:
+    view, _ = opened(ward["run"].read_text(encoding="utf-8"))
+    words = words_of(view)
+
+    assert all(text in words for text in (IMAGE, SCRIPT, "{{7*7}}{% raw %}", f"fever {IMAGE}", "00123"))
+    assert "12⟨U+202E⟩evil⟨U+200B⟩34" in words
+    assert "\u202e" not in words and "\u200b" not in words
+    assert "NGCOLUMN (10,000 characters)" in words and "B" * 2_000 not in words
+    assert "LONGTAIL (10,000 characters)" in words and "A" * 80 not in words
+    assert view.evaluate("document.documentElement.scrollWidth") <= 1100
+
+
+def test_hostile_patients_channels_and_classes_of_images_are_text_too(opened: Any, images: Path) -> None:
+    view, seen = opened(images.read_text(encoding="utf-8"))
+    words = words_of(view)
+
+    assert seen == []
+    assert all(text in words for text in (IMAGE, f"lesion {SCRIPT}", SUM))
+    assert "\u202e" not in words
+    assert view.locator("img:not([src^='data:image/png'])").count() == 0
+
+
+def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
+    opened: Any, ward: dict[str, Path], tmp_path: Path
+) -> None:
+    view, seen = opened(ward["run"].read_text(encoding="utf-8"))
+    for radio in view.locator(".review input[value=unsure]").all():
+        radio.check()
+    with view.expect_download() as download:
+        view.click("#review-save button")
+    download.value.save_as(tmp_path / "v.json")
+    saved = {one["id"] for one in json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))["verdicts"]}
+    run = ward["run"].parent
+
+    assert set(IDS) <= saved
+    assert screen("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
+    assert seen == []
