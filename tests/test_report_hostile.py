@@ -91,6 +91,7 @@ def test_nothing_in_a_hostile_table_acts_on_any_page(opened: Any, ward: dict[str
     assert seen == []
     assert view.locator("img, b > script, iframe, title ~ title").count() == 0
     assert view.evaluate("document.querySelectorAll('script:not([type])').length") <= 1
+    assert view.evaluate("document.documentElement.scrollWidth") <= 1100
 
 
 def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(
@@ -104,7 +105,6 @@ def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(
     assert "\u202e" not in words and "\u200b" not in words
     assert "NGCOLUMN (10,000 characters)" in words and "B" * 2_000 not in words
     assert "LONGTAIL (10,000 characters)" in words and "A" * 80 not in words
-    assert view.evaluate("document.documentElement.scrollWidth") <= 1100
 
 
 def test_hostile_patients_channels_and_classes_of_images_are_text_too(opened: Any, images: Path) -> None:
@@ -115,6 +115,7 @@ def test_hostile_patients_channels_and_classes_of_images_are_text_too(opened: An
     assert all(text in words for text in (IMAGE, f"lesion {SCRIPT}", SUM))
     assert "\u202e" not in words
     assert view.locator("img:not([src^='data:image/png'])").count() == 0
+    assert view.evaluate("document.documentElement.scrollWidth") <= 1100
 
 
 def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
