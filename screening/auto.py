@@ -136,7 +136,12 @@ def criterion_of(rule: Any) -> str:
 
 
 def account(
-    criterion: str, candidates: list[dict[str, Any]], scores: list[float], folds: list[str], nested: float
+    criterion: str,
+    candidates: list[dict[str, Any]],
+    scores: list[float],
+    chosen: dict[str, Any],
+    folds: list[str],
+    nested: float,
 ) -> dict[str, Any]:
     """What choosing cost, and what came second: the part of the model card that `auto` adds.
 
@@ -145,6 +150,9 @@ def account(
     criterion : str
     candidates, scores : lists
         Every setting and its inner score on all rows.
+    chosen : dict
+        The setting that was chosen on all rows; not the highest where that one is ahead by less than its
+        standard error.
     folds : list of str
         The method chosen in each outer fold.
     nested : float
@@ -159,7 +167,7 @@ def account(
     table = sorted(best.values(), key=lambda row: -round(row["inner_score"], 9))
     for row in table:
         row["folds_chosen"] = folds.count(row["recipe"])
-    winner = table[0]["inner_score"] if table else None
+    winner = dict(zip(map(str, candidates), scores, strict=True)).get(str(chosen))
     return {
         "criterion": criterion,
         "nested": nested,

@@ -17,6 +17,7 @@ from screening.report import render_model
 from screening.store import load_model, save_model
 from screening.training import train
 from screening.validation.criteria import criterion
+from screening.validation.picking import pick
 
 FEW = ("svm_weighted", "svm", "logistic", "boosting", "one_vs_rest")
 TEXT = """
@@ -164,7 +165,7 @@ def test_rules_judge_an_order_as_they_promise():
 def test_the_account_orders_methods_by_their_best_setting():
     candidates = [{"recipe": "a", "C": 1}, {"recipe": "b", "C": 1}, {"recipe": "a", "C": 2}]
 
-    found = account("auroc", candidates, [0.7, 0.8, 0.9], ["a", "b", "a"], nested=0.85)
+    found = account("auroc", candidates, [0.7, 0.8, 0.9], candidates[2], ["a", "b", "a"], nested=0.85)
 
     assert [(row["recipe"], row["parameters"]) for row in found["table"]] == [
         ("a", {"C": 2}),
@@ -172,3 +173,22 @@ def test_the_account_orders_methods_by_their_best_setting():
     ]
     assert [row["folds_chosen"] for row in found["table"]] == [2, 1]
     assert found["price"] == pytest.approx(0.05)
+
+
+def test_another_recipe_must_be_ahead_by_more_than_luck():
+    rng = np.random.default_rng(3)
+    target = (np.arange(200) % 10 == 0).astype(int)
+    noise = rng.normal(size=200)
+    known, twin = target + noise, target + noise + rng.normal(scale=0.05, size=200)
+    candidates = [{"recipe": "first"}, {"recipe": "second"}]
+    scores = [criterion("auroc", decision, target) for decision in (known, twin)]
+
+    assert pick("auroc", candidates, [min(scores), min(scores) + 1e-4], [known, twin], target, 0) == 0
+    assert pick("auroc", candidates, [0.7, 1.0], [known, 3.0 * target], target, 0) == 1
+
+
+def test_among_settings_of_one_recipe_the_highest_score_wins():
+    candidates = [{"recipe": "first", "C": 1}, {"recipe": "first", "C": 2}]
+
+    assert pick("auroc", candidates, [0.7, 0.7001], [], np.zeros(0), 0) == 1
+    assert pick("auroc", [{}, {}], [0.7, 0.7], [], np.zeros(0), 0) == 0

@@ -165,7 +165,7 @@ def cost_of_choosing(
     named = [asked.resolve(fold.search.chosen)[0].name for fold in folds]
     return {
         "search": _search_facts(asked, search, folds),
-        "auto": account(asked.criterion, search.candidates, search.scores, named, nested),
+        "auto": account(asked.criterion, search.candidates, search.scores, search.chosen, named, nested),
     }
 
 

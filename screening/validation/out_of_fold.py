@@ -19,6 +19,7 @@ from screening.task import Task
 from screening.validation.candidates import Parameters, by_shared_work, rows_held
 from screening.validation.criteria import criterion
 from screening.validation.folds import Split, split
+from screening.validation.picking import pick
 
 INNER_FOLDS = 3
 
@@ -158,7 +159,7 @@ def choose_parameters(
     Returns
     -------
     list of Search
-        One a subset; the first candidate wins ties.
+        One a subset; see `pick`.
     """
     if len(candidates) < 2:
         return [Search(dict(candidates[0]), [], []) for _ in subsets]
@@ -173,24 +174,17 @@ def choose_parameters(
             for train, test in inner
         ]
     held_out = iter(run(jobs))
-    judged = []
+    found = []
     for _ in subsets:
         # Judged on the held-out rows of all inner folds together: one threshold has to serve several models,
         # so a setting whose scale drifts from fit to fit must lose, however well it ranks within a fold.
-        decisions, targets = zip(*(next(held_out) for _ in range(INNER_FOLDS)), strict=True)
+        parts, targets = zip(*(next(held_out) for _ in range(INNER_FOLDS)), strict=True)
         codes = np.concatenate(targets)
-        judged.append(
-            [
-                criterion(recipe.criterion, np.concatenate(each), codes)
-                for each in zip(*decisions, strict=True)
-            ]
-        )
-    # Rounding lets candidates that differ by noise in the last digits tie, whatever the machine.
-    best = np.round(judged, 9).argmax(axis=1)
-    return [
-        Search(dict(candidates[i]), [dict(c) for c in candidates], [float(v) for v in scores])
-        for i, scores in zip(best, judged, strict=True)
-    ]
+        decisions = [np.concatenate(each) for each in zip(*parts, strict=True)]
+        scores = [criterion(recipe.criterion, each, codes) for each in decisions]
+        chosen = pick(recipe.criterion, candidates, scores, decisions, codes, seed)
+        found.append(Search(dict(candidates[chosen]), [dict(each) for each in candidates], scores))
+    return found
 
 
 def _held_out_decisions(
