@@ -96,3 +96,13 @@ def test_figures_are_written_as_a_reader_expects(
     write: Callable[[Any], str], value: Any, figure: str
 ) -> None:
     assert write(value) == figure
+
+
+def test_a_label_goes_to_the_side_of_its_mark_that_has_room_for_it() -> None:
+    axes = Axes("a", "t", "d", (0, 1), (0, 1), "x", "y", width=330)
+    axes.mark(0.1, 0.5, "validated", "validated threshold")
+    axes.mark(0.9, 0.5, "validated", "validated threshold")
+    left, right = axes.drawing()["labels"]
+
+    assert (left["anchor"], right["anchor"]) == ("begin", "end")
+    assert left["x"] < 150 and 150 < right["x"] < axes.drawing()["right"]

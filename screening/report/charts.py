@@ -16,6 +16,9 @@ from markupsafe import Markup
 
 from screening.report import format as shown
 
+# About the width of a letter of a label, a little too wide rather than too narrow.
+LETTER = 6.8
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -143,8 +146,10 @@ class Axes:
         )
 
     def mark(self, x: float, y: float, kind: str, label: str, side: str = "begin") -> None:
-        """Draw one point with a label beside it."""
+        """Draw one point with a label beside it, on the other side where there is no room for it."""
         at_x, at_y = self.across.at(x), self.up.at(y)
+        if side == "begin" and at_x + 9 + LETTER * len(label) > self.width:
+            side = "end"
         self.marks.append({"x": at_x, "y": at_y, "kind": kind})
         self.labels.append(
             {
