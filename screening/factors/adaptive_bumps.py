@@ -66,8 +66,7 @@ class AdaptiveBumps:
     def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
         """c at the rows of x, shape (n_rows,)."""
         remembered = first_pass.remembered(self)
+        rates, heights = 1.0 / remembered["tau2"], remembered["kept"].astype(float)
         if self.distance == "feature_both":
-            distances = first_pass.feature_distances(x)
-        else:
-            distances = first_pass.input_distances(x, self.norm)
-        return np.exp(-distances / remembered["tau2"]) @ remembered["kept"].astype(float)
+            return np.exp(-first_pass.feature_distances(x) * rates) @ heights
+        return first_pass.bump_sum(x, rates, heights, self.norm)

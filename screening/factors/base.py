@@ -75,6 +75,9 @@ class FirstPass(Protocol):
     def input_distances(self, x: np.ndarray, norm: int = 2) -> np.ndarray:
         """Input-space distances to the support vectors (squared for norm 2), (n, n_sv)."""
 
+    def bump_sum(self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int = 2) -> np.ndarray:
+        """sum_k heights_k exp(-rates_k d(x, x_k)) over the support vectors, d of that norm, (n,)."""
+
     def remembered(self, factor: Any) -> Remembered:
         """``factor.parameters(self)`` as it was on the training rows."""
 

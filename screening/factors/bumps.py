@@ -48,4 +48,4 @@ class Bumps:
         """c at the rows of x, shape (n_rows,)."""
         tau = float(first_pass.remembered(self)["tau"])
         heights = first_pass.alphas if self.h == "alpha" else np.ones(len(first_pass.alphas))
-        return np.exp(first_pass.input_distances(x) / (-2.0 * tau**2)) @ heights
+        return first_pass.bump_sum(x, np.asarray(1.0 / (2.0 * tau**2)), heights)

@@ -52,5 +52,4 @@ class LocalBumps:
     def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
         """c at the rows of x, shape (n_rows,)."""
         remembered = first_pass.remembered(self)
-        bumps = np.exp(-first_pass.input_distances(x) / remembered["tau2"])
-        return bumps @ remembered["kept"].astype(float)
+        return first_pass.bump_sum(x, 1.0 / remembered["tau2"], remembered["kept"].astype(float))

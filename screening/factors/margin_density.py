@@ -45,4 +45,4 @@ class MarginDensity:
         """c at the rows of x, shape (n_rows,)."""
         tau = float(first_pass.remembered(self)["tau"])
         weights = first_pass.alphas * (first_pass.margin if first_pass.margin.any() else 1.0)
-        return np.exp(first_pass.input_distances(x) / (-2.0 * tau**2)) @ weights
+        return first_pass.bump_sum(x, np.asarray(1.0 / (2.0 * tau**2)), weights)

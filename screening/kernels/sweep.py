@@ -19,6 +19,7 @@ __all__ = [
     "distances",
     "gram",
     "of",
+    "precise_bumps",
     "precise_enough",
     "run_in_threads",
     "symmetric_times",
@@ -209,6 +210,21 @@ def precise_enough(kernel: Any, centres: np.ndarray, weights: np.ndarray) -> typ
     left = np.abs(weighted_sum(kernel, probes, centres, weights, dtype=np.float64)).max(axis=0)
     rounding = 3e-7 * np.sqrt(np.square(weights).sum(axis=0))
     return np.float32 if np.all(rounding <= 1e-5 * left) else np.float64
+
+
+def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> type:
+    """float32 where it moves no bump exp(-rate d) that is worth counting by more than 1e-5 of itself.
+
+    What counts is how narrow bumps are against the rounding of where they stand; heights of one sign cannot
+    cancel. As above the answer depends on the machine alone.
+    """
+    if len(centres) <= _PROBES:
+        return np.float64
+    # At rate d = 20 a bump has vanished; up to there a coordinate that is off by delta moves it this much.
+    delta = 1.2e-7 * float(np.abs(centres).max(initial=0.0))
+    steepest = float(rates.max(initial=0.0))
+    moved = 2.0 * np.sqrt(20.0 * steepest) * delta if norm == 2 else steepest * delta * centres.shape[1]
+    return np.float32 if moved <= 1e-5 else np.float64
 
 
 def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:

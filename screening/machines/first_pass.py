@@ -18,9 +18,14 @@ class Basis:
     The kernel to the rows asked for last is kept: the decision, the factor and the next pass all want it.
     """
 
-    def __init__(self, kernel: Any, rows: np.ndarray, gram: np.ndarray | None = None):
+    def __init__(
+        self, kernel: Any, rows: np.ndarray, gram: np.ndarray | None = None, chain: tuple[Pass, ...] = ()
+    ):
         self.kernel = kernel
         self.rows = rows
+        self.chain = chain
+        self._dtype: Any = None
+        self._sums: tuple[np.ndarray | None, dict[int, np.ndarray]] = (None, {})
         self.gram = gram if isinstance(gram, np.ndarray) else None  # rows on the fly are for the solver alone
         self._last: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
 
@@ -34,6 +39,24 @@ class Basis:
             self._last = (x, gram)
         return gram
 
+    def expansion(self, x: np.ndarray, one: Pass) -> np.ndarray:
+        """K between the rows of x and the basis, times the coefficients of a pass, (n, n_outputs).
+
+        All passes known beforehand (``chain``) are summed in one sweep: most factors want several.
+        """
+        at = next((t for t, each in enumerate(self.chain) if each is one), None)
+        if at is None or (self.gram is not None and x is self.rows):
+            return self.times(x, one.coefficients)
+        known, sums = self._sums
+        if known is not x:
+            coefficients = [each.coefficients for each in self.chain]
+            if self._dtype is None:
+                self._dtype = self._precise(coefficients)
+            ends = np.cumsum([each.shape[1] for each in coefficients])[:-1]
+            sums = dict(enumerate(np.split(self.times(x, np.hstack(coefficients)), ends, axis=1)))
+            self._sums = (x, sums)
+        return sums[at]
+
     def times(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one sweep."""
         if self.gram is not None and x is self.rows:
@@ -43,8 +66,16 @@ class Basis:
         library = placing.library()
         if library is not None and len(used):
             return device.moved_sum(library, self.kernel, x, rows, weights)
-        dtype = sweep.precise_enough(self.kernel, rows, weights)
+        dtype = self._dtype if self._dtype is not None else sweep.precise_enough(self.kernel, rows, weights)
         return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
+
+    def _precise(self, several: list[np.ndarray]) -> type:
+        """float32 where it would do for each of these alone."""
+        for weights in several:
+            used = np.flatnonzero(weights.any(axis=1))
+            if sweep.precise_enough(self.kernel, self.rows[used], weights[used]) is np.float64:
+                return np.float64
+        return np.float32
 
     def columns(self, x: np.ndarray, at: np.ndarray) -> np.ndarray:
         """K between the rows of x and the rows ``at`` of the basis."""
@@ -115,7 +146,7 @@ class Stage:
         return self._keep("decisions", x, self._decisions)
 
     def _decisions(self, x: np.ndarray) -> np.ndarray:
-        return self.basis.times(x, self.one.coefficients) * self.c(x) + self.one.dual.intercept
+        return self.basis.expansion(x, self.one) * self.c(x) + self.one.dual.intercept
 
     def predicted(self, x: np.ndarray) -> np.ndarray:
         """Class number with the largest decision; of one decision, its sign."""
@@ -218,6 +249,14 @@ class Output:
 
     def input_distances(self, x: np.ndarray, norm: int = 2) -> np.ndarray:
         return input_distances(x, self.support_vectors, norm)
+
+    def bump_sum(self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int = 2) -> np.ndarray:
+        rates = np.broadcast_to(np.asarray(rates, float), heights.shape)
+        used = np.flatnonzero(heights)
+        centres, rates = self.support_vectors[used], rates[used]
+        weights = np.asarray(heights, float)[used, None]
+        dtype = sweep.precise_bumps(norm, centres, rates)
+        return sweep.weighted_sums(norm, x, centres, [(rates, weights)], dtype=dtype)[0][:, 0]
 
     def remembered(self, factor: Any) -> dict[str, np.ndarray]:
         return self._stage.remembered(factor, self._m)

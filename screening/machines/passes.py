@@ -113,14 +113,14 @@ class Passes:
 
     def _stages(self, x: np.ndarray, chain: tuple[Pass, ...]) -> Iterator[tuple[np.ndarray, Stage]]:
         size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
+        basis = Basis(self.kernel, self.rows, chain=chain)
         for start in range(0, len(x), size):
-            yield x[start : start + size], self.stage(chain)
+            yield x[start : start + size], self.stage(basis)
 
-    def stage(self, chain: tuple[Pass, ...] | None = None) -> Stage:
-        """The last pass of ``chain`` as factors see it."""
-        basis = Basis(self.kernel, self.rows)
+    def stage(self, basis: Basis) -> Stage:
+        """The last pass of the basis' chain as factors see it."""
         stage = None
-        for one in self.chain if chain is None else chain:
+        for one in basis.chain:
             stage = Stage(basis, one, stage, self.factor, self.class_counts)
         assert stage is not None
         return stage

@@ -1,0 +1,65 @@
+"""Scoring a machine with a factor: as few sweeps as there are sums, and no dense matrices for bumps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from screening import TwoClassSVM
+from screening.factors import AdaptiveBumps, Bumps, MarginDecay
+from screening.kernels import Gaussian, sweep
+
+
+def fitted(factor, passes=1, n=400):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 3))
+    return TwoClassSVM(Gaussian(0.3), factor=factor, passes=passes).fit(x, x[:, 0] + rng.normal(size=n) > 0.5)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_decisions_of_all_passes_come_from_one_sweep(monkeypatch, passes):
+    machine = fitted(MarginDecay(), passes)
+    swept = []
+    sums = sweep.weighted_sum
+    monkeypatch.setattr(
+        sweep, "weighted_sum", lambda *given, **more: swept.append(len(given[1])) or sums(*given, **more)
+    )
+
+    machine.decision_function(np.random.default_rng(1).normal(size=(300, 3)))
+
+    assert swept.count(300) == 1
+
+
+@pytest.mark.parametrize("factor", [Bumps(), AdaptiveBumps()], ids=repr)
+def test_bumps_at_new_rows_need_no_matrix_of_distances(monkeypatch, factor):
+    machine = fitted(factor)
+    dense = []
+    matrix = sweep._matrix
+    monkeypatch.setattr(sweep, "_matrix", lambda *given: dense.append(1) or matrix(*given))
+
+    machine.decision_function(np.random.default_rng(1).normal(size=(300, 3)))
+
+    assert dense == []
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offset):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(200, 5)) + offset
+    x = centres[:100] + rng.normal(size=(100, 5)) / np.sqrt(rate)
+    terms = [(np.full(200, rate), np.ones((200, 1)))]
+    exact = sweep.weighted_sums(norm, x, centres, terms, dtype=np.float64)[0]
+
+    found = sweep.weighted_sums(
+        norm, x, centres, terms, dtype=sweep.precise_bumps(norm, centres, np.full(200, rate))
+    )[0]
+
+    np.testing.assert_allclose(found, exact, rtol=2e-5, atol=1e-8)
+
+
+def test_wide_bumps_on_scaled_rows_take_the_fast_type():
+    centres = np.random.default_rng(0).normal(size=(200, 5))
+
+    assert sweep.precise_bumps(2, centres, np.full(200, 0.5)) is np.float32
