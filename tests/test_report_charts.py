@@ -98,11 +98,12 @@ def test_figures_are_written_as_a_reader_expects(
     assert write(value) == figure
 
 
-def test_a_label_goes_to_the_side_of_its_mark_that_has_room_for_it() -> None:
+def test_a_label_without_room_beside_its_mark_goes_below_it() -> None:
     axes = Axes("a", "t", "d", (0, 1), (0, 1), "x", "y", width=330)
     axes.mark(0.1, 0.5, "validated", "validated threshold")
     axes.mark(0.9, 0.5, "validated", "validated threshold")
     left, right = axes.drawing()["labels"]
 
-    assert (left["anchor"], right["anchor"]) == ("begin", "end")
-    assert left["x"] < 150 and 150 < right["x"] < axes.drawing()["right"]
+    assert left["anchor"] == right["anchor"] == "begin"
+    assert left["x"] < 150 and right["x"] + 7.6 * len("validated threshold") == pytest.approx(330, abs=0.1)
+    assert right["y"] > left["y"]

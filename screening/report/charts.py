@@ -17,7 +17,7 @@ from markupsafe import Markup
 from screening.report import format as shown
 
 # About the width of a letter of a label, a little too wide rather than too narrow.
-LETTER = 6.8
+LETTER = 7.6
 
 
 @dataclass(frozen=True)
@@ -146,15 +146,15 @@ class Axes:
         )
 
     def mark(self, x: float, y: float, kind: str, label: str, side: str = "begin") -> None:
-        """Draw one point with a label beside it, on the other side where there is no room for it."""
+        """Draw one point with a label beside it; where there is no room, below it as far right as it goes."""
         at_x, at_y = self.across.at(x), self.up.at(y)
-        if side == "begin" and at_x + 9 + LETTER * len(label) > self.width:
-            side = "end"
         self.marks.append({"x": at_x, "y": at_y, "kind": kind})
+        furthest = round(self.width - LETTER * len(label), 1)
+        below = 16 if at_x + 9 <= furthest or side == "end" else 26
         self.labels.append(
             {
-                "x": at_x + 9 if side == "begin" else at_x - 9,
-                "y": min(at_y + 16, self.up.start - 6),
+                "x": min(at_x + 9, furthest) if side == "begin" else at_x - 9,
+                "y": min(at_y + below, self.up.start - 6),
                 "kind": kind,
                 "text": label,
                 "anchor": side,
