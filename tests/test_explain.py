@@ -233,7 +233,7 @@ def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_pat
     )
     screen("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html")
 
-    assert written_by["page"](document) == document
+    assert written_by["page"](document) == document, "run python docs/templates.py"
     assert f"{run['counts']['flagged']} of 80|{run['cases'][0]['id']}" in unescape(
         (tmp_path / "p.html").read_text()
     )
