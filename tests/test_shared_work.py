@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from screening import OneClassSVM, TwoClassSVM, solvers
-from screening.factors import MarginDecay
+from screening.factors import AdaptiveBumps, MarginDecay
 from screening.kernels import Gaussian, Laplacian, shared, sweep
 from screening.solvers import KernelRows, Problem, smo
 from screening.validation.candidates import by_shared_work
@@ -144,3 +144,22 @@ def test_candidates_of_one_kernel_follow_each_other_from_the_smallest_cost_upwar
     ]
 
     assert by_shared_work(candidates) == [2, 0, 1, 3]
+
+
+def test_many_rows_are_solved_by_rows_where_few_solutions_are_wanted():
+    x, _ = made(3200)
+
+    assert isinstance(solvers.gram_within(Gaussian(0.3), x, n_solutions=2), KernelRows)
+    assert isinstance(solvers.gram_within(Gaussian(0.3), x, n_solutions=11), np.ndarray)
+    assert isinstance(solvers.gram_within(Gaussian(0.3), x, whole=True), np.ndarray)
+    assert isinstance(solvers.gram_within(Gaussian(0.3), x[:300]), np.ndarray)
+
+
+@pytest.mark.parametrize("factor", [None, AdaptiveBumps()], ids=["plain", "factor"])
+def test_a_machine_by_rows_decides_as_on_the_whole_matrix(factor, monkeypatch):
+    x, y = made(2300)
+    machine = TwoClassSVM(Laplacian(0.3), factor=factor, tol=1e-5)
+    whole = machine.fit(x, y).decision_function(x)
+    monkeypatch.setattr(solvers.sharing, "_ROWS_A_SOLUTION", 1)
+
+    np.testing.assert_allclose(machine.fit(x, y).decision_function(x), whole, atol=1e-3 * np.ptp(whole))

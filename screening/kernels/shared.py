@@ -33,13 +33,13 @@ class Shared:
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self._distances: dict[int, np.ndarray] = {}
         self._kernel: Any = None
-        self._gram: np.ndarray | None = None
+        self._gram: Any = None
         self._grams_made = 0
         self.solutions: dict[Any, Any] = {}
 
     def gram(self, kernel: Any, dtype: Any) -> np.ndarray:
         """K over the rows: the one made last, or from distances once a second gamma is asked for."""
-        if self._gram is not None and kernel == self._kernel:
+        if isinstance(self._gram, np.ndarray) and kernel == self._kernel:
             return self._gram
         from screening.kernels import sweep
 

@@ -77,6 +77,12 @@ class Basis:
                 return np.float64
         return np.float32
 
+    def among(self, at: np.ndarray) -> np.ndarray:
+        """K among the rows ``at`` of the basis."""
+        if self.gram is not None:
+            return self.gram[np.ix_(at, at)]
+        return self.kernel(self.rows[at], self.rows[at].copy())
+
     def columns(self, x: np.ndarray, at: np.ndarray) -> np.ndarray:
         """K between the rows of x and the rows ``at`` of the basis."""
         if (self.gram is not None and x is self.rows) or self._last[0] is x:
@@ -239,7 +245,7 @@ class Output:
         return self._distances(self._stage.basis.columns(x, self._at), self._c(self._stage.c(x)), x)
 
     def support_distances(self) -> np.ndarray:
-        gram = self._stage.basis.to(self.rows)[np.ix_(self._at, self._at)]
+        gram = self._stage.basis.among(self._at)
         return self._distances(gram, self._c(self._stage.one.c)[self._at], self.support_vectors)
 
     def _distances(self, gram: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:

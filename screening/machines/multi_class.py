@@ -106,7 +106,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         n_passes = self._passes_wanted(x, codes, None if groups is None else np.asarray(groups))
         # All classes at once need the whole of it.
         by_rows = self.scheme in ("one_vs_rest", "one_vs_one")
-        gram: Any = solvers.gram_within(kernel, x) if by_rows else kernel(x, x)
+        n_solutions = (n_passes + 1) * len(self.classes_)
+        gram: Any = solvers.gram_within(kernel, x, n_solutions) if by_rows else kernel(x, x)
         scheme = SCHEMES[self.scheme](Classes(codes, len(self.classes_)), self.C, self.cost_ratio, self.tol)
         passes = fit_passes(
             kernel,

@@ -224,8 +224,7 @@ def fit_passes(
         Divide each factor by its root mean square over the training rows.
     """
     with shared.over(rows) as here:
-        if isinstance(gram, np.ndarray):
-            here.keep(kernel, gram)
+        here.keep(kernel, gram)
         return _passes(kernel, rows, gram, labels, class_counts, solve, factor, n_passes, normalise)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ class Training:
 
     Parameters
     ----------
-    gram : ndarray of shape (n, n)
+    gram : ndarray of shape (n, n) or KernelRows
         Base kernel K.
     labels : ndarray of shape (n,)
         +1 or -1.
@@ -32,7 +33,7 @@ class Training:
         What a remedy that validates inside must not split.
     """
 
-    gram: np.ndarray
+    gram: Any
     labels: np.ndarray
     c: np.ndarray
     costs: np.ndarray
@@ -41,9 +42,11 @@ class Training:
 
     def take(self, rows: np.ndarray) -> Training:
         """The same problem on some of its rows."""
+        by_rows = isinstance(self.gram, solvers.KernelRows)
+        gram: Any = self.gram.part(rows) if by_rows else self.gram[np.ix_(rows, rows)]
         return replace(
             self,
-            gram=self.gram[np.ix_(rows, rows)],
+            gram=gram,
             labels=self.labels[rows],
             c=self.c[rows],
             costs=self.costs[rows],

@@ -121,7 +121,9 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             x, codes = remedy.resample(x, codes)
         # Rows a remedy made belong to nobody, so that nothing inside can tell them from their parents' group.
         inside = units if len(x) == n_given else None
-        gram: Any = solvers.gram_within(kernel, x)
+        gram: Any = solvers.gram_within(
+            kernel, x, n_passes + 1, whole=any(remedy.whole_matrix for remedy in self.remedies)
+        )
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         costs = np.full(len(x), float(self.C))
         if chosen is not None:

@@ -14,6 +14,8 @@ class Remedy:
     """Base of the remedies; each overrides the one place where it acts."""
 
     name: ClassVar[str]
+    # Whether ``solve`` reads the kernel matrix; where none does, many rows are solved without making it.
+    whole_matrix: ClassVar[bool] = True
 
     def resample(self, x: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Training rows and their class numbers (1 = positive), new rows after the given ones."""

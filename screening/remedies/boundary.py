@@ -27,6 +27,7 @@ class MovedBoundary(Remedy):
     seed: int = 0
 
     name: ClassVar[str] = "moved_boundary"
+    whole_matrix: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_count("folds", self.folds, least=2)

@@ -25,6 +25,7 @@ class UnequalCosts(Remedy):
     cost_ratio: float | str = "balanced"
 
     name: ClassVar[str] = "unequal_costs"
+    whole_matrix: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         ratio = self.cost_ratio

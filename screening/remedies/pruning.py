@@ -139,7 +139,7 @@ class _Search:
         vectors = solve(training).weights[:, 0] != 0
         self.rows = np.flatnonzero(self.is_minority | vectors)
         part = training.take(self.rows)
-        self.part = replace(part, gram=np.asarray(part.gram, float))  # small: one compiled loop for all
+        self.part = replace(part, gram=np.asarray(training.gram[np.ix_(self.rows, self.rows)], float))
         # Every candidate is judged on all training rows: their kernel to these is laid out once.
         self.across = training.gram[:, self.rows] * self.part.c
         self.minority = np.flatnonzero(self.is_minority[self.rows])

@@ -29,6 +29,7 @@ class Smote(Remedy):
     seed: int = 0
 
     name: ClassVar[str] = "smote"
+    whole_matrix: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_count("k", self.k)

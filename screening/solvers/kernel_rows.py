@@ -32,6 +32,10 @@ class KernelRows:
         """K(x_i, x_i), shape (n,)."""
         return self.kernel.diagonal(self.x)
 
+    def part(self, rows: np.ndarray) -> KernelRows:
+        """The matrix over some of the rows."""
+        return KernelRows(self.x[rows], self.kernel)
+
     def __getitem__(self, key: Any) -> np.ndarray:
         """Blocks ``[np.ix_(rows, columns)]`` and ``[:, columns]``, computed."""
         rows, columns = (np.arange(len(self.x))[each].ravel() for each in key)

@@ -12,10 +12,27 @@ from screening.kernels.base import EXACT_ROWS
 from screening.solvers.kernel_rows import KernelRows
 from screening.solvers.problem import Problem, Solution
 
+# Solutions that look at so many rows of the matrix between them that making all of it pays, by its rows.
+_ROWS_A_SOLUTION = 1500
 
-def gram_within(kernel: Any, x: np.ndarray) -> np.ndarray | KernelRows:
-    """K over x where it fits the memory, else its rows when asked for."""
-    if len(x) > EXACT_ROWS and 4 * len(x) ** 2 > shared.memory():
+
+def gram_within(
+    kernel: Any, x: np.ndarray, n_solutions: int = 1, whole: bool = False
+) -> np.ndarray | KernelRows:
+    """K over x, or of many rows those that a solver asks for.
+
+    A solution looks at a tenth to a fifth of the rows, so making them all pays where there are several.
+
+    Parameters
+    ----------
+    n_solutions : int
+        That are wanted on it.
+    whole : bool
+        Make it whole where it fits the memory, for what reads it in other ways.
+    """
+    n = len(x)
+    seldom = n > _ROWS_A_SOLUTION * n_solutions and not whole
+    if n > EXACT_ROWS and (seldom or 4 * n**2 > shared.memory()):
         return KernelRows(x, kernel)
     return kernel(x, x)
 
