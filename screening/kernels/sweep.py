@@ -228,9 +228,10 @@ def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> type:
 
 
 def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """matrix @ weights in float64 for a symmetric matrix, without a float64 copy of a float32 one."""
-    if matrix.dtype == np.float64:
-        return matrix @ weights
+    """matrix @ weights in float64 for a symmetric matrix, without a float64 copy of a float32 one.
+
+    Not by BLAS: its threads wait for each other on a busy machine, a hundred times as long as this takes.
+    """
     from screening.kernels.compiled import prepare
 
     prepare()

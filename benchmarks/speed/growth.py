@@ -1,0 +1,44 @@
+"""How time grows with rows: ours beside scikit-learn, plain two-class, from 1,000 rows upwards.
+
+python benchmarks/speed/growth.py --rows 1000 2000 5000 10000 20000
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from sklearn.svm import SVC
+from timing import HEADER, Comparison, compare
+from training import COST, TOL, apart, made_rows, passes_of
+
+from screening.kernels import Gaussian
+from screening.solvers import gram_within
+
+
+def plain(n: int, repeats: int) -> Comparison:
+    """One fit and the decision at the training rows, 3 features."""
+    x, y = made_rows(n, 3)
+    machine = SVC(C=COST, gamma=1 / 3, tol=TOL, cache_size=2000)
+    return compare(
+        f"two-class, n = {n}, 3 features",
+        "scikit-learn",
+        lambda: passes_of(gram_within(Gaussian(1 / 3), x), y, 0),
+        lambda: machine.fit(x, y).decision_function(x),
+        apart,
+        1,
+        repeats,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[1000, 2000, 5000, 10_000, 20_000])
+    parser.add_argument("--repeats", type=int, default=3)
+    asked = parser.parse_args()
+    print(HEADER)
+    for n in asked.rows:
+        print(plain(n, asked.repeats).row(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
