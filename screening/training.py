@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,19 +13,19 @@ import pandas as pd
 from screening.auto import suited
 from screening.card import record
 from screening.card.appraisal import appraise
+from screening.card.beside import comparison, recipes_of
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
-from screening.operating_point import OperatingPoint, Rule, choose
+from screening.operating_point import OperatingPoint, Rule
 from screening.recipe import Recipe, load_recipe
-from screening.statistics.placement import like_anchor, place
 from screening.store import Model
 from screening.task import Task, ask, overall, watchable
 from screening.validation.approximation import cost_of_landmarks, with_landmarks
 from screening.validation.candidates import candidates_of
+from screening.validation.final_scale import Validation, on_final_scale, operating_points
 from screening.validation.folds import split, sub_sample, units
 from screening.validation.out_of_fold import (
     Fitted,
-    Fold,
     Progress,
     cross_validate,
     fit,
@@ -35,32 +36,6 @@ DEFAULT_RULE = Rule("min_sensitivity", 0.9)
 # The share a sub-sample brings a rarer positive class to: enough to learn from, and still the rarer one.
 RARE_SHARE = 0.2
 LARGEST_EXACT = 20_000
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Everything known of a recipe from rows it had not seen, with the scores on the final model's scale.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (n_scores,)
-        Row of the training cohort each score belongs to; every row occurs once a repeat.
-    scores : ndarray, shape (n_scores, n_watched)
-    predicted : ndarray of int, shape (n_scores,), or None
-        Class with the largest decision; None for a binary task.
-    """
-
-    rows: np.ndarray
-    fold: np.ndarray
-    scores: np.ndarray
-    predicted: np.ndarray | None
-    placement: str
-
-    def clusters(self, groups: np.ndarray | None, repeats: int) -> np.ndarray | None:
-        """What is one independent observation: the group, or the row where rows are scored several times."""
-        if groups is not None:
-            return groups[self.rows]
-        return self.rows.astype(str) if repeats > 1 else None
 
 
 def train(
@@ -79,6 +54,7 @@ def train(
     progress: Progress | None = None,
     command: str | None = None,
     forward: bool = True,
+    beside: Sequence[str] | None = (),
 ) -> Model:
     """Cross-validate a recipe on a cohort, choose the operating point, and fit on all rows.
 
@@ -107,6 +83,8 @@ def train(
         Called with (fits finished, fits in all).
     forward : bool
         Also train on the past alone and test on what came after, where the contract names a time column.
+    beside : sequence of str, optional
+        Recipes to compare the method with on the same folds; None for those that `screen train` takes.
 
     Returns
     -------
@@ -137,6 +115,7 @@ def train(
     notes += [*task.notes, *([note] if note else [])]
     target = task.target(labels_of(sample))
     candidates = candidates_of(recipe, params, search, seed)
+    others = recipes_of(beside, recipe, task, sample.n_rows)
 
     splits = [pair for repeat in range(repeats) for pair in split(target, groups, folds, seed + repeat)]
     judged, choice = cross_validate(
@@ -160,6 +139,10 @@ def train(
     document["validation"] |= appraise(
         cohort, sample, task, points, validation, groups, one_class=final.one_class, prevalence=stated,
         learn=partial(again, rule=rule) if forward else None,
+    )  # fmt: skip
+    document["validation"] |= comparison(
+        sample, task, others, recipe, validation, points, splits, rule, groups,
+        repeats=repeats, search=search, params=params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
     return Model(
         document=document,
@@ -202,61 +185,6 @@ def sample_rows(
             f"trained and validated on {len(kept)} of {cohort.n_rows} rows, every class in proportion"
         )
     return cohort.take(kept), rule, notes
-
-
-def on_final_scale(
-    folds: list[Fold], final: Fitted, sample: Cohort, task: Task, grouped: bool = False
-) -> Validation:
-    """Place every fold's out-of-fold decisions on the scale of the model fitted on all rows (METHODS 4)."""
-    columns = slice(None) if task.kind == "binary" else task.watched_columns
-    reference = final.decisions(sample)[:, columns]
-    watched = task.is_watched(labels_of(sample))
-    # A patient's positive rows are no strangers to a model that learned from the same patient's negatives.
-    unlearned = final.one_class and not grouped
-    placed, numbers, predicted = [], [], []
-    statement = ""
-    for fold in folds:
-        test = fold.decisions[:, columns]
-        anchor = fold.anchor[:, columns]
-        own = fold.train_decisions[:, columns]
-        moved = np.empty_like(test)
-        for m in range(test.shape[1]):
-            of_class, in_fold = watched[:, m], watched[fold.train_rows, m]
-            moved[:, m], statement = place(
-                like_anchor(test[:, m], anchor[:, m], ~of_class[fold.test_rows]),
-                own[~in_fold, m],
-                reference[~of_class, m],
-                own[in_fold, m],
-                reference[of_class, m],
-                unlearned=(of_class[fold.test_rows], reference[fold.test_rows, m]) if unlearned else None,
-            )
-        placed.append(moved)
-        numbers.append(np.full(len(fold.test_rows), fold.number))
-        predicted.append(fold.decisions.argmax(axis=1))
-    return Validation(
-        rows=np.concatenate([fold.test_rows for fold in folds]),
-        fold=np.concatenate(numbers),
-        scores=np.concatenate(placed),
-        predicted=None if task.kind == "binary" else np.concatenate(predicted),
-        placement=statement,
-    )
-
-
-def operating_points(
-    validation: Validation,
-    sample: Cohort,
-    task: Task,
-    rule: Rule,
-    groups: np.ndarray | None,
-    repeats: int,
-    seed: int,
-) -> list[OperatingPoint]:
-    """One operating point a watched class, each by the same rule."""
-    watched = task.is_watched(labels_of(sample))[validation.rows]
-    together = validation.clusters(groups, repeats)
-    return [
-        choose(validation.scores[:, m], watched[:, m], rule, together, seed) for m in range(watched.shape[1])
-    ]
 
 
 def _out_of_fold(

@@ -138,6 +138,11 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
     return shlex.join(words)
 
 
+def others_from(text: str | None) -> list[str] | None:
+    """Read names of recipes to compare with: None for the usual ones, an empty list for `none`."""
+    return None if text is None else [] if text.strip() == "none" else names_from(text)
+
+
 def names_from(text: str | None) -> list[str]:
     """Read column names separated by commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -43,6 +43,10 @@ def train(
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,
     memory: options.Memory = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Methods to compare with on the same folds, or none."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
@@ -93,6 +97,7 @@ def train(
                 max_rows=max_rows,
                 progress=bar("Training"),
                 command=options.command_of(context, WHERE_AND_HOW),
+                beside=options.others_from(beside),
             )
             write_model(model, folder, render_model)
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]

@@ -14,7 +14,7 @@ from screening.errors import UsageError
 from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task
-from screening.training import on_final_scale, operating_points
+from screening.validation.final_scale import on_final_scale, operating_points
 from screening.validation.folds import Split, split
 from screening.validation.out_of_fold import (
     Fitted,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from screening.report import (
+    beside,
     card,
     cases,
     chances,
@@ -104,6 +105,7 @@ def _shared(model: Mapping[str, Any], run: Mapping[str, Any] | None, places: int
         "calibration": chances.calibration(model),
         "subgroups": subgroups.subgroups(model, run),
         "forward": forward.forward(model),
+        "beside": beside.beside(model),
         "card": card.model_card(model),
         "lead": run is None,
         "multi": multi(model),

@@ -1,0 +1,230 @@
+"""The method beside those a user would pick instead: same folds, same rule, paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.comparing.figures import Truth, measured
+from screening.comparing.outcome import Outcome
+from screening.comparing.paired import DRAWS, difference, independent_units, resampled
+from screening.errors import RecipeError, UsageError
+from screening.operating_point import OperatingPoint, Rule, choose
+from screening.recipe import Recipe, load_recipe
+from screening.recipe_text import ALWAYS
+from screening.task import Task
+from screening.validation.candidates import candidates_of
+from screening.validation.final_scale import Validation, on_final_scale
+from screening.validation.folds import Split
+from screening.validation.out_of_fold import cross_validate, fit, labels_of
+
+USUAL = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
+"""What a method is compared with where nobody says otherwise, itself left out."""
+
+MACHINES = {"binary": ("one_class", "two_class", "baseline"), "multi": ("multi_class",)}
+
+# Beside a method that is no kernel machine, one on more rows than this would take most of the time.
+LARGEST_UNASKED = 5000
+
+FIGURES = ("auroc", "sensitivity", "specificity")
+OF_CLASSES = ("macro_recall",)
+
+
+def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
+    """The recipes to compare with, each once.
+
+    Parameters
+    ----------
+    names : sequence of str, or None
+        Names or files; None for the usual ones.
+    method : Recipe
+        Decides, with the number of rows, whether a kernel machine is added that nobody asked for.
+
+    Raises
+    ------
+    RecipeError
+        There is no such recipe.
+    UsageError
+        A recipe that does not answer the cohort's question.
+    """
+    loaded = [load_recipe(name) for name in (USUAL[task.kind] if names is None else names)]
+    found = list({each.name: each for each in loaded}.values())
+    if names is None and method.machine == "baseline" and n_rows > LARGEST_UNASKED:
+        found = [each for each in found if each.machine == "baseline"]
+    wrong = [each.name for each in found if each.machine not in MACHINES[task.kind]]
+    if wrong:
+        classes = "several classes" if task.kind == "multi" else "one class and the rest"
+        raise UsageError(
+            f"{', '.join(wrong)} cannot be compared where {classes} are told apart; name other recipes "
+            "with --beside, or --beside none"
+        )
+    return found
+
+
+def comparison(
+    sample: Cohort,
+    task: Task,
+    others: Sequence[Recipe],
+    method: Recipe,
+    validation: Validation,
+    points: Sequence[OperatingPoint],
+    splits: Sequence[Split],
+    rule: Rule,
+    groups: np.ndarray | None,
+    *,
+    repeats: int,
+    search: int | None,
+    params: Mapping[str, Any],
+    seed: int,
+    jobs: int = -1,
+    memory: int | None = None,
+) -> dict[str, Any]:
+    """Validate every other method on the method's own folds, and resample the differences.
+
+    Each is tuned by inner validation alone, its out-of-fold scores are placed on the scale of its own final
+    fit and its thresholds chosen by the same rule, so that its figures are those that training it would
+    state. A method that cannot be trained on this cohort is listed with the reason.
+
+    Parameters
+    ----------
+    sample : Cohort
+        The rows the folds were dealt from.
+    others : sequence of Recipe
+        The method itself is left out.
+    validation : Validation
+        The method's own scores.
+    points : sequence of OperatingPoint
+        The method's own thresholds, one a watched class.
+    rule : Rule
+        A threshold given by the user says nothing on another method's scale; the others then keep the
+        sensitivity that the method has there.
+    groups : ndarray, shape (n_rows,), or None
+        Resampled as wholes.
+    params : mapping
+        What the caller fixed of the method; its approximation holds for the others too.
+
+    Returns
+    -------
+    dict
+        ``comparison``: figures of all methods, and differences (method minus other, 0 to 1) with 95 %
+        intervals. Empty where there is nothing to compare.
+    """
+    others = [each for each in others if each.name != method.name]
+    if not others:
+        return {}
+    rules = [_shared(rule, point) for point in points]
+    runs = {"": _outcomes(validation, np.array([point.threshold for point in points]), repeats)}
+    rows: list[dict[str, Any]] = []
+    for other in others:
+        row: dict[str, Any] = {"recipe": other.name, "title": other.title}
+        try:
+            fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
+            candidates = candidates_of(other, fixed, search, seed)
+            with _few_threads(other):
+                folds, choice = cross_validate(
+                    sample, other, task, splits, candidates, groups, seed=seed, jobs=jobs, memory=memory
+                )
+                final = fit(sample, other, task, choice.chosen, groups, memory)
+            found = on_final_scale(folds, final, sample, task, groups is not None)
+            thresholds = _thresholds(found, sample, task, rules, found.clusters(groups, repeats), seed)
+        except (RecipeError, UsageError) as error:
+            rows.append(row | {"reason": str(error)})
+            continue
+        runs[other.name] = _outcomes(found, thresholds, repeats)
+        chosen = {"n_candidates": len(candidates), "chosen": choice.chosen, "thresholds": thresholds.tolist()}
+        rows.append(row | chosen)
+    facts = {"rule": asdict(rules[0]), "draws": DRAWS, "n_watched": len(points)}
+    return {"comparison": facts | _judged(rows, runs, sample, task, groups, seed)}
+
+
+def _judged(
+    rows: Sequence[dict[str, Any]],
+    runs: Mapping[str, list[Outcome]],
+    sample: Cohort,
+    task: Task,
+    groups: np.ndarray | None,
+    seed: int,
+) -> dict[str, Any]:
+    """Figures of the method ("") and of the others, with what the same draws say of their differences."""
+    label = labels_of(sample)
+    several = task.kind == "multi"
+    truth = Truth(task.is_watched(label), task.target(label) if several else None, len(task.classes))
+    names = (*FIGURES, *OF_CLASSES) if several else FIGURES
+    asked = 0.9  # of a figure that is not shown here
+    values = {
+        name: {key: float(found[key][0]) for key in names}
+        for name, found in ((name, measured(run, truth, asked)) for name, run in runs.items())
+    }
+    draws = resampled(runs, dict.fromkeys(runs, truth), groups, asked, seed=seed)
+    n_units = independent_units(truth, groups)
+    return {
+        "figures": values[""],
+        "beside": [
+            row
+            if "reason" in row
+            else row
+            | {
+                "figures": values[row["recipe"]],
+                "differences": {
+                    key: difference(
+                        (values[""][key], values[row["recipe"]][key]),
+                        (draws[""][key], draws[row["recipe"]][key]),
+                        n_units,
+                    )
+                    for key in names
+                },
+            }
+            for row in rows
+        ],
+    }
+
+
+def _few_threads(other: Recipe) -> AbstractContextManager[Any]:
+    """Keep a baseline's small matrix products to one thread each: they would mostly wait for each other."""
+    if other.machine != "baseline":
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="blas")
+
+
+def _shared(rule: Rule, point: OperatingPoint) -> Rule:
+    """The rule that chooses the others' thresholds."""
+    if rule.name != "threshold":
+        return rule
+    sensitivity = 0.5 if point.sensitivity is None else point.sensitivity
+    return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
+
+
+def _thresholds(
+    found: Validation,
+    sample: Cohort,
+    task: Task,
+    rules: Sequence[Rule],
+    together: np.ndarray | None,
+    seed: int,
+) -> np.ndarray:
+    watched = task.is_watched(labels_of(sample))[found.rows]
+    return np.array(
+        [
+            choose(found.scores[:, m], watched[:, m], rule, together, seed).threshold
+            for m, rule in enumerate(rules)
+        ]
+    )
+
+
+def _outcomes(found: Validation, thresholds: np.ndarray, repeats: int) -> list[Outcome]:
+    """One outcome a repeat, its folds together: they are on one scale."""
+    outcomes = []
+    for repeat, at in enumerate(np.array_split(np.arange(len(found.rows)), repeats)):
+        scores = found.scores[at]
+        predicted = np.full(len(at), -1) if found.predicted is None else found.predicted[at]
+        outcomes.append(
+            Outcome(repeat, 0, found.rows[at], scores, thresholds, scores >= thresholds, predicted, {})
+        )
+    return outcomes

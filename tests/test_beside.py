@@ -1,0 +1,221 @@
+"""The method beside others: on its own folds, by its own rule; noise shows no difference."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flow_cohorts import patients, voxels, written
+from typer.testing import CliRunner
+
+from screening import read_cohort, train
+from screening.card import beside
+from screening.cli import app
+from screening.errors import RecipeError, UsageError
+from screening.operating_point import Rule
+from screening.recipe import load_recipe
+from screening.report import render_model
+from screening.report.beside import beside as block
+from screening.scoring import score
+from screening.store import load_model, save_model
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
+
+
+@pytest.fixture(scope="module")
+def cohort(table):
+    return read_cohort(table, label="ill", id="patient", need_label=True)
+
+
+@pytest.fixture(scope="module")
+def tissue(tmp_path_factory):
+    path = written(voxels(), tmp_path_factory.mktemp("past") / "past.parquet")
+    return read_cohort(path, label="tissue", group="patient", need_label=True)
+
+
+@pytest.fixture(scope="module")
+def model(cohort):
+    return train(cohort, "svm", search=2, beside=["svm_weighted", "logistic"])
+
+
+@pytest.fixture(scope="module")
+def of_classes(tissue):
+    return train(tissue, "amari_wu_multiclass", search=1, folds=4, beside=None)
+
+
+@pytest.fixture
+def watched_folds(monkeypatch):
+    """Every call of the cross-validation that the comparison makes: recipe name, splits."""
+    seen = []
+    real = beside.cross_validate
+
+    def spy(sample, recipe, task, splits, *args, **kwargs):
+        seen.append((recipe.name, splits))
+        return real(sample, recipe, task, splits, *args, **kwargs)
+
+    monkeypatch.setattr(beside, "cross_validate", spy)
+    return seen
+
+
+def comparison_of(model):
+    return model.document["validation"]["comparison"]
+
+
+def under_another_name(name):
+    return replace(load_recipe(name), name="the same again")
+
+
+def test_every_other_method_is_tested_on_the_same_folds(cohort, watched_folds):
+    trained = train(cohort, "svm", search=1, beside=["logistic", "svm_weighted"])
+
+    (first, splits), (second, again) = watched_folds
+    tested = np.sort(np.concatenate([test for _, test in splits]))
+    fold_of = {cohort.id[row]: number for number, (_, test) in enumerate(splits) for row in test}
+    own = dict(zip(trained.validation["id"], trained.validation["fold"], strict=True))
+    assert (first, second) == ("logistic", "svm_weighted")
+    assert again is splits
+    assert np.array_equal(tested, np.arange(cohort.n_rows))
+    assert fold_of == own
+
+
+def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
+    monkeypatch.setattr(beside, "load_recipe", under_another_name)
+
+    found = comparison_of(train(cohort, "svm", search=3, beside=["svm"]))
+
+    (other,) = found["beside"]
+    assert other["figures"] == found["figures"]
+    assert {end for gap in other["differences"].values() for end in gap.values()} == {0.0}
+
+
+def test_the_figures_are_those_that_training_the_other_method_states(cohort, model):
+    alone = train(cohort, "svm_weighted", search=2).document
+
+    stated = comparison_of(model)["beside"][0]["figures"]
+    (point,) = alone["operating_points"]
+    assert stated["auroc"] == pytest.approx(alone["validation"]["summary"]["yes"]["auroc"], abs=1e-12)
+    assert stated["specificity"] == pytest.approx(point["specificity"], abs=1e-12)
+    assert stated["sensitivity"] == pytest.approx(point["sensitivity"], abs=1e-12)
+
+
+def test_on_noise_the_intervals_hold_zero(tmp_path):
+    noise = patients(seed=3)
+    noise["ill"] = np.random.default_rng(1).permutation(noise["ill"])
+    past = read_cohort(written(noise, tmp_path / "noise.csv"), label="ill", id="patient", need_label=True)
+
+    (other,) = comparison_of(train(past, "svm", search=1, beside=["logistic"]))["beside"]
+
+    gap = other["differences"]["auroc"]
+    assert gap["low"] < 0 < gap["high"]
+
+
+def test_a_method_that_is_worse_is_said_to_be(cohort):
+    shown = block(train(cohort, "svm", search=1, params={"gamma": 1e4}, beside=["logistic"]).document)
+
+    assert "AUROC" in shown["rows"][0]["worse"]
+    assert shown["said"][0].startswith("beside logistic, svm has a lower AUROC")
+
+
+def test_the_same_training_compares_the_same(cohort, model):
+    again = train(cohort, "svm", search=2, beside=["svm_weighted", "logistic"], jobs=1)
+
+    assert comparison_of(again) == comparison_of(model)
+
+
+def test_the_comparison_changes_nothing_of_the_model(cohort, model):
+    alone = train(cohort, "svm", search=2)
+
+    assert "comparison" not in alone.document["validation"]
+    assert alone.document["operating_points"] == model.document["operating_points"]
+
+
+def test_the_usual_methods_leave_the_method_itself_out(cohort):
+    found = comparison_of(train(cohort, "svm", search=1, beside=None))
+
+    assert [other["recipe"] for other in found["beside"]] == ["logistic"]
+
+
+def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort):
+    found = comparison_of(train(cohort, "svm", search=1, rule=Rule("threshold", -0.9), beside=["logistic"]))
+
+    assert found["rule"]["name"] == "min_sensitivity"
+    assert found["beside"][0]["figures"]["sensitivity"] >= found["figures"]["sensitivity"] - 1e-9
+
+
+def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise UsageError("too few positives")
+
+    monkeypatch.setattr(beside, "cross_validate", refuse)
+    trained = train(cohort, "svm", search=1, beside=["logistic"])
+
+    assert comparison_of(trained)["beside"][0]["reason"] == "too few positives"
+    assert "Not compared with <bdi>logistic</bdi>: too few positives." in render_model(trained.document)
+
+
+def test_several_classes_stand_beside_one_against_the_rest_by_patient(of_classes):
+    found = comparison_of(of_classes)
+
+    assert [other["recipe"] for other in found["beside"]] == ["one_vs_rest"]
+    assert {"auroc", "specificity", "macro_recall"} <= set(found["beside"][0]["differences"])
+    assert "resampling groups" in render_model(of_classes.document)
+
+
+def test_a_method_that_answers_another_question_is_refused_before_training(tissue, cohort):
+    with pytest.raises(UsageError, match=r"svm cannot be compared where several classes"):
+        train(tissue, "one_vs_rest", beside=["svm"])
+    with pytest.raises(UsageError, match=r"one_vs_rest cannot be compared where one class"):
+        train(cohort, "svm", beside=["one_vs_rest"])
+    with pytest.raises(RecipeError, match="no recipe 'nothing'"):
+        train(cohort, "svm", beside=["nothing"])
+
+
+def test_the_page_shows_figures_differences_and_words(model):
+    page = render_model(model.document)
+
+    section = page.partition('<section aria-labelledby="beside">')[2].partition("</section>")[0]
+    assert "<bdi>svm_weighted</bdi>" in section
+    assert "<bdi>logistic</bdi>" in section
+    assert "this model" in section
+    assert "sensitivity at least 90%" in section
+    assert len(section) < 4000
+
+
+def test_a_page_without_a_comparison_has_no_such_part(cohort):
+    assert 'id="beside"' not in render_model(train(cohort, "svm", search=1).document)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--beside", "none"], None),
+        (["--beside", "logistic,svm_weighted"], ["logistic", "svm_weighted"]),
+        ([], ["logistic"]),
+    ],
+)
+def test_the_command_line_names_the_methods(table, tmp_path, words, expected):
+    out = tmp_path / "model"
+    command = ["train", str(table), "--label", "ill", "--id", "patient", "--recipe", "svm", "--search", "1"]
+
+    ended = CliRunner().invoke(app, [*command, "--out", str(out), *words])
+
+    found = json.loads((out / "model.json").read_text(encoding="utf-8"))["validation"].get("comparison")
+    assert ended.exit_code == 0, ended.stderr
+    assert (found and [other["recipe"] for other in found["beside"]]) == expected
+
+
+def test_a_night_says_in_one_sentence_what_training_compared(model, tmp_path):
+    save_model(model, tmp_path / "model", render_model)
+    night = written(patients(60, seed=5).drop(columns="ill"), tmp_path / "night.csv")
+
+    score(load_model(tmp_path / "model"), str(night), tmp_path / "run")
+
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    section = page.partition('<section aria-labelledby="beside">')[2].partition("</section>")[0]
+    assert "beside logistic, " in section
+    assert len(section) < 800
