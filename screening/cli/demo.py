@@ -54,7 +54,9 @@ def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Pa
     from ..store import load_model, save_model
 
     past = read_cohort(str(cohorts / job.past), cohorts / f"{job.name}.toml", need_label=True)
-    model = training.train(past, job.recipe, max_rows=job.max_rows, progress=bar(f"Training {job.name}"))
+    model = training.train(
+        past, job.recipe, max_rows=job.max_rows, beside=None, progress=bar(f"Training {job.name}")
+    )
     save_model(model, model_directory, render_model)
     scoring.score(
         load_model(model_directory),
