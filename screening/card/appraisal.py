@@ -18,7 +18,7 @@ from screening.task import Task
 from screening.validation.out_of_fold import labels_of
 
 if TYPE_CHECKING:
-    from screening.training import Validation
+    from screening.validation.final_scale import Validation
 
 
 def appraise(

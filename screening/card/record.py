@@ -19,7 +19,7 @@ from screening.validation.criteria import criterion
 from screening.validation.out_of_fold import Fitted, Fold, Search, labels_of
 
 if TYPE_CHECKING:
-    from screening.training import Validation
+    from screening.validation.final_scale import Validation
 
 PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
 
