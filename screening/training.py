@@ -15,6 +15,7 @@ from screening.card import record
 from screening.card.appraisal import appraise
 from screening.card.beside import comparison, recipes_of
 from screening.cohort.cohort import Cohort
+from screening.conformal_p import group_maxima
 from screening.errors import UsageError
 from screening.operating_point import OperatingPoint, Rule
 from screening.recipe import Recipe, load_recipe
@@ -216,9 +217,7 @@ def _calibration(
     once = np.sort(np.unique(validation.rows, return_index=True)[1])
     negative = once[~task.is_watched(labels_of(sample))[validation.rows[once]].any(axis=1)]
     scores = overall(validation.scores[negative], np.array([point.threshold for point in points]))
-    if groups is not None:
-        scores = pd.Series(scores).groupby(groups[validation.rows[negative]]).max().to_numpy()
-    return np.sort(scores)
+    return np.sort(scores) if groups is None else group_maxima(scores, groups[validation.rows[negative]])
 
 
 def _self_test(final: Fitted, sample: Cohort) -> np.ndarray:

@@ -24,7 +24,7 @@ LAYERS = (
     {"factors"},
     {"kernels", "solvers"},
     {"cohort"},
-    {"arrays", "publishing"},
+    {"arrays", "members", "publishing"},
     {"errors"},
 )
 HEIGHT = {part: -depth for depth, layer in enumerate(LAYERS) for part in layer}

@@ -27,13 +27,11 @@ def compare(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory to write the comparison in.")],
-    label: Annotated[str | None, typer.Option(help="Column that says who was a case.")] = None,
-    positive: Annotated[list[str] | None, typer.Option(help="Label value to find; may be repeated.")] = None,
-    id: Annotated[str | None, typer.Option(help="Column that names a row.")] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Column never split over folds, such as the patient.")
-    ] = None,
-    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")] = None,
+    label: options.Label = None,
+    positive: options.Positive = None,
+    id: options.Id = None,
+    group: options.Group = None,
+    drop: options.Drop = None,
     contract: ContractFile = None,
     control: Annotated[
         str | None, typer.Option(help="Method the others are compared with; the plain SVM if absent.")
@@ -45,9 +43,9 @@ def compare(
     threshold: options.Threshold = None,
     confidence: options.Confidence = None,
     prevalence: options.Prevalence = None,
-    search: Annotated[int | None, typer.Option(help="Candidates tried by inner validation.", min=1)] = None,
-    folds: Annotated[int, typer.Option(help="Outer folds.", min=2)] = 5,
-    repeats: Annotated[int, typer.Option(help="Times the folds are drawn.", min=1)] = 1,
+    search: options.Search = None,
+    folds: options.Folds = 5,
+    repeats: options.Repeats = 1,
     max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,

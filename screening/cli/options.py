@@ -23,6 +23,15 @@ Templates = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The site's own templates (docs/templates.md).")
 ]
 
+Label = Annotated[str | None, typer.Option(help="Column that says who was a case.")]
+Positive = Annotated[list[str] | None, typer.Option(help="Label value to find; may be repeated.")]
+Id = Annotated[str | None, typer.Option(help="Column that names a row.")]
+Group = Annotated[str | None, typer.Option(help="Column never split over folds, such as the patient.")]
+Drop = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
+Search = Annotated[int | None, typer.Option(help="Candidates tried by inner validation.", min=1)]
+Folds = Annotated[int, typer.Option(help="Outer folds.", min=2)]
+Repeats = Annotated[int, typer.Option(help="Times the folds are drawn.", min=1)]
+
 MinSensitivity = Annotated[
     float | None, typer.Option(help="RULE: find at least this share of the cases (0.9 if no rule is given).")
 ]

@@ -1,0 +1,28 @@
+"""Membership by file: what lies in a package's folder is part of it, and nothing else has to be touched."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+
+
+def members(package: str, folder: Iterable[str]) -> dict[str, type]:
+    """Classes with a `name` that the modules of a package define (`base` apart), by that name, sorted.
+
+    Parameters
+    ----------
+    package : str
+        Dotted name.
+    folder : iterable of str
+        Its `__path__`.
+    """
+    found = {}
+    for module in pkgutil.iter_modules(folder):
+        if module.name == "base":
+            continue
+        here = f"{package}.{module.name}"
+        for member in vars(importlib.import_module(here)).values():
+            if isinstance(member, type) and member.__module__ == here and "name" in vars(member):
+                found[member.name] = member  # type: ignore[attr-defined]
+    return dict(sorted(found.items()))
