@@ -27,6 +27,7 @@ from screening.night.gathering import Night, Scored
 from screening.night.remembering import night_of, remembered
 from screening.publishing import publish
 from screening.report import render_run
+from screening.report.night import run_banner
 from screening.store import FORMAT, Model, canonical
 from screening.task import excess, overall
 
@@ -48,11 +49,16 @@ class Run:
     directory: Path
     document: dict[str, Any]
 
+    @property
+    def attention(self) -> list[str]:
+        """Why the head of the page says ATTENTION; empty where it says OK."""
+        return list(run_banner(self.document)["reasons"])
+
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
-        kept = ("run_id", "date", "counts", "refused", "attention", "evaluation")
-        facts = {key: self.document[key] for key in kept}
+        facts = {key: self.document[key] for key in ("run_id", "date", "counts", "refused", "evaluation")}
         return facts | {
+            "attention": self.attention,
             "model": self.document["model"]["id"],
             "out": str(self.directory),
             "report": str(self.directory / "report.html"),

@@ -264,3 +264,10 @@ def test_entries_are_marked_with_the_clock_they_are_given(place):
         enter(ledger, night(2, "a"))
 
         assert [run["recorded"][-7] for run in history(ledger)["runs"]] == ["0", "1"]
+
+
+def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
+    found = [enter(ledger, night(day, flagged)).quiet for day, flagged in enumerate(["", "a", "", "", ""], 1)]
+
+    assert found == [1, 0, 1, 2, 3]
+    assert record_night(ledger, night(4, "")).quiet == 2

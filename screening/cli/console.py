@@ -23,6 +23,8 @@ EXIT_CODES: dict[type[BaseException], int] = {
     ScreenError: 1,
     KeyboardInterrupt: 130,
 }
+# The command did its work, and what it found should not wait for somebody to open the page.
+ATTENTION = 5
 
 
 class LogFormat(StrEnum):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from .console import bar, exits, tell
+from .console import ATTENTION, bar, exits, tell
 from .options import AsJson, LedgerMaybe, Source
 
 
@@ -27,6 +27,9 @@ def score(
     ledger: LedgerMaybe = None,
     force: Annotated[
         bool, typer.Option("--force", help="With --ledger: enter a known night as a new revision.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 5 where the page's head says ATTENTION.")
     ] = False,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
     device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to compute.")] = "cpu",
@@ -48,3 +51,6 @@ def score(
                 jobs=jobs, device=device, progress=bar("Scoring"),
             )  # fmt: skip
     tell(run.summary(), as_json)
+    if strict and run.attention:
+        typer.echo(f"screen: the run is complete but wants attention: {' '.join(run.attention)}", err=True)
+        raise typer.Exit(ATTENTION)

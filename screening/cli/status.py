@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from .console import exits, tell
+from .console import ATTENTION, exits, tell
 from .options import AsJson, LedgerHere
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -36,4 +36,4 @@ def status(
     facts = {"fine": found.fine, "said": found.said, "night": found.night, "age_hours": found.age_hours}
     tell(facts if as_json else {"ok" if found.fine else "ATTENTION": found.said}, as_json)
     if not found.fine:
-        raise typer.Exit(5)
+        raise typer.Exit(ATTENTION)

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -92,6 +93,8 @@ class Recorded:
         cases = new + ongoing + reviewed, and resolved: flagged on the night before and not tonight.
     first_time : bool
         False where the ledger had this very run already.
+    quiet : int
+        Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
     """
 
     revision: int
@@ -99,6 +102,7 @@ class Recorded:
     cases: dict[str, Known]
     counts: dict[str, int]
     first_time: bool
+    quiet: int = 0
 
 
 def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> Recorded:
@@ -118,7 +122,8 @@ def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> R
         if revision and not force:
             return _found(connection, night, revision)
         cases, resolved = recognise(connection, night)
-        return _entered(connection, ledger.clock(), night, revision + 1, cases, resolved)
+        quiet = quiet_nights(connection, night)
+        return _entered(connection, ledger.clock(), night, revision + 1, cases, resolved, quiet)
 
 
 def publish_night(ledger: Ledger, key: str, revision: int) -> None:
@@ -164,6 +169,14 @@ def in_force(connection: sa.Connection, series: str, before: str | None = None) 
     return [latest[night] for night in sorted(latest)]
 
 
+def quiet_nights(connection: sa.Connection, night: NightCases) -> int:
+    """Nights in an unbroken row without a case, this one among them."""
+    if night.flagged:
+        return 0
+    before = [json.loads(run.facts)["counts"] for run in in_force(connection, night.series, night.night)]
+    return 1 + len(list(takewhile(lambda counts: not counts["cases"], reversed(before))))
+
+
 def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
     chosen = (REVIEWS.c.series == night.series) & (REVIEWS.c.night < night.night)
     found = connection.execute(sa.select(REVIEWS).where(chosen).order_by(REVIEWS.c.night, REVIEWS.c.key))
@@ -177,6 +190,7 @@ def _entered(
     revision: int,
     cases: dict[str, Known],
     resolved: int,
+    quiet: int,
 ) -> Recorded:
     counts = _counts(cases, resolved)
     rows: dict[str, tuple[str | None, int]] = {
@@ -184,7 +198,8 @@ def _entered(
     }
     rows |= {name: (None, 0) for name in night.sampled}
     shown = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
-    facts = dict(night.facts) | {"question": dict(night.question), "counts": counts, "verdicts_before": shown}
+    known = {"question": dict(night.question), "counts": counts, "verdicts_before": shown, "quiet": quiet}
+    facts = dict(night.facts) | known
     run = {"key": night.key, "revision": revision, "series": night.series, "night": night.night}
     said = audit.append(
         connection, recorded, "run", run | {"facts": facts, "cases": audit.digest_of_cases(rows)}
@@ -200,7 +215,7 @@ def _entered(
                 for name, (state, nights) in rows.items()
             ],
         )
-    return Recorded(revision, said, cases, counts, True)
+    return Recorded(revision, said, cases, counts, True, quiet)
 
 
 def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recorded:
@@ -214,7 +229,9 @@ def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recor
         row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
         for row in connection.execute(sa.select(CASES).where(chosen))
     }
-    return Recorded(revision, Head(run.entry, str(digest)), cases, facts["counts"], False)
+    # A night entered before rows of quiet nights were counted has none.
+    quiet = facts.get("quiet", 0)
+    return Recorded(revision, Head(run.entry, str(digest)), cases, facts["counts"], False, quiet)
 
 
 def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:

@@ -12,6 +12,9 @@ UNNAMED = (
     "give the contract an id or a group."
 )
 
+QUIET_NIGHTS = 3
+"""Nights in a row without a case after which the table or the model is suspected, not the ward praised."""
+
 
 def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[str, ...]) -> NightCases:
     """What the run in `document` brings to the ledger."""
@@ -46,6 +49,10 @@ def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[st
 def remembered(document: dict[str, Any], key: str, night: NightCases, found: Recorded) -> dict[str, Any]:
     """Return the run's document with what the ledger knows of its cases."""
     notes = [] if night.recognisable else [UNNAMED]
+    if found.quiet >= QUIET_NIGHTS:
+        notes.append(
+            f"Nobody was flagged on {found.quiet} nights in a row: check the table and the threshold."
+        )
 
     def known(case: dict[str, Any], name: str) -> dict[str, Any]:
         fact = found.cases.get(str(case[name]))
