@@ -219,11 +219,11 @@ def place_of_folds(out: Path) -> Path:
     return out.resolve().with_name(f".{out.resolve().name}.folds")
 
 
-def write(found: Comparison, folder: Path) -> None:
-    """Write `comparison.json`, `scores.parquet` and `report.html`."""
+def write(found: Comparison, folder: Path, templates: Path | None = None) -> None:
+    """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
     (folder / "comparison.json").write_bytes(canonical(found.document))
     found.scores.to_parquet(folder / "scores.parquet", index=False)
-    (folder / "report.html").write_bytes(render_comparison(found.document).encode())
+    (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
 
 
 def _has_several_classes(cohort: Cohort) -> bool:

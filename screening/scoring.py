@@ -28,6 +28,7 @@ from screening.night.remembering import night_of, remembered
 from screening.publishing import publish
 from screening.report import render_run
 from screening.report.night import run_banner
+from screening.site_templates import check_templates
 from screening.store import FORMAT, Model, canonical
 from screening.task import excess, overall
 
@@ -78,6 +79,7 @@ def score(
     jobs: int = -1,
     device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
+    templates: Path | None = None,
 ) -> Run:
     """Score every row of a cohort at the model's operating points and write the run directory.
 
@@ -102,6 +104,8 @@ def score(
         Threads; -1 for all cores. The scores do not depend on it.
     device : {"cpu", "cuda"}
         Where decisions are computed; "cuda" needs CuPy or torch, and may differ in the last digits.
+    templates : Path, optional
+        A site's own templates for the page.
 
     Returns
     -------
@@ -112,11 +116,12 @@ def score(
     CohortError
         The table breaks the model's contract; nothing is written.
     UsageError
-        The date is none, or the place cannot be written.
+        The date is none, the place cannot be written, or a template cannot be drawn.
     Locked
         Another run is writing there.
     """
     night = _day(date)
+    check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), publish(out, "run") as folder:
         gates = gates_of(model.document, model.contract)
@@ -148,7 +153,8 @@ def score(
             found = record_night(ledger, brought, force=force)
             document = remembered(document, key, brought, found)
         tally.write_flagged(folder / "flagged.csv")
-        (folder / "report.html").write_text(render_run(document), encoding="utf-8", newline="\n")
+        page = render_run(document, templates)
+        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         times = {
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),

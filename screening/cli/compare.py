@@ -10,7 +10,7 @@ import typer
 
 from . import options
 from .console import bar, exits, tell
-from .options import AsJson, ContractFile
+from .options import AsJson, ContractFile, Templates
 from .train import WHERE_AND_HOW
 
 
@@ -49,6 +49,7 @@ def compare(
     max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge methods on the same folds, thresholds included.
@@ -70,7 +71,9 @@ def compare(
         from .. import comparison
         from ..cohort import read_cohort
         from ..publishing import publish
+        from ..site_templates import check_templates
 
+        check_templates(templates, "comparison")
         with publish(out, "comparison") as folder:
             read = {
                 name: read_cohort(
@@ -100,6 +103,6 @@ def compare(
                 progress=bar("Comparing"),
                 command=options.command_of(context, WHERE_AND_HOW),
             )
-            comparison.write(found, folder)
+            comparison.write(found, folder, templates)
         shutil.rmtree(comparison.place_of_folds(out), ignore_errors=True)
     tell({"comparison": str(out)} | (found.summary() if as_json else found.table()), as_json)

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import UsageError
 from .console import ATTENTION, bar, exits, tell
-from .options import AsJson, LedgerMaybe, Source
+from .options import AsJson, LedgerMaybe, Source, Templates
 
 
 def score(
@@ -31,6 +31,7 @@ def score(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 where the page's head says ATTENTION.")
     ] = False,
+    templates: Templates = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
     device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to compute.")] = "cpu",
     as_json: AsJson = False,
@@ -48,7 +49,7 @@ def score(
         with open_ledger(ledger, make=True) if ledger else nullcontext() as book:
             run = scoring.score(
                 load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
-                jobs=jobs, device=device, progress=bar("Scoring"),
+                jobs=jobs, device=device, progress=bar("Scoring"), templates=templates,
             )  # fmt: skip
     tell(run.summary(), as_json)
     if strict and run.attention:

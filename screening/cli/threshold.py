@@ -9,7 +9,7 @@ import typer
 
 from . import options
 from .console import exits, tell
-from .options import AsJson, LedgerMaybe
+from .options import AsJson, LedgerMaybe, Templates
 
 
 def threshold(
@@ -26,6 +26,7 @@ def threshold(
         str | None, typer.Option("--class", metavar="NAME", help="Only this watched class.")
     ] = None,
     ledger: LedgerMaybe = None,
+    templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose another operating point for MODEL by RULE.
@@ -44,6 +45,7 @@ def threshold(
         )
 
         from contextlib import nullcontext
+        from functools import partial
 
         from .. import rechoosing
         from ..ledger import open_ledger, record_threshold
@@ -57,7 +59,7 @@ def threshold(
         ):
             before = load_model(model)
             after = rechoosing.rechoose(before, rule, reason, watched)
-            write_model(after, folder, render_model)
+            write_model(after, folder, partial(render_model, templates=templates))
             if book is not None:
                 # Recorded before it is in force: a change that failed to appear is known, never the reverse.
                 record_threshold(book, rechoosing.change_of(before, after))

@@ -9,10 +9,10 @@ import typer
 
 from . import options
 from .console import bar, exits, tell
-from .options import AsJson, ContractFile, Source
+from .options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
-WHERE_AND_HOW = frozenset({"out", "jobs", "as_json"})
+WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json"})
 
 
 def train(
@@ -45,6 +45,7 @@ def train(
         str | None,
         typer.Option(metavar="A,B", help="Methods to compare with on the same folds, or none."),
     ] = None,
+    templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
@@ -65,12 +66,16 @@ def train(
         parameters = options.parameters_from(param or [])
         n_bytes = options.bytes_from(memory)
 
+        from functools import partial
+
         from .. import training
         from ..cohort import read_cohort
         from ..publishing import publish
         from ..report import render_model
+        from ..site_templates import check_templates
         from ..store import write_model
 
+        check_templates(templates, "model")
         with publish(out, "model") as folder:
             model = training.train(
                 read_cohort(
@@ -97,7 +102,7 @@ def train(
                 command=options.command_of(context, WHERE_AND_HOW),
                 beside=options.others_from(beside),
             )
-            write_model(model, folder, render_model)
+            write_model(model, folder, partial(render_model, templates=templates))
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
     tell(
         {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points},

@@ -1,0 +1,166 @@
+"""A site's own templates draw the page of whatever is made, and are looked at before it is made."""
+
+from __future__ import annotations
+
+import pytest
+from flow_cohorts import patients, written
+from typer.testing import CliRunner
+
+from screening import scoring, training
+from screening.cli import app
+from screening.errors import UsageError
+from screening.report import comparison, page
+from screening.site_templates import check_templates, names_given
+
+QUICK = ("--label", "ill", "--id", "patient", "--search", "1", "--folds", "2", "--jobs", "1")
+
+
+def screen(*words: object, code: int = 0):
+    """Run a command in this process and insist on its exit code."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.stderr
+    return result
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Two tables, and templates with the hospital's name at the head of every page."""
+    folder = tmp_path_factory.mktemp("place")
+    written(patients(), folder / "past.csv")
+    written(patients(60, seed=7), folder / "night.csv")
+    (folder / "own").mkdir()
+    (folder / "own" / "banner.html.j2").write_text(
+        "<p>St Elsewhere</p>{% include 'shipped/banner.html.j2' %}"
+    )
+    (folder / "own" / "compare.html.j2").write_text(
+        "<p>St Elsewhere</p>{% include 'shipped/compare.html.j2' %}"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(place):
+    """A model trained with the site's templates."""
+    words = ("train", place / "past.csv", "--recipe", "svm", *QUICK, "--beside", "none")
+    screen(*words, "--out", place / "plain")
+    screen(*words, "--out", place / "model", "--templates", place / "own")
+    return place / "model"
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """Templates of which one asks for what no page is given."""
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "banner.html.j2").write_text("{{ hospital }}")
+    return tmp_path / "broken"
+
+
+def test_the_page_of_a_training_is_the_sites_and_the_model_is_the_same(place, model):
+    assert "<p>St Elsewhere</p>" in (model / "report.html").read_text(encoding="utf-8")
+    assert (model / "model.json").read_bytes() == (place / "plain" / "model.json").read_bytes()
+
+
+def test_the_page_of_a_night_is_the_sites(place, model, tmp_path):
+    screen("score", model, place / "night.csv", "--out", tmp_path / "run", "--templates", place / "own")
+
+    assert "<p>St Elsewhere</p>" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_another_threshold_keeps_the_sites_page(place, model):
+    words = ("threshold", place / "plain", "--g-mean", "--reason", "a test")
+    screen(*words, "--templates", place / "own")
+
+    assert "<p>St Elsewhere</p>" in (place / "plain" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_of_a_comparison_is_the_sites(place, tmp_path):
+    words = (
+        "compare",
+        place / "past.csv",
+        "--recipes",
+        "svm,logistic",
+        *QUICK,
+        "--out",
+        tmp_path / "compared",
+    )
+    screen(*words, "--templates", place / "own")
+
+    assert "<p>St Elsewhere</p>" in (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_broken_template_is_refused_before_any_work(place, model, broken, tmp_path, monkeypatch):
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("this is the work")
+
+    monkeypatch.setattr(training, "train", never)
+    monkeypatch.setattr(scoring, "open_cohort", never)
+    out = ("--out", tmp_path / "out", "--templates", broken)
+    past = (place / "past.csv", *QUICK)
+
+    said = [
+        screen("train", *past, "--recipe", "svm", *out, code=2).stderr,
+        screen("score", model, place / "night.csv", *out, code=2).stderr,
+        screen("compare", *past, "--recipes", "svm", *out, code=2).stderr,
+    ]
+
+    assert all("banner.html.j2: 'hospital' is undefined" in words for words in said)
+    assert [path.name for path in tmp_path.iterdir()] == ["broken"]
+
+
+def test_a_template_that_fails_only_on_the_page_leaves_nothing_half_written(place, model, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "tonight.html.j2").write_text("{{ tonight.hospital }}")
+    words = ("score", model, place / "night.csv", "--out", tmp_path / "run", "--templates", tmp_path / "own")
+
+    assert "hospital" in screen(*words, code=2).stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{% if %}", "banner.html.j2 line 1"),
+        ("{{ banner|shout }}", "shout"),
+        ("{% include 'gone.j2' %}", "no template gone.j2"),
+        (b"\xff", "utf-8"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused_in_words(tmp_path, text, words):
+    (tmp_path / "banner.html.j2").write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    with pytest.raises(UsageError, match=words):
+        check_templates(tmp_path, "run")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% if tonight is defined %}{{ tonight.read }}{% endif %}",
+        "{{ hospital|default('St Elsewhere') }}",
+        "{% set ward = 'icu' %}{% include 'ward.j2' %}",
+        "{% include 'gone.j2' ignore missing %}",
+        "{% for number in range(3) %}{{ loop.index }}{{ number }}{% endfor %}",
+        "{% macro bold(word) %}<b>{{ word }}</b>{% endmacro %}{{ bold(banner.title) }}",
+    ],
+)
+def test_what_can_be_drawn_is_not_refused(tmp_path, text):
+    (tmp_path / "banner.html.j2").write_text(text)
+    (tmp_path / "ward.j2").write_text("{{ ward }}")
+
+    check_templates(tmp_path, "model")
+
+
+@pytest.mark.parametrize(
+    ("module", "render", "kind"),
+    [
+        (page, "render_run", "run"),
+        (page, "render_model", "model"),
+        (comparison, "render_comparison", "comparison"),
+    ],
+)
+def test_whatever_a_page_is_given_may_be_asked_for(module, render, kind, monkeypatch):
+    given: dict[str, object] = {}
+    monkeypatch.setattr(module, "draw", lambda template, **blocks: given.update(blocks))
+    getattr(module, render)({})
+
+    assert set(given) - {"templates", "styles", "scripts", "pictures"} <= names_given(kind)
