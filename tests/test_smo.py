@@ -260,3 +260,42 @@ def test_solutions_without_a_row_are_those_of_the_problem_without_it():
         assert abs(signs @ found.alphas) < 1e-9
         np.testing.assert_allclose(found.alphas[rest], alone.alphas, atol=1e-6)
         assert found.intercept == pytest.approx(alone.intercept, abs=1e-6)
+
+
+def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
+    x, y = rows_and_labels(1200)
+    c = np.exp(-0.5 * x[:, 1] ** 2)
+    problem = Problem(Gaussian(0.05)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1000.0), 0.0)
+
+    solution = smo.solve(problem, 1e-6)
+
+    # Pairs alone take over half a million.
+    assert solution.n_iter < 50_000
+    assert problem.certificate(solution.alphas)[1] <= 1.1e-6
+
+
+@pytest.mark.parametrize("form", ["gram", "rows"])
+def test_free_alphas_meet_at_one_level_and_keep_their_bounds(form):
+    from screening.solvers.face_loops import solve_face
+
+    x, y = rows_and_labels(400)
+    matrix = {"gram": gram(Gaussian(0.2), x), "rows": KernelRows(x, Gaussian(0.2))}[form]
+    problem = problem_of("two_class", matrix, x, y)
+    engine = smo._Engine(problem, 1e-3, smo.DEFAULT_MEMORY)
+    engine.alpha = smo.solve(problem, 0.1).alphas * engine.unit
+    engine.v = engine._levels()
+    s, c, _, upper, alpha, v = engine._gathered(np.arange(400))
+    free = (alpha > 0) & (alpha < upper)
+    spread = np.ptp(v[free])
+    before = problem.objective(alpha / engine.unit)
+
+    solve_face(s, c, upper, alpha, v, *engine.active.rows())
+
+    after = problem.objective(alpha / engine.unit)
+    still = free & (alpha > 0) & (alpha < upper)
+    engine.alpha = alpha
+    assert np.ptp(v[still]) < 0.01 * spread
+    assert (alpha >= 0).all() and (alpha <= upper).all()
+    assert abs(s @ alpha) < 1e-9 * alpha.sum()
+    assert after < before
+    np.testing.assert_allclose(v, engine._levels(), atol=1e-5)

@@ -1,7 +1,8 @@
 """Sequential minimal optimisation for every dual of the project, on one compiled loop.
 
 The kernel matrix is never rescaled: c enters beside it. Points that sit at a bound and will stay there leave
-the active set by compaction, and what was left out is checked in full before a solution is returned.
+the active set by compaction, and what was left out is checked in full before a solution is returned. Pairs
+find out which alphas are free; now and then all of these go to their common optimum (``face_loops``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from screening.solvers.problem import AT_BOUND, Problem, Solution
 DEFAULT_MEMORY = 1 << 30
 _SMALL = 400  # below this many active points shrinking costs more than it saves
 _WORTH = 0.85  # compact only where the active set shrinks to this share
-_CHUNK = 2e8  # points visited between two looks at the keyboard: about 0.2 s
+_STEPS = (200, 1000)  # between two looks, at least and at most
+_VISITS = 1e5  # points visited between two looks, where the steps allow: about 0.1 ms
+_CUBE = (
+    0.1  # of the number of free alphas: points that could be visited in the time of a solve for all of them
+)
+_FREE = 4000  # alphas solved for at once, at most: their block takes 128 MB
 _FULL_CHECKS = 6
 
 
@@ -175,17 +181,15 @@ class _Engine:
         n = len(alphas)
         self.alpha = alphas * self.unit
         self.v = self._levels()
-        n_iter, checks = 0, 0
+        n_iter, checks, visits = 0, 0, 0
         active = self.active
         now = self._gathered(active.points)
         while True:
             m = len(active.points)
-            # Shrinking looks often, the keyboard seldom.
-            chunk = min(max(m, 500), max(int(_CHUNK / m), 1), max_iter - n_iter)
-            if m <= _SMALL:
-                chunk = min(max(int(_CHUNK / m), 1), max_iter - n_iter)
+            chunk = min(int(np.clip(_VISITS / m, *_STEPS)), max_iter - n_iter)
             steps, gap = self._steps(chunk, now)
             n_iter += steps
+            visits += steps * m
             if n_iter >= max_iter or steps < chunk or gap <= self.tol:
                 self.alpha[active.points], self.v[active.points] = now[4], now[5]
                 if m == n or n_iter >= max_iter:
@@ -203,6 +207,8 @@ class _Engine:
                     self.alpha[active.points], self.v[active.points] = now[4], now[5]
                     active.take(active.points[keep], keep)
                     now = self._gathered(active.points)
+            if self._moved_at_once(now, visits):
+                visits = 0
         alphas = np.minimum(self.alpha / self.unit, self.problem.upper)
         intercept, gap = self._certificate()
         return Solution(alphas, intercept, gap / self.problem.scale, n_iter)
@@ -227,6 +233,21 @@ class _Engine:
             return steps(limit, self.tol, *now, self.state, *self.active.rows())
         steps = loops.single_steps
         return steps(limit, self.tol, now[0], self.coupling, *now[1:], self.state, *self.active.rows())
+
+    def _moved_at_once(self, now: list[np.ndarray], visits: int) -> bool:
+        """Whether all free alphas went to their common optimum; it takes no longer than the steps before."""
+        if not self.equality:
+            return False
+        from screening.solvers import face_loops
+
+        s, c, _, upper, alpha, v = now
+        n_free = np.count_nonzero((alpha > 0) & (alpha < upper))
+        pays = visits > _CUBE * n_free**3 + 4 * n_free * len(alpha)
+        if not (pays and 2 <= n_free <= _FREE):
+            return False
+        solve: Any = face_loops.solve_face
+        solve(s, c, upper, alpha, v, *self.active.rows())
+        return True
 
     def _movable(self, points: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Masks: v may pull the point up; v may pull it down."""
