@@ -250,7 +250,10 @@ def test_solutions_without_a_row_are_those_of_the_problem_without_it():
     whole = smo.solve(problem, 1e-9)
     left_out = np.flatnonzero(whole.alphas)[:20]
 
-    for row, found in zip(left_out, WithoutOne(problem, 1e-9).solve(whole.alphas, left_out), strict=True):
+    solutions = WithoutOne(problem, 1e-9).solve(whole.alphas, left_out)
+
+    for at, row in enumerate(left_out):
+        found = solutions[at]
         rest = np.delete(np.arange(60), row)
         alone = smo.solve(
             Problem(gram[np.ix_(rest, rest)], signs[rest], c[rest], -np.ones(59), problem.upper[rest], 0.0),

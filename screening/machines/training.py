@@ -93,8 +93,8 @@ def dual_of(problem: solvers.Problem, solution: solvers.Solution) -> Dual:
 
 
 def without_dust(alphas: np.ndarray) -> np.ndarray:
-    """Alphas with what is too small to be a support vector's put to 0."""
-    return np.where(alphas > SUPPORT * alphas.max(initial=0.0), alphas, 0.0)
+    """Alphas, (n,) or (m, n) of m solutions, with what is too small to be a support vector's put to 0."""
+    return np.where(alphas > SUPPORT * alphas.max(axis=-1, initial=0.0, keepdims=True), alphas, 0.0)
 
 
 def embedded(dual: Dual, rows: np.ndarray, n_rows: int) -> Dual:

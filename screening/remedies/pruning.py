@@ -22,8 +22,8 @@ from screening.machines.training import (
     without_dust,
 )
 from screening.remedies.base import Remedy
-from screening.solvers import Problem, Solution
-from screening.solvers.without_one import WithoutOne
+from screening.solvers import Problem
+from screening.solvers.without_one import Without, WithoutOne
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,8 @@ class _Search:
         told = {int(at): (now.worth, now.accuracy, now.error) for at in tried}
         if self.trained is solve_two_class and len(used):
             problem, solutions = self._from(now, used)
-            alphas = np.array([without_dust(each.alphas) for each in solutions])
-            weights = (problem.signs * alphas).T
-            worths = self._worths(weights, np.array([each.intercept for each in solutions]))
+            weights = (problem.signs * without_dust(solutions.alphas)).T
+            worths = self._worths(weights, solutions.intercepts)
         else:
             duals = [self._on(self.left[self.left != at]) for at in used]
             worths = [self._worths(dual.weights, dual.intercept)[0] for dual in duals]
@@ -170,7 +169,7 @@ class _Search:
             dual = dual_of(problem, solutions[at]) if self.trained is solve_two_class else duals[at]
         return Step(best, dual, *told[best])
 
-    def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, list[Solution]]:
+    def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, Without]:
         """The plain machine without each of these rows, from what it is with all of them."""
         inside = np.zeros(len(self.rows), bool)
         inside[self.minority] = inside[self.left] = True

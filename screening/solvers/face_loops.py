@@ -18,9 +18,16 @@ RIDGE = 1e-6
 
 
 @njit
-def _subtract(row, factor, other):
+def subtract(row, factor, other):
     for j in range(row.size):
         row[j] -= factor * other[j]
+
+
+@njit
+def leave(inverse, k, inside):
+    """Take k out of the inverse."""
+    inside[k] = False
+    _exchange(inverse, k, inside)
 
 
 @njit
@@ -32,43 +39,51 @@ def _exchange(matrix, k, inside):
         if inside[i] and i != k:
             row = matrix[i]
             factor = row[k] / pivot
-            _subtract(row, factor, own)
+            subtract(row, factor, own)
             row[k] = -factor
     for j in range(own.size):
         own[j] /= pivot
     own[k] = 1.0 / pivot
 
 
-@njit(nogil=True, cache=True)
-def solve_face(
-    s, c, upper, alpha, v,
+@njit
+def invert(
+    free, c, inside,
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
-    """Move the free alphas, and v with them."""
-    free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
+    """Inverse of the rescaled kernel over the points `free`; `inside` tells which of them it took."""
     n = free.size
-    inverse = np.empty((n, n))
+    matrix = np.empty((n, n))
     for a in range(n):
         i = free[a]
         row = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
         for b in range(n):
-            inverse[a, b] = c[i] * c[free[b]] * row[free[b]]
-        inverse[a, a] *= 1.0 + RIDGE
-    inside = np.ones(n, np.bool_)
+            matrix[a, b] = c[i] * c[free[b]] * row[free[b]]
+        matrix[a, a] *= 1.0 + RIDGE
+    inside[:] = True
     for a in range(n):
         # A row that says what others said already has nothing left to turn on.
-        inside[a] = inverse[a, a] > 0.0
+        inside[a] = matrix[a, a] > 0.0
         if inside[a]:
-            _exchange(inverse, a, inside)
+            _exchange(matrix, a, inside)
+    return matrix
+
+
+@njit
+def go(free, inverse, inside, owed, s, upper, alpha, v, moved):
+    """Move the alphas inside to the optimum over them, their signed sum growing by `owed`.
+
+    Adds to `moved` how far each went, signed, and returns what is still owed once all are at bounds.
+    """
+    n = free.size
     # The inverse times the levels, and times ones; their difference keeps the equality.
-    of_levels, of_ones = np.zeros(n), np.zeros(n)
+    of_levels, of_ones, direction = np.zeros(n), np.zeros(n), np.zeros(n)
     for b in range(n):
         if inside[b]:
-            _subtract(of_levels, -v[free[b]], inverse[b])
-            _subtract(of_ones, -1.0, inverse[b])
-    moved, direction = np.zeros(n), np.zeros(n)
+            subtract(of_levels, -v[free[b]], inverse[b])
+            subtract(of_ones, -1.0, inverse[b])
     for _ in range(n):
-        total, weight = 0.0, 0.0
+        total, weight = -owed, 0.0
         for a in range(n):
             if inside[a]:
                 total += of_levels[a]
@@ -90,22 +105,45 @@ def solve_face(
                 alpha[t] = min(max(alpha[t] + s[t] * change, 0.0), upper[t])
                 moved[a] += change
                 of_levels[a] -= change
+        owed *= 1.0 - step
         if blocking < 0:
             break
         t = free[blocking]
         alpha[t] = upper[t] if s[t] * direction[blocking] > 0.0 else 0.0
-        inside[blocking] = False
         pivot = inverse[blocking, blocking]
         level, one = of_levels[blocking] / pivot, of_ones[blocking] / pivot
         for a in range(n):
-            if inside[a]:
-                of_levels[a] -= inverse[a, blocking] * level
-                of_ones[a] -= inverse[a, blocking] * one
-        _exchange(inverse, blocking, inside)
-    for a in range(n):
+            of_levels[a] -= inverse[a, blocking] * level
+            of_ones[a] -= inverse[a, blocking] * one
+        leave(inverse, blocking, inside)
+    return owed
+
+
+@njit
+def spread(
+    free, moved, c, v,
+    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+):  # fmt: skip
+    """Bring the levels of all points up to date with what `moved`."""
+    for a in range(free.size):
         if moved[a] != 0.0:
             i = free[a]
             row = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
             weight = c[i] * moved[a]
             for t in range(v.size):
                 v[t] -= c[t] * weight * row[t]
+
+
+@njit(nogil=True, cache=True)
+def solve_face(
+    s, c, upper, alpha, v,
+    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+):  # fmt: skip
+    """Move all free alphas to their optimum, and the levels v of all points with them."""
+    free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
+    inside, moved = np.empty(free.size, np.bool_), np.zeros(free.size)
+    inverse = invert(
+        free, c, inside, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru
+    )
+    go(free, inverse, inside, 0.0, s, upper, alpha, v, moved)
+    spread(free, moved, c, v, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)

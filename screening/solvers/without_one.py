@@ -14,6 +14,27 @@ _MOST_STEPS = 10_000_000
 
 
 @dataclass(frozen=True)
+class Without:
+    """Solutions, one a row that was left out, as ``Solution`` has them.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (m, n)
+    intercepts, gaps, n_iters : ndarray of shape (m,)
+    """
+
+    alphas: np.ndarray
+    intercepts: np.ndarray
+    gaps: np.ndarray
+    n_iters: np.ndarray
+
+    def __getitem__(self, at: int) -> Solution:
+        return Solution(
+            self.alphas[at], float(self.intercepts[at]), float(self.gaps[at]), int(self.n_iters[at])
+        )
+
+
+@dataclass(frozen=True)
 class WithoutOne:
     """Solutions of a problem of which one row is left out.
 
@@ -28,13 +49,13 @@ class WithoutOne:
     problem: Problem
     tol: float
 
-    def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> list[Solution]:
-        """One solution for each row number in ``left_out``; its alpha there is 0.
+    def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> Without:
+        """Solve without each row number in ``left_out`` in turn; its alpha is then 0.
 
         Parameters
         ----------
         alphas : ndarray of shape (n,)
-            Solution with all rows; what the row held goes to others first, then the steps of the SMO go on.
+            Solution with all rows; the free ones make up for the row first, then the steps of the SMO go on.
         left_out : ndarray of int, shape (m,)
         """
         from screening.kernels.compiled import announced
@@ -60,9 +81,5 @@ class WithoutOne:
                 )
 
             run_in_threads(task, range(min(threads, len(rows))), threads)
-        scale = self.problem.scale
         found = np.minimum(found / engine.unit, self.problem.upper)
-        return [
-            Solution(each, float(intercept), float(gap) / scale, int(steps))
-            for each, (intercept, gap, steps) in zip(found, told, strict=True)
-        ]
+        return Without(found, told[:, 0], told[:, 1] / self.problem.scale, told[:, 2].astype(int))

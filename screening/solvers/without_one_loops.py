@@ -1,39 +1,37 @@
-"""Compiled: a row's alpha is handed to other rows, and the pair steps go on from there."""
+"""Compiled: a row's alpha is given up, the free ones make up for it, and the pair steps go on from there."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from screening.solvers.face_loops import go, invert, leave, spread
 from screening.solvers.loops import pair_steps
 from screening.solvers.problem import AT_BOUND
 
 
 @njit
-def _hand_over(j, s, c, upper, alpha, v, gram):
-    """Bring alpha_j to 0, the equality kept: the partner that gains most takes it, then the next."""
-    while alpha[j] > 0.0:
+def _make_up(owed, s, c, upper, alpha, v, gram):
+    """Bring the signed sum up by `owed`: the point that gains most takes it, then the next."""
+    while owed != 0.0:
+        sign = 1.0 if owed > 0.0 else -1.0
         best, worth = -1, -np.inf
         for k in range(s.size):
-            # s_k a_k has to change by what s_j a_j loses.
-            rises = s[k] == s[j]
-            if k != j and (alpha[k] < upper[k] if rises else alpha[k] > 0.0) and s[j] * v[k] > worth:
-                best, worth = k, s[j] * v[k]
+            rises = s[k] == sign
+            if (alpha[k] < upper[k] if rises else alpha[k] > 0.0) and sign * v[k] > worth:
+                best, worth = k, sign * v[k]
         if best < 0:
             break
-        rises = s[best] == s[j]
+        rises = s[best] == sign
         room = upper[best] - alpha[best] if rises else alpha[best]
-        if room >= alpha[j]:
-            step = alpha[j]
-            alpha[best] += step if rises else -step
-            alpha[j] = 0.0
-        else:
-            step = room
+        step = min(room, abs(owed))
+        alpha[best] += step if rises else -step
+        if step == room:
             alpha[best] = upper[best] if rises else 0.0
-            alpha[j] -= step
-        own, other = gram[j], gram[best]
+        owed = 0.0 if step == abs(owed) else owed - sign * step
+        row = gram[best]
         for t in range(s.size):
-            v[t] -= c[t] * s[j] * step * (c[best] * other[t] - c[j] * own[t])
+            v[t] -= c[t] * sign * step * c[best] * row[t]
 
 
 @njit(nogil=True, cache=True)
@@ -42,11 +40,29 @@ def solve_without(
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
     """For each row left out: the alphas into `found`, and into `told` its intercept, gap and steps."""
+    free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
+    taken = np.empty(free.size, np.bool_)
+    inverse = invert(
+        free, c, taken, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru
+    )
     for which in range(left_out.size):
         j = left_out[which]
         bounds, now, levels = upper.copy(), alpha.copy(), v.copy()
-        _hand_over(j, s, c, bounds, now, levels, gram)
-        bounds[j] = 0.0
+        own, weight = gram[j], c[j] * s[j] * alpha[j]
+        for t in range(s.size):
+            levels[t] += c[t] * weight * own[t]
+        bounds[j] = now[j] = 0.0
+        mine, inside = inverse.copy(), taken.copy()
+        for a in range(free.size):
+            if free[a] == j and inside[a]:
+                leave(mine, a, inside)
+        moved = np.zeros(free.size)
+        owed = go(free, mine, inside, s[j] * alpha[j], s, bounds, now, levels, moved)
+        spread(
+            free, moved, c, levels,
+            mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+        )  # fmt: skip
+        _make_up(owed, s, c, bounds, now, levels, gram)
         steps, gap = pair_steps(
             limit, tol, s, c, diagonal, bounds, now, levels, state,
             mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
