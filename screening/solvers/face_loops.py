@@ -90,10 +90,16 @@ def go(free, inverse, inside, owed, s, upper, alpha, v, moved):
                 weight += of_ones[a]
         if not weight > 0.0:
             break
-        step, blocking = 1.0, -1
+        left, last = owed, -1
         for a in range(n):
             if inside[a]:
                 direction[a] = of_levels[a] - total / weight * of_ones[a]
+                left -= direction[a]
+                last = a
+        direction[last] += left  # what rounding left over, where the inverse is large
+        step, blocking = 1.0, -1
+        for a in range(n):
+            if inside[a]:
                 t, rise = free[a], s[free[a]] * direction[a]
                 if rise > 0.0 and upper[t] - alpha[t] < step * rise:
                     step, blocking = (upper[t] - alpha[t]) / rise, a
