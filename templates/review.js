@@ -33,15 +33,23 @@
     });
   }
 
+  // What is ticked lives in this page alone, so leaving it unsaved is worth a question.
+  var unsaved = false;
+  document.addEventListener("change", function (at) { if (at.target.closest(".review form, .further.verdicts")) unsaved = true; });
+  window.addEventListener("beforeunload", function (event) { if (unsaved && verdicts().length) event.preventDefault(); });
+
   box.hidden = false;
   box.querySelector("button").addEventListener("click", function () {
     var given = verdicts(), site = document.getElementById("review-site"), initials = document.getElementById("review-initials");
+    var said = box.querySelector("span");
+    if (given.length === 0) { said.textContent = "Nothing to save yet: no verdict has been given."; return; }
     var text = JSON.stringify({ format: 1, run_id: form.dataset.run, site: written(site), initials: written(initials), verdicts: given }, null, 1);
     // A file made by the page itself: nothing is sent anywhere, and the page's policy would not let it.
     var link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([text + "\n"], { type: "application/json" }));
     link.download = form.dataset.file;
     link.click();
-    box.querySelector("span").textContent = given.length + (given.length === 1 ? " verdict" : " verdicts") + " saved as " + form.dataset.file + ".";
+    unsaved = false;
+    said.textContent = given.length + (given.length === 1 ? " verdict" : " verdicts") + " saved as " + form.dataset.file + ".";
   });
 }());

@@ -194,7 +194,12 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
             "missing": {name: 0.02 for name in names},
             "features": listed,
         },
-        "machine": {"n_support_vectors": 142, "sv_share": 0.234, "passes": [{}, {}], "kkt_gap": 3.2e-4},
+        "machine": {
+            "n_support_vectors": 142,
+            "sv_share": 0.234,
+            "passes": [{}, {"factor": [{"tau": 2.5}]}],
+            "kkt_gap": 3.2e-4,
+        },
         "versions": {"screening": "0.1.0", "numpy": "2.1.0", "python": "3.11"},
         "arrays_sha256": digest("arrays"),
         "sha256": digest("model"),

@@ -18,6 +18,9 @@ from report_voxel_fixture import voxel_model, voxel_run
 from screening.report import drawing, render_model, render_run
 
 VOID = {"meta", "input", "path", "circle", "br", "img"}
+# Elements whose end HTML lets one leave out, and what ends them.
+ROWS = {"tr", "td", "th", "li"}
+ENDED_BY = {"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"td", "th", "tr"}, "li": {"li"}}
 PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {
     "nosocomial run": (render_run, nosocomial_run),
     "voxel run": (render_run, voxel_run),
@@ -40,9 +43,13 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+        while self.open and self.open[-1] in ENDED_BY.get(tag, ()):
+            self.open.pop()
         self.open += [tag] * (tag not in VOID)
 
     def handle_endtag(self, tag: str) -> None:
+        while tag not in ROWS and self.open[-1] in ROWS:
+            self.open.pop()
         assert tag in VOID or self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:

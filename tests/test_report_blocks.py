@@ -96,7 +96,7 @@ def text() -> str:
         "Of 240 rows screened, some look rare by chance alone. 7 are rare even so: p at most 0.003",
         "The mark is a note on rarity; the list follows the threshold (80 flagged)",
         "Those not flagged score as past rows without the condition did",
-        "as stated 10% 20% 10–30% 98% 95–99% 5.0 30.0",
+        "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
         "Brier score",
         "Platt scaling was chosen: its log loss on folds it had not seen was",
         "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%",
@@ -107,7 +107,7 @@ def text() -> str:
         "shifted",
         "2 of 900 voxels flagged (0.2%), 1 connected cluster",
         "which lie apart by x 1, y 1, z 3.5 in the table’s own units",
-        "suggests that about 12% (2–22%) of tonight’s rows have the condition",
+        "By the share flagged alone, about 12% (2–22%) of tonight’s rows have the condition (95% interval)",
         "chance 34%",
     ],
 )

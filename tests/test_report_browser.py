@@ -117,11 +117,52 @@ def test_ink_stands_out_from_paper_in_light_and_dark(opened: Any, scheme: str) -
     assert ratio >= 4.5
 
 
-def test_page_does_not_scroll_sideways_on_a_narrow_screen(opened: Any) -> None:
-    view, _ = opened(render_run(hostile(nosocomial_run())))
-    view.set_viewport_size({"width": 820, "height": 900})
+@pytest.mark.parametrize("width", [820, 390, 320])
+@pytest.mark.parametrize(
+    "document", [nosocomial_run, voxel_run, with_lines, lambda: hostile(nosocomial_run())]
+)
+def test_page_does_not_scroll_sideways_on_a_narrow_screen(opened: Any, document: Any, width: int) -> None:
+    view, _ = opened(render_run(document()))
+    view.set_viewport_size({"width": width, "height": 900})
 
-    assert view.evaluate("document.documentElement.scrollWidth") <= 820
+    assert view.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_on_a_telephone_contributing_values_have_the_whole_width(opened: Any) -> None:
+    view, _ = opened(render_run(nosocomial_run()))
+    view.set_viewport_size({"width": 390, "height": 900})
+    reasons = view.locator("#flagged .why").first.bounding_box()
+    row = view.locator("#flagged tbody tr").first.bounding_box()
+
+    assert reasons["width"] > 340
+    assert row["height"] < 250
+
+
+def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(opened: Any) -> None:
+    view, _ = opened(render_run(nosocomial_run()))
+    asked: list[str] = []
+    view.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    view.click("#review-save button")
+
+    assert "no verdict has been given" in view.locator("#review-save").inner_text()
+
+    view.locator(".review input[value=confirmed]").first.check()
+    view.reload()
+    assert asked == ["beforeunload"]
+
+    view.locator(".review input[value=confirmed]").first.check()
+    with view.expect_download():
+        view.click("#review-save button")
+    view.reload()
+    assert asked == ["beforeunload"]
+
+
+def test_every_line_has_its_box_the_last_one_too(opened: Any) -> None:
+    view, _ = opened(render_run(with_lines()))
+
+    lines = view.locator(".further tbody tr").count()
+
+    assert view.locator(".further tbody td:last-child:empty").count() == lines > 0
 
 
 def test_a_line_takes_a_verdict_by_click_and_by_keyboard_and_lets_the_keyboard_go_on(

@@ -37,7 +37,7 @@ def with_one_value(value: Any, **declared: Any) -> str:
         }
     ]
     run["near_misses"] = []
-    (listed,) = re.findall(r'<ul class="why">(.*?)</ul>', render_run(run))
+    (listed,) = re.findall(r"<ul class=why>(.*?)</ul>", render_run(run))
     return re.sub(r"<[^>]+>", "", listed)
 
 

@@ -81,7 +81,11 @@ def _sentence(row: Mapping[str, Any], own: str) -> str:
 
 def _listed(row: Mapping[str, Any]) -> str:
     ends = (("a higher", row["better"]), ("a lower", row["worse"]))
-    return " and ".join(f"{words} {name}" for words, names in ends for name in names)
+    return " and ".join(f"{words} {name}" for words, names in ends for name in map(_in_a_sentence, names))
+
+
+def _in_a_sentence(name: str) -> str:
+    return name if name.isupper() else name.lower()
 
 
 def _value(name: str, value: Any) -> str:

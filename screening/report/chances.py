@@ -7,7 +7,7 @@ from typing import Any
 
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.document import mapping, multi, points, sequence, stated, to_review
+from screening.report.document import awaited, mapping, multi, points, sequence, stated, to_review
 
 METHODS = {"platt": "Platt scaling", "isotonic": "isotonic regression"}
 ENDS = {
@@ -63,11 +63,13 @@ def workload(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[st
     expected = f"{shown.ratio(100 * rates[0])} expected per 100 rows" if len(rates) == 1 else ""
     counts = mapping(run, "counts") if run is not None else {}
     flagged, scored = counts.get("flagged"), counts.get("scored")
-    hit, what = to_review(run)
+    hit, what = awaited(run)
+    reviewed = to_review(run)[0] != hit
     if shown.finite(flagged) and shown.finite(scored) and scored and shown.finite(hit):
         per = f"{shown.ratio(100 * flagged / scored)} per 100 rows"
+        first = " for the first time" if reviewed else ""
         said.append(
-            f"Tonight {shown.plural(hit, what)} to review: {per} flagged"
+            f"Tonight {shown.plural(hit, what)} to review{first}: {per} flagged"
             + (f", {expected}." if expected else ".")
         )
         if shown.finite(minutes):
@@ -94,9 +96,12 @@ def workload(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[st
     estimate = mapping(run, "prevalence_estimate") if run is not None else {}
     if shown.finite(estimate.get("value")):
         ends = shown.interval(estimate.get("low"), estimate.get("high"))
+        low, high = shown.percent(estimate.get("low")), shown.percent(estimate.get("high"))
+        # At an end of the scale the estimate says no more than its interval: "0% have it" would be read.
+        value = shown.percent(estimate["value"])
+        about = f"about {value} ({ends})" if 0 < estimate["value"] < 1 else f"between {low} and {high}"
         said.append(
-            f"The share flagged suggests that about {shown.percent(estimate['value'])} ({ends}) of "
-            "tonight’s rows have the condition."
+            f"By the share flagged alone, {about} of tonight’s rows have the condition (95% interval)."
         )
     return said
 

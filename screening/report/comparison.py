@@ -129,10 +129,19 @@ def _row(method: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
             if name in figures or names is IN_TABLE
         ],
         "sv_share": shown.percent(method.get("sv_share")),
-        "fit": shown.number(method.get("fit_seconds")),
-        "score": shown.number(method.get("score_seconds")),
+        "fit": _seconds(method.get("fit_seconds")),
+        "score": _seconds(method.get("score_seconds")),
         "declined": f"factor declined in {declined} of {folds} folds" if shown.finite(declined) else "",
     }
+
+
+def _seconds(value: Any) -> str:
+    """Return a time to two figures: it varies from run to run by more than the third."""
+    return f"{value:.3f}" if shown.finite(value) and value < 0.1 else shown.number(_rounded(value))
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.2g}") if shown.finite(value) else value
 
 
 def _ranks(ranks: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -23,14 +23,14 @@ def roc(methods: Sequence[Mapping[str, Any]], number: int, first: str) -> dict[s
     ordered = sorted(methods, key=place)[:MOST_CURVES]
     axes = Axes(
         f"roc-{number}",
-        "Sensitivity against 1 - specificity of the methods",
+        "Sensitivity against 1 − specificity of the methods",
         "; ".join(
             f"{shown.name(m.get('recipe'))}: area {shown.fixed(part(m, 'figures', 'auroc', 'value'), 3)}"
             for m in ordered
         ),
         (0, 1),
         (0, 1),
-        "1 - specificity",
+        "1 − specificity",
         "sensitivity",
         width=470,
         height=440,

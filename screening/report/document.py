@@ -70,6 +70,25 @@ def to_review(run: Any) -> tuple[Any, str]:
     return part(run, "counts", "flagged"), "row"
 
 
+def awaited(run: Any) -> tuple[Any, str]:
+    """Return how many still wait for a review: those flagged, less those the ledger knows as reviewed."""
+    found, what = to_review(run)
+    reviewed = part(run, "counts", "reviewed")
+    both = shown.finite(found) and shown.finite(reviewed)
+    return (max(found - reviewed, 0) if both else found), what
+
+
+def words(model: Mapping[str, Any]) -> dict[str, bool]:
+    """Return which of its terms a page has to explain."""
+    calibrated = mapping(model, "validation", "calibration").values()
+    passes = [p for p in sequence(model, "machine", "passes") if isinstance(p, Mapping)]
+    return {
+        "by_group": bool(part(model, "validation", "grouped")),
+        "chance": any(bool(part(found, "earned")) for found in calibrated),
+        "factor": any(sequence(one, "factor") for one in passes),
+    }
+
+
 def by_class(found: Any, label: Any, alone: bool) -> Mapping[str, Any]:
     """Return what belongs to class `label`; where there is only one, any one will do."""
     if not isinstance(found, Mapping):

@@ -36,6 +36,7 @@ def render_history(told: Mapping[str, Any], templates: Path | None = None) -> st
     return draw(
         "history.html.j2",
         templates=templates,
+        styles=("report.css", "history.css"),
         footer=footer,
         banner={"title": "The nights so far", "kind": "from the ledger", "date": ""},
         facts=[
@@ -113,12 +114,17 @@ def _question(series: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], numb
         "label": label,
         "sentences": [line[0].upper() + line[1:] + "." for line in sentences(series)],
         "figures": [
-            ("Nights", shown.count(series.get("nights")), "", "each with one run in force"),
+            (
+                "Nights",
+                shown.count(series.get("nights")),
+                "",
+                f"{shown.name(series.get('first'))} to {shown.name(series.get('last'))}",
+            ),
             (
                 "PPV in use",
                 shown.percent(ppv.get("value")),
                 shown.interval(ppv.get("low"), ppv.get("high")),
-                f"{shown.count(ppv.get('found'))} of {shown.count(ppv.get('judged'))} judged",
+                _of_judged(ppv, "judged had it", "no flagged case has been judged"),
             ),
             (
                 "Missed a night",
@@ -126,18 +132,23 @@ def _question(series: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], numb
                 f"{_tenth(misses.get('per_night_low'))}–{_tenth(misses.get('per_night_high'))}"
                 if misses.get("judged")
                 else "",
-                f"from {shown.count(misses.get('judged'))} drawn at random",
+                _of_judged(misses, "drawn at random had it", "nobody drawn at random has been judged"),
             ),
             (
                 "Flagged a night",
                 _tenth(mapping(series, "workload").get("cases_per_night")),
                 "",
-                "patients or rows to review",
+                f"{_tenth(mapping(series, 'workload').get('waiting_per_night'))} not yet reviewed",
             ),
         ],
         "charts": _charts(series, used, number) if len(used) > 1 else [],
         "rows": [_row(run) for run in reversed(mine)],
     }
+
+
+def _of_judged(found: Mapping[str, Any], words: str, none: str) -> str:
+    judged = found.get("judged")
+    return f"{shown.count(found.get('found'))} of {shown.count(judged)} {words}" if judged else none
 
 
 def _charts(
@@ -232,7 +243,8 @@ def _row(run: Mapping[str, Any]) -> dict[str, Any]:
         "flagged": shown.count(run.get("flagged")),
         "states": [shown.count(run.get(key)) for key in ("cases", "new", "ongoing", "reviewed", "resolved")],
         "found": shown.count(verdicts.get("confirmed", 0) + verdicts.get("known", 0)),
-        "judged": shown.count(sum(verdicts.values())),
+        # As in the predictive value: who is unsure has not judged.
+        "judged": shown.count(sum(n for word, n in verdicts.items() if word != "unsure")),
         "p": shown.p_value(mapping(run, "unflagged").get("p")),
     }
 

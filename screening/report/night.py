@@ -8,6 +8,7 @@ from typing import Any
 
 from screening.report import format as shown
 from screening.report.document import (
+    awaited,
     flags_everything,
     mapping,
     multi,
@@ -16,6 +17,7 @@ from screening.report.document import (
     sequence,
     stated,
     to_review,
+    unit_of_review,
 )
 
 MUCH_MORE_MISSING = 0.2
@@ -109,6 +111,9 @@ def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:
     everything = [shown.name(p.get("class")) for p in points(model) if flags_everything(p)]
     read, scored, refused = counts.get("read"), counts.get("scored"), counts.get("refused")
     flagged, reasons = counts.get("flagged"), []
+    blind = [shown.name(p.get("class")) for p in points(model) if p.get("sensitivity") == 0]
+    if blind:
+        reasons.append(f"This threshold would have found none of the past cases of {', '.join(blind)}.")
     if everything:
         whole = ", ".join(everything)
         reasons.append(
@@ -127,11 +132,13 @@ def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:
     elif flagged == 0:
         reasons.append("No row was flagged.")
     capacity = stated(model, "capacity")
-    reviews, what = to_review(run)
+    reviews, what = awaited(run)
     if shown.finite(capacity) and shown.finite(reviews) and reviews > capacity:
         one = " patients" if what == "patient" else ""
+        state = "wait for a review" if reviews != to_review(run)[0] else "flagged"
         reasons.append(
-            f"{shown.count(reviews)}{one} flagged, but capacity is {shown.count(capacity)} reviews a night."
+            f"{shown.count(reviews)}{one} {state}, but capacity is "
+            f"{shown.plural(capacity, 'review')} a night."
         )
     expected = _expected(model, scored)
     if expected and shown.finite(flagged) and not expected[0] <= flagged <= expected[1]:
@@ -173,6 +180,10 @@ def _in_groups(run: Mapping[str, Any]) -> str:
     return f"in {shown.count(hit)} of {shown.plural(whole, 'patient')}" if found else ""
 
 
+def _noun(how_many: Any, unit: str) -> str:
+    return shown.plural(how_many, unit).split(" ", 1)[1]
+
+
 def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the counts of the night; should they not add up, the banner says so."""
     model, counts = mapping(run, "model"), mapping(run, "counts")
@@ -182,17 +193,22 @@ def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]]) -> dict[str
         stated(model, "capacity"),
     )
     workload = []
-    reviews = to_review(run)[0]
+    reviews, unit = awaited(run)[0], unit_of_review(model)
+    if shown.finite(reviews) and reviews != to_review(run)[0]:
+        workload.append(f"{shown.count(reviews)} not yet reviewed")
     if shown.finite(minutes) and shown.finite(reviews):
-        workload.append(f"about {shown.count(minutes * reviews)} reviewer minutes")
+        workload.append(f"about {shown.plural(minutes * reviews, 'reviewer minute')}")
     if shown.finite(capacity):
         workload.append(f"capacity {shown.plural(capacity, 'review')} a night")
     by_class = mapping(counts, "flagged_by_class")
     order = {str(p.get("class")): i for i, p in enumerate(points(model))}
     return {
-        "in_groups": _in_groups(run),
+        "what": f"{_noun(flagged, unit)} flagged, {within}"
+        if (within := _in_groups(run))
+        else "flagged for review",
         "read": shown.count(counts.get("read")),
         "scored": shown.count(counts.get("scored")),
+        "unit": _noun(counts.get("scored"), unit),
         "refused": shown.count(counts.get("refused")),
         "flagged": shown.count(flagged),
         "rate": shown.percent(flagged / counts["scored"])

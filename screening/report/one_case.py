@@ -8,7 +8,7 @@ from typing import Any
 
 from screening.report import cases, night, performance, review
 from screening.report import format as shown
-from screening.report.document import by_excess, mapping, multi, part, points, sequence, unit_of_review
+from screening.report.document import by_excess, mapping, multi, part, points, sequence, unit_of_review, words
 from screening.report.drawing import draw
 
 
@@ -37,6 +37,7 @@ def render_case(run: Mapping[str, Any], case: Mapping[str, Any], templates: Path
         case=told(run, case),
         unit=unit_of_review(mapping(run, "model")),
         multi=multi(mapping(run, "model")),
+        explained=words(mapping(run, "model")),
     )
 
 
@@ -55,8 +56,8 @@ def told(run: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
     facts += [("Above threshold" if by_excess(model) else "Score", line["score"])]
     facts += [("Threshold", shown.fixed(own[0], places))] if own else []
     facts += [("p-value", line["p_value"])]
-    known = [words for words in line["known"].values() if words]
-    facts += [("So far", ", ".join(known))] if known else []
+    said_before = [known for known in line["known"].values() if known]
+    facts += [("So far", ", ".join(said_before))] if said_before else []
     return {
         "id": line["id"],
         "said": said,

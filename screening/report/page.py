@@ -21,7 +21,7 @@ from screening.report import (
     voxels,
 )
 from screening.report import format as shown
-from screening.report.document import mapping, multi, unit_of_review
+from screening.report.document import mapping, multi, unit_of_review, words
 from screening.report.drawing import draw
 
 SCRIPTS = ("report.js", "review.js")
@@ -72,7 +72,7 @@ def render_run(document: Mapping[str, Any], templates: Path | None = None) -> st
     """
     model = mapping(document, "model")
     places = performance.score_places(model, cases.scores(document))
-    operating = performance.operating_points(model, places)
+    operating = performance.operating_points(model, places, document)
     voxel_block = voxels.voxels(document, places)
     return draw(
         "run.html.j2",
@@ -95,7 +95,7 @@ def render_run(document: Mapping[str, Any], templates: Path | None = None) -> st
 
 def _shared(model: Mapping[str, Any], run: Mapping[str, Any] | None, places: int) -> dict[str, Any]:
     return {
-        "operating": performance.operating_points(model, places),
+        "operating": performance.operating_points(model, places, run),
         "panels": tradeoff.panels(model, run, places),
         "choices": performance.choices(model, places),
         "per_class": performance.per_class(model),
@@ -110,4 +110,5 @@ def _shared(model: Mapping[str, Any], run: Mapping[str, Any] | None, places: int
         "lead": run is None,
         "multi": multi(model),
         "unit": unit_of_review(model),
+        "explained": words(model),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from screening.report.document import (
     sequence,
     stated,
 )
+from screening.statistics.intervals import wilson
 
 EVALUATED = (
     ("sensitivity", "Sensitivity"),
@@ -33,12 +35,16 @@ def score_places(model: Mapping[str, Any], others: list[Any]) -> int:
     return max(places, 3) if places <= 3 else places
 
 
-def operating_points(model: Mapping[str, Any], places: int) -> list[dict[str, Any]]:
+def operating_points(
+    model: Mapping[str, Any], places: int, run: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """Return each class's operating point: figures with intervals, the rule, and who chose it."""
-    return [_operating_point(model, point, places) for point in points(model)]
+    return [_operating_point(model, point, places, run) for point in points(model)]
 
 
-def _operating_point(model: Mapping[str, Any], point: Mapping[str, Any], places: int) -> dict[str, Any]:
+def _operating_point(
+    model: Mapping[str, Any], point: Mapping[str, Any], places: int, run: Mapping[str, Any] | None
+) -> dict[str, Any]:
     chosen_by = point.get("chosen_by")
     prevalence = point.get("prevalence")
     return {
@@ -67,7 +73,7 @@ def _operating_point(model: Mapping[str, Any], point: Mapping[str, Any], places:
                 "meaning": "expected workload",
             },
         ],
-        "basis": _basis(model, point),
+        "basis": _basis(model, point, run),
         "prevalence": shown.percent(prevalence),
         "prevalence_from": "given" if shown.finite(stated(model, "prevalence")) else "of the training cohort",
         "sentence": _sentence(point),
@@ -84,7 +90,7 @@ def _figure(name: str, meaning: str, point: Mapping[str, Any], key: str) -> dict
     }
 
 
-def _basis(model: Mapping[str, Any], point: Mapping[str, Any]) -> str:
+def _basis(model: Mapping[str, Any], point: Mapping[str, Any], run: Mapping[str, Any] | None) -> str:
     words = (
         f"From {shown.plural(point.get('n_positive'), 'case')} and "
         f"{shown.plural(point.get('n_negative'), 'other row')}"
@@ -94,22 +100,43 @@ def _basis(model: Mapping[str, Any], point: Mapping[str, Any]) -> str:
     folds = part(model, "validation", "folds")
     if shown.finite(folds):
         words += f", each scored by a model that had not seen it ({shown.count(folds)}-fold cross-validation)"
-    return words + "."
+    return words + "." + _age(model, run)
+
+
+def _age(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> str:
+    """Say of what time the patients are on whom the threshold was chosen, and how long ago that was."""
+    window = sequence(model, "training", "window")
+    if len(window) != 2:
+        return ""
+    words = f" They are of {shown.name(window[0])} to {shown.name(window[1])}"
+    try:
+        last, night = (datetime.date.fromisoformat(str(day)[:10]) for day in (window[1], part(run, "date")))
+    except ValueError:
+        return words + "."
+    days = (night - last).days
+    return words + (f"; the last is {shown.plural(days, 'day')} older than this night." if days > 0 else ".")
 
 
 def _sentence(point: Mapping[str, Any]) -> str:
     """Say in one sentence what a clinician may expect of the list."""
-    sensitivity, nne = point.get("sensitivity"), point.get("nne")
+    sensitivity = point.get("sensitivity")
     if flags_everything(point):
         return "Every row is flagged: with so few past cases no threshold could keep the promise."
     if not shown.finite(sensitivity):
         return ""
     found = round(100 * sensitivity)
     limits = shown.interval(point.get("sensitivity_low"), point.get("sensitivity_high")).replace("%", "")
-    words = f"Expect it to find about {found} of 100 cases" + (f" ({limits})" if limits else "")
-    words += f" and to miss about {100 - found}."
-    if shown.finite(nne):
-        words += f" About 1 in {shown.ratio(nne)} flagged is a case."
+    words = f"Expect it to find about {found} of 100 cases"
+    words += f" (95% interval {limits})" if limits else ""
+    # Rounding must not promise that nothing is missed.
+    words += f" and to miss about {100 - found}." if found < 100 else "; that none is missed is not promised."
+    prevalence, ppv = point.get("prevalence"), point.get("ppv")
+    if shown.finite(ppv):
+        whole = 100 if ppv >= 0.01 else 1000
+        words += f" Of {whole:,} flagged, about {shown.count(whole * ppv)} are cases"
+        words += (
+            f" where {shown.percent(prevalence)} have the condition." if shown.finite(prevalence) else "."
+        )
     return words
 
 
@@ -195,22 +222,47 @@ def evaluation(run: Mapping[str, Any]) -> list[dict[str, Any]]:
     used = points(model)
     for point in used:
         seen = by_class(found, point.get("class"), len(used) == 1)
+        past = {**mapping(model, "validation", "summary", str(point.get("class"))), **point}
         rows = [
             {
                 "name": words,
                 "observed": _plain(key, seen.get(key)),
-                "interval": _bounds(key, seen),
-                "promised": _plain(key, point.get(key)),
+                "interval": _bounds(key, _independent(seen)),
+                "promised": _plain(key, past.get(key)),
+                "promised_interval": _bounds(key, past),
             }
             for key, words in EVALUATED
             if shown.finite(seen.get(key))
         ]
         if rows:
-            cases, others = shown.count(seen.get("n_positive")), shown.count(seen.get("n_negative"))
+            ill, others = seen.get("n_positive"), seen.get("n_negative")
             tables.append(
-                {"class": shown.name(point.get("class")), "cases": cases, "others": others, "rows": rows}
+                {
+                    "class": shown.name(point.get("class")),
+                    "cases": shown.plural(ill, "case"),
+                    "others": shown.plural(others, "other"),
+                    "prevalence": shown.percent(ill / (ill + others))
+                    if shown.finite(ill) and shown.finite(others) and ill + others > 0
+                    else shown.NOT_KNOWN,
+                    "promised_at": shown.percent(point.get("prevalence")),
+                    "rows": rows,
+                }
             )
     return tables
+
+
+def _independent(seen: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the figures with the intervals of observed shares where every row stands for itself.
+
+    The stored ones of PPV and NPV hold at a known prevalence; tonight's share of cases is chance too.
+    """
+    ends: dict[str, float] = {}
+    for name, sign in (("ppv", "positive"), ("npv", "negative")):
+        right, wrong = seen.get(f"true_{sign}"), seen.get(f"false_{sign}")
+        if shown.finite(right) and shown.finite(wrong) and not shown.finite(seen.get("n_groups")):
+            low, high = wilson(right, right + wrong)
+            ends |= {f"{name}_low": float(low), f"{name}_high": float(high)}
+    return {**seen, **ends}
 
 
 def _plain(key: str, value: Any) -> str:

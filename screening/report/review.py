@@ -16,6 +16,7 @@ VERDICTS = (
     ("unsure", "unsure"),
     ("known", "already known"),
 )
+SAID = dict(VERDICTS) | {"not": "judged not a case"}
 STATES = {"new": "new", "ongoing": "ongoing", "reviewed": "reviewed"}
 
 
@@ -23,10 +24,11 @@ def known(case: Mapping[str, Any]) -> dict[str, str]:
     """Return in words what the ledger knows of a case; empty texts where there is no ledger."""
     state, nights, last = STATES.get(str(case.get("state")), ""), case.get("nights"), case.get("last_verdict")
     words = f"{shown.count(nights)} nights in a row" if shown.finite(nights) and nights > 1 else ""
-    said = dict(VERDICTS).get(str(mapping({"last": last}, "last").get("verdict")), "")
+    said = SAID.get(str(mapping({"last": last}, "last").get("verdict")), "")
     if said:
         words += f"{', ' if words else ''}{said} on {shown.name(part(last, 'night'))}"
-    return {"state": state, "history": words}
+    # Back after a night without a flag: new by the count, yet somebody has had a look before.
+    return {"state": "new again" if state == "new" and said else state, "history": words}
 
 
 def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -49,6 +51,7 @@ def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
         {
             "number": number,
             "name": shown.name(name),
+            "rank": shown.count(case["rank"]) if shown.finite(case.get("rank")) else "",
             "as_it_is": as_it_is(name),
             "sampled": number >= len(flagged),
         }
