@@ -25,6 +25,7 @@ from screening.ledger import Ledger, publish_night, record_night
 from screening.night.blocks import Blocks
 from screening.night.gathering import Night, Scored
 from screening.night.remembering import night_of, remembered
+from screening.night.spreadsheet import write_flagged
 from screening.publishing import publish
 from screening.report import render_run
 from screening.report.night import run_banner
@@ -148,11 +149,12 @@ def score(
             "input": stream.source.to_dict() | {"notes": list(stream.notes)},
             "versions": versions(),
         } | facts
+        known = None
         if ledger is not None:
             brought = night_of(model, document, key, tally.flagged_cases())
             found = record_night(ledger, brought, force=force)
-            document = remembered(document, key, brought, found)
-        tally.write_flagged(folder / "flagged.csv")
+            document, known = remembered(document, key, brought, found), found.cases
+        write_flagged(folder / "flagged.csv", tally, known)
         page = render_run(document, templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         times = {

@@ -12,7 +12,6 @@ from flow_cohorts import patients, voxels, written
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
 from screening.night.explanation import changes
-from screening.night.gathering import as_text
 from screening.operating_point import Rule
 
 
@@ -161,12 +160,3 @@ def test_a_run_is_drawn_from_its_own_directory_alone(run):
     stored = json.loads((run.directory / "run.json").read_text())
 
     assert render_run(stored) == (run.directory / "report.html").read_text()
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-2", "@x", "\tx"])
-def test_a_formula_is_written_as_text(text):
-    assert as_text(text) == "'" + text
-
-
-def test_plain_text_is_left_alone():
-    assert as_text("0012=3") == "0012=3"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +24,6 @@ CASES_SHOWN = 5000
 VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
 GROUPS_SHOWN = 200
-# Text that a spreadsheet would run as a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @dataclass(frozen=True)
@@ -219,7 +215,7 @@ class Night:
     def _cases(self) -> list[dict[str, Any]]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         explained = self.cases.listed(self.model)
-        ids, group, score, p_value, column, row = self._all_flagged()
+        ids, group, score, p_value, column, row = self.all_flagged()
         further = np.argsort(-score, kind="stable")[len(explained) : self.shown]
         return explained + [
             {
@@ -233,7 +229,7 @@ class Night:
             for i in further
         ]
 
-    def _all_flagged(self) -> list[np.ndarray]:
+    def all_flagged(self) -> list[np.ndarray]:
         """Id, group, score, p-value, watched class and row number of every flagged row, in row order."""
         if not self.flagged:
             return [np.empty(0, dtype=kind) for kind in (object, object, float, float, np.int64, np.int64)]
@@ -251,7 +247,7 @@ class Night:
         if self.groups:
             hit = [name for name, (_, flagged, _top) in self.groups.items() if flagged]
             return tuple(sorted(hit, key=lambda name: (-self.groups[name][2], name)))
-        ids, _, scores, *_ = self._all_flagged()
+        ids, _, scores, *_ = self.all_flagged()
         return tuple(str(name) for name in ids[np.argsort(-scores, kind="stable")])
 
     def _groups(self) -> list[dict[str, Any]] | None:
@@ -279,18 +275,3 @@ class Night:
         if self.task.kind == "multi":
             facts |= per_class(codes, predicted, self.task.classes)
         return facts
-
-    def write_flagged(self, path: Path) -> None:
-        """Write `flagged.csv`, highest score first, safe to open in a spreadsheet."""
-        ids, group, score, p_value, column, _ = self._all_flagged()
-        with path.open("w", encoding="utf-8", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["rank", "id", "group", "class", "score", "p_value"])
-            for rank, i in enumerate(np.argsort(-score, kind="stable"), start=1):
-                texts = [ids[i], group[i], self.task.watched[column[i]]]
-                table.writerow([rank, *map(as_text, texts), repr(float(score[i])), repr(float(p_value[i]))])
-
-
-def as_text(value: str) -> str:
-    """Text that a spreadsheet shows and does not run as a formula."""
-    return "'" + value if value.startswith(FORMULA_STARTS) else value

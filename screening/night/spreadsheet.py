@@ -1,0 +1,46 @@
+"""`flagged.csv`: the flagged rows of a night, safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from screening.ledger import Known
+from screening.night.gathering import Night
+
+COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
+# Behind the others, so that what reads a night without a ledger reads one with it.
+REMEMBERED = ("state", "nights")
+# Text that a spreadsheet would run as a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def write_flagged(path: Path, night: Night, known: Mapping[str, Known] | None = None) -> None:
+    """Write the flagged rows, the highest score first.
+
+    Parameters
+    ----------
+    path : Path
+    night : Night
+    known : mapping, optional
+        What the ledger knows of each case: by group where rows come in groups, otherwise by id.
+    """
+    ids, group, score, p_value, column, _ = night.all_flagged()
+    cases = group if night.groups else ids
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(COLUMNS if known is None else COLUMNS + REMEMBERED)
+        for rank, i in enumerate(np.argsort(-score, kind="stable"), start=1):
+            texts = [ids[i], group[i], night.task.watched[column[i]]]
+            case = known.get(str(cases[i])) if known else None
+            history = [case.state, case.nights] if case else []
+            figures = [repr(float(score[i])), repr(float(p_value[i]))]
+            table.writerow([rank, *map(as_text, texts), *figures, *history])
+
+
+def as_text(value: str) -> str:
+    """Text that a spreadsheet shows and does not run as a formula."""
+    return "'" + value if value.startswith(FORMULA_STARTS) else value

@@ -1,0 +1,86 @@
+"""`flagged.csv`: the promised columns, what the ledger knows, and nothing a spreadsheet would run."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from flow_cohorts import patients, voxels, written
+
+from screening import read_cohort, score, train
+from screening.ledger import Verdict, open_ledger, record_verdicts
+from screening.night.spreadsheet import as_text
+from screening.operating_point import Rule
+
+COLUMNS = ["rank", "id", "group", "class", "score", "p_value"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    past = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
+    cohort = read_cohort(past, label="ill", id="patient", need_label=True)
+    return train(cohort, "logistic", rule=Rule("max_flag_rate", 0.3), jobs=1)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with open_ledger(tmp_path / "screening.db", make=True) as opened:
+        yield opened
+
+
+def flagged(run) -> pd.DataFrame:
+    return pd.read_csv(run.directory / "flagged.csv", dtype=str, keep_default_na=False)
+
+
+def test_without_a_ledger_there_are_the_promised_columns_and_no_others(model, tmp_path):
+    run = score(model, written(patients(60, seed=7), tmp_path / "night.csv"), tmp_path / "run")
+
+    assert list(flagged(run).columns) == COLUMNS
+
+
+def test_with_a_ledger_the_state_of_every_case_stands_behind(model, ledger, tmp_path):
+    first, later = patients(60, seed=7), patients(20, seed=8)
+    one, two = written(first, tmp_path / "1.csv"), written(pd.concat([first[:40], later]), tmp_path / "2.csv")
+    before = score(model, one, tmp_path / "run1", date="2026-03-01", ledger=ledger)
+    judged = min(set(flagged(before)["id"]) & set(first["patient"][:40]))
+    record_verdicts(ledger, before.document["ledger"]["key"], [Verdict(judged, "not")])
+
+    run = score(model, two, tmp_path / "run2", date="2026-03-02", ledger=ledger)
+
+    table = flagged(run).set_index("id")
+    assert list(table.columns) == [*COLUMNS[:1], *COLUMNS[2:], "state", "nights"]
+    assert dict(table.loc[judged, ["state", "nights"]]) == {"state": "reviewed", "nights": "2"}
+    assert set(table.loc[table.index.isin(later["patient"]), "state"]) == {"new"}
+    for state in ("new", "ongoing", "reviewed"):
+        assert (table["state"] == state).sum() == run.document["counts"][state] > 0
+
+
+def test_the_same_night_again_writes_the_same_bytes(model, ledger, tmp_path):
+    night = written(patients(60, seed=7), tmp_path / "night.csv")
+    runs = [score(model, night, tmp_path / name, date="2026-03-01", ledger=ledger) for name in ("a", "b")]
+
+    one, two = ((run.directory / "flagged.csv").read_bytes() for run in runs)
+    assert one == two
+
+
+def test_rows_of_a_group_have_the_state_of_their_patient(ledger, tmp_path):
+    past = written(voxels(), tmp_path / "past.parquet")
+    cohort = read_cohort(past, label="tissue", group="patient", need_label=True)
+    model = train(cohort, "one_vs_rest", search=1, folds=4, jobs=1)
+    three = voxels(3, 50, seed=9)
+    for day, rows in ((1, three[three["patient"] != "P91"]), (2, three)):
+        night = written(rows, tmp_path / f"{day}.parquet")
+        run = score(model, night, tmp_path / f"run{day}", date=f"2026-03-0{day}", ledger=ledger)
+
+    found = flagged(run).groupby("group")[["state", "nights"]].agg(set).to_dict("index")
+
+    known, new = {"state": {"ongoing"}, "nights": {"2"}}, {"state": {"new"}, "nights": {"1"}}
+    assert found == {"P90": known, "P91": new, "P92": known}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-2", "@x", "\tx"])
+def test_a_formula_is_written_as_text(text):
+    assert as_text(text) == "'" + text
+
+
+def test_plain_text_is_left_alone():
+    assert as_text("0012=3") == "0012=3"
