@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from screening.kernels.near import Near
+
 Remembered = dict[str, np.ndarray]
 
 
@@ -68,6 +70,16 @@ class FirstPass(Protocol):
 
     def feature_distances(self, x: np.ndarray) -> np.ndarray:
         """Squared feature-space distances to the support vectors, (n, n_sv)."""
+
+    def mean_distance(self, x: np.ndarray) -> np.ndarray:
+        """Mean over the support vectors of the squared feature-space distance, (n,); there must be one."""
+
+    def near(self, x: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
+        """Squared feature-space distances to the support vectors of a label, (n,), that are within reach.
+
+        ``sides`` holds each row's label, +1 or -1, ``reach`` how far (squared): NaN for the mean of the row's
+        nearest and farthest support vector.
+        """
 
     def support_distances(self) -> np.ndarray:
         """Squared feature-space distances among the support vectors; only inside ``parameters``."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import FirstPass, JointFirstPass, Remembered
-from screening.factors.near import check_empty, near_mean
+from screening.factors.near import check_empty, mean_of_near
 from screening.factors.numbers import check_number
 
 
@@ -65,10 +65,9 @@ class ClassDecay:
         return np.take_along_axis(every, first_pass.predicted(x)[:, None], axis=1)[:, 0]
 
     def _rate(self, x: np.ndarray, m: int, machine: FirstPass, remembered: Remembered) -> np.ndarray:
-        distances = machine.feature_distances(x)
-        if not distances.shape[1]:
+        if not len(machine.support_labels):
             return np.zeros(len(x))
         if self.form == "weighted":
-            return remembered["weights"][m] * distances.mean(axis=1)
-        others = distances[:, machine.support_labels < 0]
-        return near_mean(others, remembered["reach"][m], self.empty)
+            return remembered["weights"][m] * machine.mean_distance(x)
+        near = machine.near(x, np.full(len(x), -1), np.full(len(x), remembered["reach"][m]))
+        return mean_of_near(near, self.empty)

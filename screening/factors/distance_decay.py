@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import FirstPass, Remembered
-from screening.factors.near import check_empty, near_mean
+from screening.factors.near import check_empty, mean_of_near
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,6 @@ class DistanceDecay:
     def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
         """c at the rows of x, shape (n_rows,)."""
         decision = first_pass.decision(x)
-        distances = first_pass.feature_distances(x)
-        if not distances.shape[1]:
-            return np.ones(len(x))
-        reach = (distances.min(axis=1) + distances.max(axis=1)) / 2.0
-        opposite = (first_pass.support_labels > 0) != (decision[:, None] > 0)
-        mean = near_mean(np.where(opposite, distances, np.inf), reach, self.empty)
-        return np.exp(-np.abs(decision) * mean)
+        sides = np.where(decision > 0, -1, 1)
+        near = first_pass.near(x, sides, np.full(len(x), np.nan))
+        return np.exp(-np.abs(decision) * mean_of_near(near, self.empty))

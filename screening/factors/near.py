@@ -6,6 +6,7 @@ import numpy as np
 
 from screening.factors.base import FirstPass
 from screening.factors.numbers import check_number
+from screening.kernels.near import Near
 
 SMALLEST = 1e-12
 # Squared width of a bump that has no neighbour to measure by: flat, and still a finite number to store.
@@ -26,31 +27,37 @@ def check_tau(n: str, width: float) -> None:
 
 
 def check_empty(empty: str) -> None:
-    """Refuse an ``empty`` that ``near_mean`` does not know (ValueError)."""
+    """Refuse an ``empty`` that ``mean_of_near`` does not know (ValueError)."""
     if empty not in ("zero", "nearest"):
         raise ValueError(f"empty must be 'zero' or 'nearest', got {empty!r}")
 
 
-def near_mean(distances: np.ndarray, reach: np.ndarray | float, empty: str) -> np.ndarray:
-    """Mean along each row of the distances below ``reach``.
+def mean_of_near(near: Near, empty: str) -> np.ndarray:
+    """Mean squared distance of what is within reach, (n,); 0 comes back for a row whose side is empty.
 
     Parameters
     ----------
-    distances : ndarray of shape (n, m)
-        May hold infinities for what does not count; 0 comes back for a row of nothing else.
-    reach : float or ndarray of shape (n,)
+    near : Near
     empty : {"zero", "nearest"}
-        What a row without any gets.
+        What a row gets that has none within reach.
     """
-    if not distances.shape[1]:
-        return np.zeros(len(distances))
-    near = distances < np.reshape(reach, (-1, 1))
-    total = np.where(near, distances, 0.0).sum(axis=1)
-    mean = total / np.maximum(near.sum(axis=1), 1)
+    mean = near.total / np.maximum(near.count, 1)
     if empty == "zero":
         return mean
-    nearest = distances.min(axis=1)
-    return np.where(near.any(axis=1), mean, np.where(np.isfinite(nearest), nearest, 0.0))
+    nearest = np.where(np.isfinite(near.nearest), near.nearest, 0.0)
+    return np.where(near.count > 0, mean, nearest)
+
+
+def near_mean(distances: np.ndarray, reach: np.ndarray, empty: str) -> np.ndarray:
+    """The same of a matrix of distances, (n, m), with infinities for what does not count.
+
+    Parameters
+    ----------
+    reach : ndarray of shape (n,)
+    """
+    inside = distances < reach[:, None]
+    total = np.where(inside, distances, 0.0).sum(axis=1)
+    return mean_of_near(Near(total, inside.sum(axis=1), distances.min(axis=1, initial=np.inf)), empty)
 
 
 def right_side(first_pass: FirstPass) -> np.ndarray:

@@ -8,37 +8,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 logger = logging.getLogger("screening")
 
-_told = threading.Event()
 _importing = threading.Lock()
+_told = threading.Event()
 
 
 def prepare() -> None:
-    """Import the compiler, one thread at a time: numba's modules import each other in circles."""
+    """Import the compiled loops, one thread at a time: numba's modules import each other in circles."""
     with _importing:
         import screening.kernels.loops  # noqa: F401
 
 
-@contextmanager
-def announced() -> Iterator[None]:
-    """Log one line if anything is compiled inside, once a process; reading the disk cache does not count."""
-    prepare()
-    if _told.is_set():
-        yield
-        return
+def tell_of_compiling() -> None:
+    """Log one line when the first of our functions is compiled; reading the disk cache does not count."""
     from numba.core import event
 
     class Teller(event.Listener):
-        def on_start(self, event: object) -> None:
-            if not _told.is_set():
+        def on_start(self, event: event.Event) -> None:
+            function = event.data["dispatcher"].py_func
+            if function.__module__.startswith("screening.") and not _told.is_set():
                 _told.set()
                 logger.warning("compiling once: the numerical loops are built on first use and kept on disk")
 
-        def on_end(self, event: object) -> None: ...
+        def on_end(self, event: event.Event) -> None: ...
 
-    with event.install_listener("numba:compile", Teller()):
-        yield
+    event.register("numba:compile", Teller())

@@ -14,9 +14,12 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from screening.kernels.compiled import tell_of_compiling
 from screening.kernels.vector import BLOCK, fused, maximum, scaled
 
 SQUARED, ABSOLUTE = 0, 1
+
+tell_of_compiling()
 
 _MAGIC = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer held in the low bits
 _FLOOR = np.float32(-125.0)

@@ -106,7 +106,7 @@ def weighted_sums(
     list of ndarray of shape (n, n_outputs)
         sum_i weights_i exp(-gamma_i d(x, centre_i)), one array a term.
     """
-    from screening.kernels.compiled import announced, prepare
+    from screening.kernels.compiled import prepare
 
     prepare()
     from screening.kernels.loops import ABSOLUTE, SQUARED, sweep_block
@@ -128,8 +128,7 @@ def weighted_sums(
     def task(first: int) -> None:
         sweep_block(rows, first, min(first + _TASK, len(rows)), moved, kind, rates, ends, scaled, out)
 
-    with announced():
-        run_in_threads(task, range(0, len(rows), _TASK), threads)
+    run_in_threads(task, range(0, len(rows), _TASK), threads)
     out *= unit
     return np.split(out, ends[:-1], axis=1)
 
@@ -155,7 +154,7 @@ def gram(
 
 def of(kernel: Any, known: np.ndarray, *, threads: int | None = None) -> np.ndarray:
     """K from the ``distances`` of its norm, to the bit what ``gram`` gives; of their shape and type."""
-    from screening.kernels.compiled import announced, prepare
+    from screening.kernels.compiled import prepare
 
     prepare()
     from screening.kernels.loops import kernels_of
@@ -167,15 +166,14 @@ def of(kernel: Any, known: np.ndarray, *, threads: int | None = None) -> np.ndar
     def task(first: int) -> None:
         kernels_of(known, first, min(first + step, len(known)), rate, out)
 
-    with announced():
-        run_in_threads(task, range(0, len(known), step), threads)
+    run_in_threads(task, range(0, len(known), step), threads)
     return out
 
 
 def _matrix(
     norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Any, threads: int | None
 ) -> np.ndarray:
-    from screening.kernels.compiled import announced, prepare
+    from screening.kernels.compiled import prepare
 
     prepare()
     from screening.kernels.loops import ABSOLUTE, SQUARED, kernel_rows
@@ -188,8 +186,7 @@ def _matrix(
     def task(first: int) -> None:
         kernel_rows(columns, rows, first, min(first + step, len(x)), kind, dtype(rate), out)
 
-    with announced():
-        run_in_threads(task, range(0, len(x), step), threads)
+    run_in_threads(task, range(0, len(x), step), threads)
     return out
 
 

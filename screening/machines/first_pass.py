@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from screening.kernels import device, input_distances, placing, positive, rescaled_distances, sweep
+from screening.kernels.near import Near, near
 
 if TYPE_CHECKING:
     from screening.machines.passes import Pass
@@ -243,6 +244,22 @@ class Output:
 
     def feature_distances(self, x: np.ndarray) -> np.ndarray:
         return self._distances(self._stage.basis.columns(x, self._at), self._c(self._stage.c(x)), x)
+
+    def near(self, x: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
+        stage, gram = self._stage, self._stage.basis.gram
+        c_x, c = self._c(stage.c(x)), self._c(stage.one.c)[self._at]
+        known = None if gram is None or x is not self.rows else (gram, self._at)
+        return near(self.kernel, x, self.support_vectors, c_x, c, self.support_labels, sides, reach, known)
+
+    def mean_distance(self, x: np.ndarray) -> np.ndarray:
+        stage = self._stage
+        c_x, c = self._c(stage.c(x)), self._c(stage.one.c)[self._at]
+        weights = np.zeros((len(self.rows), 1))
+        weights[self._at, 0] = c / len(c)
+        across = c_x * stage.basis.times(x, weights)[:, 0]
+        own = np.square(c_x) * self.kernel.diagonal(x)
+        there = np.mean(np.square(c) * self.kernel.diagonal(self.support_vectors))
+        return np.maximum(own + there - 2.0 * across, 0.0)
 
     def support_distances(self) -> np.ndarray:
         gram = self._stage.basis.among(self._at)

@@ -114,7 +114,9 @@ def _scale(gram: np.ndarray, c: np.ndarray, upper: np.ndarray) -> float:
 
 def solve_coupled(problem: CoupledProblem, tol: float = 1e-3) -> tuple[np.ndarray, float, int]:
     """Alphas (n,), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
-    from screening.kernels.compiled import announced
+    from screening.kernels.compiled import prepare
+
+    prepare()
     from screening.solvers.coupled_loops import coupled_steps
 
     codes, c, upper = problem.codes.astype(np.int64), problem.c.astype(float), problem.upper.astype(float)
@@ -140,14 +142,15 @@ def solve_coupled(problem: CoupledProblem, tol: float = 1e-3) -> tuple[np.ndarra
         gradient[:] = problem.gradient(alphas)
 
     alphas = np.zeros(len(c))
-    with announced():
-        n_iter = _alternate(steps, jump, alphas, problem.gradient(alphas))
+    n_iter = _alternate(steps, jump, alphas, problem.gradient(alphas))
     return alphas, problem.gap(alphas), n_iter
 
 
 def solve_crammer_singer(problem: CrammerSingerProblem, tol: float = 1e-3) -> tuple[np.ndarray, float, int]:
     """Weights A (n, n_classes), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
-    from screening.kernels.compiled import announced
+    from screening.kernels.compiled import prepare
+
+    prepare()
     from screening.solvers.coupled_loops import crammer_singer_steps
 
     codes, c, upper = problem.codes.astype(np.int64), problem.c.astype(float), problem.upper.astype(float)
@@ -185,8 +188,7 @@ def solve_crammer_singer(problem: CrammerSingerProblem, tol: float = 1e-3) -> tu
         gradient[:] = problem.gradient(np.ascontiguousarray(weights.T)).T
 
     weights = np.zeros((problem.n_classes, len(c)))
-    with announced():
-        n_iter = _alternate(steps, jump, weights, np.ascontiguousarray((~problem.own).T.astype(float)))
+    n_iter = _alternate(steps, jump, weights, np.ascontiguousarray((~problem.own).T.astype(float)))
     weights = np.ascontiguousarray(weights.T)
     return weights, problem.gap(weights), n_iter
 

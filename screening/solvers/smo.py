@@ -128,11 +128,11 @@ def solve(
     ValueError
         If ``start`` breaks a constraint, or ``total`` cannot be reached within the bounds.
     """
-    from screening.kernels.compiled import announced
+    from screening.kernels.compiled import prepare
 
-    with announced():
-        engine = _Engine(problem, tol, memory)
-        return engine.run(_feasible(problem, start), max_iter)
+    prepare()
+    engine = _Engine(problem, tol, memory)
+    return engine.run(_feasible(problem, start), max_iter)
 
 
 def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:

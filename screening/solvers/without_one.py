@@ -58,28 +58,26 @@ class WithoutOne:
             Solution with all rows; the free ones make up for the row first, then the steps of the SMO go on.
         left_out : ndarray of int, shape (m,)
         """
-        from screening.kernels.compiled import announced
+        from screening.kernels.compiled import prepare
+
+        prepare()
         from screening.kernels.sweep import available_cores, run_in_threads
+        from screening.solvers import without_one_loops
 
-        with announced():
-            from screening.solvers import without_one_loops
+        run: Any = without_one_loops.solve_without
+        engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
+        engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit
+        engine.v = engine._levels()
+        found = np.empty((len(left_out), len(alphas)))
+        told = np.empty((len(left_out), 3))
+        rows = np.asarray(left_out, np.int64)
+        start, matrix = engine._gathered(engine.active.points), engine.active.rows()
+        threads = available_cores()
 
-            run: Any = without_one_loops.solve_without
-            engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
-            engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit
-            engine.v = engine._levels()
-            found = np.empty((len(left_out), len(alphas)))
-            told = np.empty((len(left_out), 3))
-            rows = np.asarray(left_out, np.int64)
-            start, matrix = engine._gathered(engine.active.points), engine.active.rows()
-            threads = available_cores()
+        def task(first: int) -> None:
+            mine = slice(first, None, threads)
+            run(rows[mine], _MOST_STEPS, engine.tol, *start, np.zeros(2), found[mine], told[mine], *matrix)
 
-            def task(first: int) -> None:
-                mine = slice(first, None, threads)
-                run(
-                    rows[mine], _MOST_STEPS, engine.tol, *start, np.zeros(2), found[mine], told[mine], *matrix
-                )
-
-            run_in_threads(task, range(min(threads, len(rows))), threads)
+        run_in_threads(task, range(min(threads, len(rows))), threads)
         found = np.minimum(found / engine.unit, self.problem.upper)
         return Without(found, told[:, 0], told[:, 1] / self.problem.scale, told[:, 2].astype(int))

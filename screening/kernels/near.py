@@ -1,0 +1,78 @@
+"""Feature-space distances to the support vectors near a row, summed as they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_TASK = 4096  # rows a thread takes at a time
+
+
+@dataclass(frozen=True)
+class Near:
+    """Of each row: what is closer than its reach on the side it looks at, (n,) each.
+
+    Parameters
+    ----------
+    total : ndarray
+        Sum of their squared distances under K~.
+    count : ndarray
+        Their number.
+    nearest : ndarray
+        The smallest squared distance to that side, within reach or not; infinite where it is empty.
+    """
+
+    total: np.ndarray
+    count: np.ndarray
+    nearest: np.ndarray
+
+
+def near(
+    kernel: Any,
+    x: np.ndarray,
+    centres: np.ndarray,
+    c_x: np.ndarray,
+    c: np.ndarray,
+    sides: np.ndarray,
+    wanted: np.ndarray,
+    reach: np.ndarray,
+    known: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Near:
+    """Squared feature-space distances under K~ from rows to the centres of one side that are within reach.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, gamma a number
+    x, centres : ndarray of shape (n, n_features), (m, n_features)
+    c_x, c : ndarray of shape (n,), (m,)
+    sides : ndarray of shape (m,)
+        +1 or -1.
+    wanted : ndarray of shape (n,)
+        The side each row looks at.
+    reach : ndarray of shape (n,)
+        Squared; NaN is the mean of the row's nearest and farthest centre of either side.
+    known : tuple of ndarray, optional
+        A symmetric Gram with a row for each of x, and the numbers of the centres in it.
+    """
+    from screening.kernels.compiled import prepare
+    from screening.kernels.sweep import padded, rate_of, run_in_threads
+
+    prepare()
+    from screening.kernels.loops import ABSOLUTE, SQUARED
+    from screening.kernels.near_loops import near_block
+
+    gram, at = (np.empty((0, 0)), np.empty(0, np.int64)) if known is None else known
+    rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
+    weights, here = np.ascontiguousarray(c, float), np.ascontiguousarray(c_x, float)
+    found = Near(np.zeros(len(x)), np.zeros(len(x)), np.full(len(x), np.inf))
+    kind = SQUARED if kernel.norm == 2 else ABSOLUTE
+    fixed = (moved, kind, rate_of(kernel), here, weights, sides.astype(float), wanted.astype(float), reach)
+
+    def task(first: int) -> None:
+        stop = min(first + _TASK, len(rows))
+        near_block(gram, at, rows, first, stop, *fixed, found.total, found.count, found.nearest)
+
+    run_in_threads(task, range(0, len(rows), _TASK), None)
+    return found

@@ -1,0 +1,70 @@
+"""Compiled: which support vectors of a side are near, by feature-space distance, without a matrix of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from screening.kernels.loops import distances_to, exp2_of_product
+from screening.kernels.vector import maximum
+
+BLOCK = 128
+
+
+@njit(nogil=True, cache=True)
+def near_block(
+    gram, at, x, start, stop, centres, kind, rate, c_x, c, sides, wanted, reach, total, count, nearest,
+):  # fmt: skip
+    """Sum, number and smallest of the squared distances below `reach` to the centres of the wanted side.
+
+    Row r of x is column r of `gram`, whose rows `at` are the centres'; a `gram` without rows is computed.
+    A reach that is NaN is the mean of the row's nearest and farthest centre, of either side. One lane is one
+    row, so that a row's result does not depend on its batch.
+    """
+    n_centres = c.size
+    xt = np.zeros((centres.shape[1], BLOCK))
+    distances = np.empty((n_centres, BLOCK))
+    own, lowest, highest = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    for first in range(start, stop, BLOCK):
+        width = min(BLOCK, stop - first)
+        if gram.shape[0] == 0:
+            for k in range(x.shape[1]):
+                column = xt[k]
+                for t in range(width):
+                    column[t] = x[first + t, k]
+        here = c_x[first : first + width]
+        for t in range(width):
+            own[t] = here[t] * here[t]
+            lowest[t], highest[t] = np.inf, -np.inf
+        for i in range(n_centres):
+            row = distances[i]
+            if gram.shape[0] == 0:
+                distances_to(xt, 0, BLOCK, centres[i], centres.shape[1], kind, row)
+                for t in range(BLOCK):
+                    row[t] = exp2_of_product(row[t], rate)
+            else:
+                known = gram[at[i], first : first + width]
+                for t in range(width):
+                    row[t] = known[t]
+            square, twice = c[i] * c[i], 2.0 * c[i]
+            for t in range(width):
+                row[t] = maximum(own[t] + square - twice * here[t] * row[t], 0.0)
+            for t in range(width):
+                lowest[t] = -maximum(-lowest[t], -row[t])
+                highest[t] = maximum(highest[t], row[t])
+        side, limit = wanted[first : first + width], reach[first : first + width]
+        sums, counts = total[first : first + width], count[first : first + width]
+        low = nearest[first : first + width]
+        for t in range(width):
+            if np.isnan(limit[t]):
+                highest[t] = (lowest[t] + highest[t]) / 2.0
+            else:
+                highest[t] = limit[t]
+        for i in range(n_centres):
+            row, mine = distances[i], sides[i]
+            for t in range(width):
+                near = row[t] if mine * side[t] > 0.0 else np.inf
+                low[t] = -maximum(-low[t], -near)
+                inside = near < highest[t]
+                sums[t] += near if inside else 0.0
+                counts[t] += 1.0 if inside else 0.0
