@@ -166,6 +166,12 @@ def test_several_classes_stand_beside_one_against_the_rest_by_patient(of_classes
     assert "resampling groups" in render_model(of_classes.document)
 
 
+def test_one_against_the_rest_has_one_against_one_beside_it(tissue):
+    found = comparison_of(train(tissue, "one_vs_rest", search=1, folds=4, beside=None))
+
+    assert [other["recipe"] for other in found["beside"]] == ["one_vs_one"]
+
+
 def test_a_method_that_answers_another_question_is_refused_before_training(tissue, cohort):
     with pytest.raises(UsageError, match=r"svm cannot be compared where several classes"):
         train(tissue, "one_vs_rest", beside=["svm"])

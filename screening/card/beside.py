@@ -23,8 +23,11 @@ from screening.validation.final_scale import Validation, on_final_scale
 from screening.validation.folds import Split
 from screening.validation.out_of_fold import cross_validate, fit, labels_of
 
-USUAL = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
+USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
 """What a method is compared with where nobody says otherwise, itself left out."""
+
+# Leaving itself out would leave nothing: the other plain way to tell several classes apart takes its place.
+STANDS_IN = {"one_vs_rest": "one_vs_one"}
 
 MACHINES = {"binary": ("one_class", "two_class", "baseline"), "multi": ("multi_class",)}
 
@@ -52,7 +55,10 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
     UsageError
         A recipe that does not answer the cohort's question.
     """
-    loaded = [load_recipe(name) for name in (USUAL[task.kind] if names is None else names)]
+    usual = USUAL[task.kind]
+    if usual == (method.name,):
+        usual = (STANDS_IN.get(method.name, method.name),)
+    loaded = [load_recipe(name) for name in (usual if names is None else names)]
     found = list({each.name: each for each in loaded}.values())
     if names is None and method.machine == "baseline" and n_rows > LARGEST_UNASKED:
         found = [each for each in found if each.machine == "baseline"]

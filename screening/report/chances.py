@@ -126,8 +126,9 @@ def calibration(model: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _earned(found: Mapping[str, Any], number: int) -> dict[str, Any]:
     losses = mapping(found, "log_loss")
     other = next((name for name in METHODS if name != found.get("method")), "")
+    used = METHODS.get(str(found.get("method")), "calibration")
     compared = (
-        f"{METHODS.get(str(found.get('method')), 'Calibration')} was chosen: its log loss on folds it "
+        f"{used[0].upper()}{used[1:]} was chosen: its log loss on folds it "
         "had not seen was "
         f"{_three(losses.get(str(found.get('method'))))}, that of {METHODS.get(other, 'the other')} "
         f"{_three(losses.get(other))}."

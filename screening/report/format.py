@@ -80,11 +80,17 @@ def percent(value: Any, places: int | None = None) -> str:
 
 
 def interval(low: Any, high: Any) -> str:
-    """Return a 95 % interval of a share as `84–95%`, or an empty text where there is none."""
+    """Return a 95 % interval of a share as `84–95%`, or an empty text where there is none.
+
+    Rounding may not close it: `100–100%` would deny what is left.
+    """
     if not (finite(low) and finite(high)):
         return ""
-    places = 0 if high >= 0.1 else 1
-    return f"{100 * low:.{places}f}–{100 * high:.{places}f}%"
+    for places in range(0 if high >= 0.1 else 1, 4):
+        ends = [f"{100 * end:.{places}f}" for end in (low, high)]
+        if ends[0] != ends[1] or low == high:
+            break
+    return f"{ends[0]}–{ends[1]}%"
 
 
 def p_value(value: Any) -> str:

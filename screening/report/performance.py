@@ -16,6 +16,7 @@ from screening.report.document import (
     points,
     sequence,
     stated,
+    unit_of_review,
 )
 from screening.statistics.intervals import wilson
 
@@ -76,7 +77,7 @@ def _operating_point(
         "basis": _basis(model, point, run),
         "prevalence": shown.percent(prevalence),
         "prevalence_from": "given" if shown.finite(stated(model, "prevalence")) else "of the training cohort",
-        "sentence": _sentence(point),
+        "sentence": _sentence(point, unit_of_review(model) if multi(model) else ""),
         "notes": [shown.text(n) for n in sequence(point, "notes")],
     }
 
@@ -117,26 +118,26 @@ def _age(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> str:
     return words + (f"; the last is {shown.plural(days, 'day')} older than this night." if days > 0 else ".")
 
 
-def _sentence(point: Mapping[str, Any]) -> str:
+def _sentence(point: Mapping[str, Any], unit: str) -> str:
     """Say in one sentence what a clinician may expect of the list."""
     sensitivity = point.get("sensitivity")
     if flags_everything(point):
         return "Every row is flagged: with so few past cases no threshold could keep the promise."
     if not shown.finite(sensitivity):
         return ""
-    found = round(100 * sensitivity)
+    kind, found = f"such {unit}s" if unit else "cases", round(100 * sensitivity)
     limits = shown.interval(point.get("sensitivity_low"), point.get("sensitivity_high")).replace("%", "")
-    words = f"Expect it to find about {found} of 100 cases"
+    words = f"Expect it to find about {found} of 100 {kind}"
     words += f" (95% interval {limits})" if limits else ""
     # Rounding must not promise that nothing is missed.
     words += f" and to miss about {100 - found}." if found < 100 else "; that none is missed is not promised."
     prevalence, ppv = point.get("prevalence"), point.get("ppv")
     if shown.finite(ppv):
         whole = 100 if ppv >= 0.01 else 1000
-        words += f" Of {whole:,} flagged, about {shown.count(whole * ppv)} are cases"
         words += (
-            f" where {shown.percent(prevalence)} have the condition." if shown.finite(prevalence) else "."
+            f" Of {whole:,} flagged{' for it' if unit else ''}, about {shown.count(whole * ppv)} are {kind}"
         )
+        words += f" (at a prevalence of {shown.percent(prevalence)})." if shown.finite(prevalence) else "."
     return words
 
 
