@@ -7,16 +7,16 @@ from typing import Any
 
 from screening.errors import RecipeError
 
+# What every recipe of the kernel machines takes, named in its [parameters] or not.
+ALWAYS = ("approximation", "n_landmarks")
 # What a recipe's [parameters] may name of the machine itself; everything else belongs to a part of it.
 MACHINE_PARAMETERS = {
-    "one_class": ("nu", "passes", "tol", "seed", "approximation", "n_landmarks"),
-    "two_class": ("C", "passes", "normalise", "stop", "seed", "tol", "approximation", "n_landmarks"),
-    "multi_class": ("C", "passes", "cost_ratio", "normalise", "stop", "seed", "tol"),
+    "one_class": ("nu", "passes", "tol", "seed", *ALWAYS),
+    "two_class": ("C", "passes", "normalise", "stop", "seed", "tol", *ALWAYS),
+    "multi_class": ("C", "passes", "cost_ratio", "normalise", "stop", "seed", "tol", *ALWAYS),
     "baseline": (),
     "auto": (),
 }
-# What every recipe of those machines takes, named in its [parameters] or not.
-ALWAYS = ("approximation", "n_landmarks")
 BASELINES = {
     "logistic": ("C", "class_weight", "max_iter"),
     "boosting": ("learning_rate", "n_rounds", "max_leaf_nodes", "min_samples_leaf", "class_weight", "seed"),

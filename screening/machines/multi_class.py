@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from screening import solvers
+from screening.machines import landmarks
 from screening.machines.base import KernelMachine
+from screening.machines.first_pass import Basis
 from screening.machines.passes import fit_passes
-from screening.machines.schemes import SCHEMES, Classes
+from screening.machines.schemes import SCHEMES, Classes, OneVsRest
 
 
 class MultiClassSVM(ClassifierMixin, KernelMachine):
@@ -43,6 +46,10 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
     tol : float, > 0
         Largest violation of the optimality conditions, in units of the margin or, where that is less, of the
         change that one row at its bound makes.
+    approximation : {"none", "landmarks"}
+        "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
+        for (see ``machines.landmarks``); exact where there are no more rows than that.
+    n_landmarks : int, >= 2
     """
 
     kind = "multi_class"
@@ -59,6 +66,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         stop: str = "fixed",
         seed: int = 0,
         tol: float = 1e-3,
+        approximation: str = "none",
+        n_landmarks: int = 8000,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -70,6 +79,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         self.stop = stop
         self.seed = seed
         self.tol = tol
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -77,6 +88,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
             raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {self.scheme!r}")
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be > 0, got {self.C!r}")
+        landmarks.check(self.approximation, self.n_landmarks)
         if self.cost_ratio != "balanced" and (isinstance(self.cost_ratio, str) or not self.cost_ratio > 0):
             raise ValueError(f"cost_ratio must be > 0 or 'balanced', got {self.cost_ratio!r}")
         if self.scheme != "one_vs_rest" and self.cost_ratio not in (1.0, "balanced"):
@@ -104,24 +116,50 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         x = np.ascontiguousarray(X)
         kernel = self._kernel.resolved(x)
         n_passes = self._passes_wanted(x, codes, None if groups is None else np.asarray(groups))
+        # Factors see how common each class is among all rows.
+        class_counts = np.bincount(codes)
+        chosen = self._landmarks(kernel, x, codes)
+        if chosen is not None:
+            x, codes = x[chosen.rows], codes[chosen.rows]
         # All classes at once need the whole of it.
         by_rows = self.scheme in ("one_vs_rest", "one_vs_one")
         n_solutions = (n_passes + 1) * len(self.classes_)
         gram: Any = solvers.gram_within(kernel, x, n_solutions) if by_rows else kernel(x, x)
-        scheme = SCHEMES[self.scheme](Classes(codes, len(self.classes_)), self.C, self.cost_ratio, self.tol)
+        scheme = self._scheme(codes, np.ones(len(x)) if chosen is None else chosen.weights)
         passes = fit_passes(
             kernel,
             x,
             gram,
             scheme.labels,
-            np.bincount(codes),
+            class_counts,
             lambda c: scheme.solve(gram, c),
             self.factor,
             n_passes,
             self.normalise,
         )
+        if chosen is not None:
+            passes = replace(passes, support=chosen.rows[passes.support])
         self._keep(passes)
         return self
+
+    def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:
+        """The scheme over rows of these classes that stand for so many each."""
+        classes = Classes(codes, len(self.classes_), weights)
+        return SCHEMES[self.scheme](classes, self.C, self.cost_ratio, self.tol)
+
+    def _landmarks(self, kernel: Any, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
+        """The rows to train on; None for all of them. Near are those close to any of the boundaries."""
+        if self.approximation == "none" or self.n_landmarks >= len(x):
+            return None
+
+        def near(first: landmarks.Landmarks) -> np.ndarray:
+            rows = np.ascontiguousarray(x[first.rows])
+            pilot = self._scheme(codes[first.rows], first.weights)
+            dual = pilot.solve(kernel(rows, rows), np.ones((len(rows), 1)))
+            decisions = Basis(kernel, rows).times(x, dual.weights) + dual.intercept
+            return self._scheme(codes, np.ones(len(x))).margins(decisions) < landmarks.NEAR_MARGIN
+
+        return landmarks.choose(codes, int(self.n_landmarks), near, self.seed)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """One score a class, (n_rows, n_classes) in ``classes_`` order.

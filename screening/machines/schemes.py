@@ -22,10 +22,11 @@ from screening.solvers.problem import AT_BOUND
 
 @dataclass(frozen=True)
 class Classes:
-    """Class numbers of the training rows, 0 to n_classes - 1."""
+    """Class numbers of the training rows, 0 to n_classes - 1, and how many rows each of them stands for."""
 
     codes: np.ndarray
     n_classes: int
+    weights: np.ndarray
 
 
 class OneVsRest:
@@ -46,8 +47,11 @@ class OneVsRest:
         self.labels = self._labels()
 
     def _labels(self) -> np.ndarray:
-        own = self.classes.codes[:, None] == np.arange(self.classes.n_classes)
-        return np.where(own, 1, -1).astype(np.int8)
+        return np.where(self._own, 1, -1).astype(np.int8)
+
+    @property
+    def _own(self) -> np.ndarray:
+        return self.classes.codes[:, None] == np.arange(self.classes.n_classes)
 
     def solve(self, gram: np.ndarray, c: np.ndarray) -> Dual:
         """One C-SVC for each column of ``labels``, rows labelled 0 left out.
@@ -68,10 +72,20 @@ class OneVsRest:
         return embedded(solve_two_class(whole.take(inside)), inside, len(labels))
 
     def _costs(self, labels: np.ndarray) -> np.ndarray:
-        ratio = self.cost_ratio
+        ratio, weights = self.cost_ratio, self.classes.weights
         if ratio == "balanced":
-            ratio = (labels < 0).sum() / (labels > 0).sum()
-        return self.C * np.where(labels > 0, float(ratio), 1.0)
+            ratio = weights[labels < 0].sum() / weights[labels > 0].sum()
+        return self.C * np.where(labels > 0, float(ratio), 1.0) * weights
+
+    def margins(self, decisions: np.ndarray) -> np.ndarray:
+        """The least margin of each row, (n_rows,): where it is below 1, the row has a loss.
+
+        Parameters
+        ----------
+        decisions : ndarray of shape (n_rows, n_outputs)
+            At the rows that ``classes`` are of.
+        """
+        return np.where(self.labels != 0, self.labels * decisions, np.inf).min(axis=1)
 
     @staticmethod
     def scores(decisions: np.ndarray) -> np.ndarray:
@@ -117,10 +131,11 @@ class AllAtOnce(OneVsRest):
         return Dual(weights, np.zeros(weights.shape[1]), (weights != 0) & free[:, None], gap, n_iter)
 
     def _row_costs(self) -> np.ndarray:
-        codes, n_classes = self.classes.codes, self.classes.n_classes
+        codes, weights = self.classes.codes, self.classes.weights
         if self.cost_ratio != "balanced":
-            return np.full(len(codes), float(self.C))
-        return self.C * len(codes) / (n_classes * np.bincount(codes)[codes])
+            return float(self.C) * weights
+        of_class = self.classes.n_classes * np.bincount(codes, weights)[codes]
+        return self.C * weights.sum() / of_class * weights
 
     def _solution(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
@@ -139,6 +154,10 @@ class CrammerSinger(AllAtOnce):
         weights, gap, n_iter = solve_crammer_singer(problem, self.tol)
         return weights, weights[problem.own], gap, n_iter
 
+    def margins(self, decisions: np.ndarray) -> np.ndarray:
+        best_other = np.where(self._own, -np.inf, decisions).max(axis=1)
+        return decisions[self._own] - best_other
+
 
 class Simplified(AllAtOnce):
     """He et al. 2012: one alpha a row, f_m = sum_i a_i K(x_i, x) ([y_i = m] - [y_i != m] / (k - 1))."""
@@ -150,8 +169,12 @@ class Simplified(AllAtOnce):
         coupling = np.where(np.eye(k, dtype=bool), k / (k - 1.0), -k / (k - 1.0) ** 2)
         problem = CoupledProblem(gram, self.classes.codes, coupling, c, upper)
         alphas, gap, n_iter = solve_coupled(problem, self.tol)
-        own = self.classes.codes[:, None] == np.arange(k)
-        return alphas[:, None] * np.where(own, 1.0, -1.0 / (k - 1.0)), alphas, gap, n_iter
+        return alphas[:, None] * np.where(self._own, 1.0, -1.0 / (k - 1.0)), alphas, gap, n_iter
+
+    def margins(self, decisions: np.ndarray) -> np.ndarray:
+        # Decisions sum to 0, so that this is the own one above the mean of the others.
+        k = self.classes.n_classes
+        return k / (k - 1.0) * decisions[self._own]
 
 
 SCHEMES: dict[str, Any] = {

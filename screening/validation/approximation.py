@@ -67,6 +67,8 @@ def cost_of_landmarks(
     exact, landmarks = auroc["none"], auroc["landmarks"]
     # Where the recipe names none, the machine's own number holds.
     wanted = settings.get("n_landmarks", recipe.build(**settings).n_landmarks)
+    two_classes = recipe.machine != "one_class" and len(task.classes) == 2
+    weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
     facts = {
         "method": "landmarks",
         "n_landmarks": int(wanted),
@@ -76,9 +78,9 @@ def cost_of_landmarks(
         "auroc_exact": float(exact),
         "auroc_landmarks": float(landmarks),
         "note": (
-            f"approximate: trained on {int(wanted)} landmarks that stand for {sample.n_rows} rows, the rarer "
-            f"class weighed up to a fifth; on {len(test)} held-out rows of a sub-sample AUROC was "
-            f"{landmarks:.3f} with {few} landmarks and {exact:.3f} with exact training on {len(train)} rows"
+            f"approximate: trained on {int(wanted)} landmarks that stand for {sample.n_rows} rows{weighed}; "
+            f"on {len(test)} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
+            f"landmarks and {exact:.3f} with exact training on {len(train)} rows"
         ),
     }
     return {"approximation": facts}
