@@ -87,3 +87,27 @@ def test_scores_do_not_depend_on_the_number_of_threads():
             found.append(machine.decision_function(x))
 
     assert np.array_equal(*found)
+
+
+def test_fits_side_by_side_share_the_cores_and_give_them_back():
+    before = placing.threads()
+
+    inside = placing.beside_others(2, placing.threads)
+
+    assert inside == max(1, placing.available_cores() // 2)
+    assert placing.beside_others(10_000, placing.threads) == 1
+    assert placing.threads() == before
+
+
+def test_folds_of_a_cross_validation_do_not_nest_threads(monkeypatch):
+    from types import SimpleNamespace
+
+    from screening.validation import out_of_fold
+
+    seen = []
+    monkeypatch.setattr(out_of_fold, "_run_fold", lambda *given: seen.append(placing.threads()))
+    monkeypatch.setattr(out_of_fold, "choose_parameters", lambda *given: [None] * 3)
+
+    out_of_fold.cross_validate(SimpleNamespace(n_rows=100), None, None, [(None, None)] * 2, [{}], jobs=2)
+
+    assert seen == [max(1, placing.available_cores() // 2)] * 2

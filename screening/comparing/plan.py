@@ -15,6 +15,7 @@ from screening.cohort.cohort import Cohort
 from screening.comparing.judging import judge
 from screening.comparing.outcome import Outcome
 from screening.comparing.shelf import Shelf
+from screening.kernels.placing import beside_others
 from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task, ask, watchable
@@ -107,7 +108,7 @@ def work_through(
     progress: Progress | None,
 ) -> dict[str, Outcome]:
     """Every unit's outcome by its key: what is kept is read, the rest computed and kept."""
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed, effective_n_jobs
 
     found = {unit.key: outcome for unit in plan if shelf and (outcome := shelf.take(unit.key)) is not None}
     total = sum(unit.work for unit in plan)
@@ -127,8 +128,9 @@ def work_through(
         progress(done, total)
     # Fold by fold through all methods, so that the time left is told from a mixture of quick and slow ones.
     waiting = sorted((unit for unit in plan if unit.key not in found), key=lambda unit: unit.number)
+    jobs = effective_n_jobs(jobs)
     for unit, outcome in Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")(
-        delayed(run)(unit) for unit in waiting
+        delayed(beside_others)(jobs, run, unit) for unit in waiting
     ):
         found[unit.key] = outcome
         done += unit.work

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -60,6 +60,15 @@ def placed(jobs: int = -1, device: str = "cpu") -> Iterator[Place]:
     token = _current.set(place)
     try:
         yield place
+    finally:
+        _current.reset(token)
+
+
+def beside_others(jobs: int, function: Callable[..., Any], *given: Any) -> Any:
+    """function(*given) as one of so many jobs at a time: its sweeps take its share of the cores."""
+    token = _current.set(replace(_current.get(), threads=max(1, available_cores() // max(jobs, 1))))
+    try:
+        return function(*given)
     finally:
         _current.reset(token)
 

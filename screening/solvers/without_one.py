@@ -58,10 +58,11 @@ class WithoutOne:
             Solution with all rows; the free ones make up for the row first, then the steps of the SMO go on.
         left_out : ndarray of int, shape (m,)
         """
+        from screening.kernels import placing
         from screening.kernels.compiled import prepare
+        from screening.kernels.sweep import run_in_threads
 
         prepare()
-        from screening.kernels.sweep import available_cores, run_in_threads
         from screening.solvers import without_one_loops
 
         run: Any = without_one_loops.solve_without
@@ -72,7 +73,7 @@ class WithoutOne:
         told = np.empty((len(left_out), 3))
         rows = np.asarray(left_out, np.int64)
         start, matrix = engine._gathered(engine.active.points), engine.active.rows()
-        threads = available_cores()
+        threads = placing.threads()
 
         def task(first: int) -> None:
             mine = slice(first, None, threads)

@@ -13,6 +13,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.errors import UsageError
 from screening.kernels import shared
+from screening.kernels.placing import beside_others
 from screening.recipe import Recipe
 from screening.suspicion import suspicion
 from screening.task import Task
@@ -267,8 +268,9 @@ def cross_validate(
     def run(tasks: list[Any]) -> list[Any]:
         nonlocal finished
         results = []
+        at_once = [delayed(beside_others)(jobs, function, *given) for function, given, _ in tasks]
         # Threads: the solvers release the interpreter lock, and a patient's table is not copied to workers.
-        for result in Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks):
+        for result in Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(at_once):
             results.append(result)
             finished += 1
             if progress is not None:
