@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.statistics.intervals import beta_quantile, design_effect, percentiles
+from screening.statistics.intervals import beta_quantile, design_effect, percentiles, shared_design
 from screening.statistics.performance import checked, curve, performance, rates, summary
 from screening.statistics.placement import CARRIED, place
 from screening.statistics.rules import RULES, Rule, pick
@@ -107,12 +107,12 @@ def choose(
     r = floor((1 - s)(m + 1)). Over new exchangeable positives the sensitivity above it is distributed as
     Beta(m - r + 1, r), whatever the scores' distribution: its mean is at least s and its quantiles are the
     interval. Where rows come in groups, d = design effect of the share below, rows count as m / d and the
-    condition "below + 1 <= (1 - s)(m + 1)" becomes "below + d <= (1 - s)(m + d)".
+    condition "below + 1 <= (1 - s)(m + 1)" becomes "below + d <= (1 - s)(m + d)"; the interval takes d from
+    `shared_design` and is widened for the few groups that tell it.
 
-    Other rules, and groups, get the bootstrap that chooses again in every draw. The resample plays the
-    cohort and
-    the cohort plays the population: the interval is the observed rate plus the percentiles of
-    (rate in the cohort - rate in the resample) at the resample's own threshold.
+    Other rules, and the specificity of groups, get the bootstrap that chooses again in every draw. The
+    resample plays the cohort and the cohort plays the population: the interval is the observed rate plus the
+    percentiles of (rate in the cohort - rate in the resample) at the resample's own threshold.
     """
     return _Choice(*checked(scores, y, groups, both=True), seed, carried).point(rule)
 
@@ -157,6 +157,9 @@ class _Choice:
         thresholds = np.concatenate([ends[0], thresholds, ends[1]])
         return Tally(self.scores, self.positive, self.codes, thresholds, self.seed, smooth)
 
+    def _at(self, threshold: float) -> Tally:
+        return Tally(self.scores, self.positive, self.codes, np.array([-np.inf, threshold]), self.seed)
+
     def point(self, rule: Rule) -> OperatingPoint:
         """The threshold of a rule, with rates, intervals and what a reader should know of them."""
         hits, alarms = self.exact.counts
@@ -165,7 +168,7 @@ class _Choice:
         everything, design = False, 1.0
         if rule.name == "threshold":
             threshold = float(rule.value or 0.0)
-            fixed = Tally(self.scores, self.positive, self.codes, np.array([-np.inf, threshold]), self.seed)
+            fixed = self._at(threshold)
             hit, alarm = (int(count[1]) for count in fixed.counts)
             hits_in = [float(end[1]) for end in rate_bands(fixed, True)]
             alarms_in = [float(end[1]) for end in rate_bands(fixed, False)]
@@ -201,21 +204,27 @@ class _Choice:
             )
         if self.codes is None:
             # The threshold depends on the positives alone, so negatives judge it as fresh rows would.
-            return self._ranked(column, design), [float(end[column]) for end in rate_bands(self.exact, False)]
-        return self._ranked(column, design), self._chosen_again(rule, column, design, False)
+            return self._ranked(column), [float(end[column]) for end in rate_bands(self.exact, False)]
+        return self._ranked(column), self._chosen_again(rule, column, design, False)
 
-    def _ranked(self, column: int, design: float) -> list[float]:
+    def _ranked(self, column: int) -> list[float]:
         """Where the sensitivity above a positive of this rank lies, on unseen positives."""
         hits = self.exact.counts[0]
-        m, hit, size = hits[0], hits[column], hits[0] / design
+        m, hit = hits[0], hits[column]
+        size, tied = m, float(hit - hits[column + 1] > 1)
         if self.codes is not None:
             from scipy.special import ndtri, stdtrit
 
+            here = self._at(self.exact.thresholds[column]).by_group(self.positive)
+            whole = float(np.square(here[1]).sum() / m)
+            effect = float(shared_design(*here)[1])
+            size = m / effect
+            # Rows wholly alike within their group are tied, independent ones are not; these lie between.
+            tied = max(tied, (effect - 1) / max(whole - 1, 1e-9))
             # Few groups do not even tell the design effect well: Student's quantile, as Korn and Graubard.
             units = self.exact.n_units(self.positive)
             size = max(size * float(ndtri(0.975) / stdtrit(max(units - 1, 1), 0.975)) ** 2, 1.0)
         missed = (m - hit) / m * size
-        tied = float(hit - hits[column + 1] > 1)
         low = beta_quantile(0.025, size - missed, missed + 1)
         high = beta_quantile(0.975, size - missed + tied, missed + 1 - tied)
         return [float(low), float(high)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 
-def wilson(successes, trials, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+def wilson(
+    successes, trials, level: float = 0.95, freedom: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Wilson score interval of a proportion of independent rows; (0, 1) where there are no trials.
 
     Parameters
@@ -14,15 +16,18 @@ def wilson(successes, trials, level: float = 0.95) -> tuple[np.ndarray, np.ndarr
         Counts, 0 <= successes <= trials; real numbers (effective sizes) are allowed.
     level : float
         Two-sided confidence, in (0, 1).
+    freedom : float, optional
+        Degrees of freedom of Student's quantile, where the effective size was itself estimated.
 
     Returns
     -------
     low, high : ndarray of shape (...)
     """
-    from scipy.special import ndtri
+    from scipy.special import ndtri, stdtrit
 
     k, n = np.asarray(successes, float), np.asarray(trials, float)
-    z2 = ndtri(0.5 + level / 2) ** 2
+    quantile = ndtri(0.5 + level / 2) if freedom is None else stdtrit(freedom, 0.5 + level / 2)
+    z2 = quantile**2
     safe = np.where(n > 0, n, 1.0)
     p = k / safe
     middle = (p + z2 / (2 * safe)) / (1 + z2 / safe)
@@ -94,6 +99,76 @@ def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
     between = groups / (groups - 1) * np.square(counts - share * sizes).sum() / rows**2
     # Groups of unequal size can exceed rows per group: the largest few then decide.
     return float(max(1.0, between / (share * (1 - share) / rows)))
+
+
+def grouped_wilson(counts, sizes, middle) -> tuple[np.ndarray, np.ndarray]:
+    """95 % interval of shares of rows that come in groups: Wilson's at the effective number of rows.
+
+    Rows count as rows / `shared_design`, and Student's quantile with groups - 1 degrees of freedom stands for
+    the normal one (Korn and Graubard 1998; Dean and Pagano 2015).
+
+    Parameters
+    ----------
+    counts, sizes, middle
+        As for `shared_design`.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n_shares,)
+    """
+    share = np.sum(counts, axis=0) / np.sum(sizes)
+    size = np.sum(sizes) / shared_design(counts, sizes, middle)
+    return wilson(share * size, size, freedom=max(len(sizes) - 1, 1))
+
+
+def shared_design(counts, sizes, middle) -> np.ndarray:
+    """Design effect of shares of rows in groups, with what related shares tell of it.
+
+    A share near 0 or 1 is decided by the few groups that hold the exceptions, and most samples show too few
+    of these: its bare design effect is too small just when the share is too extreme. Hence, as surveys do
+    (Kish 1965), it gives way to one averaged over related shares where that is larger: 1 + (m - 1) r, with m
+    the mean size of the group that a row is in, and r the correlation within groups, averaged over the share
+    and the split at the median.
+
+    Parameters
+    ----------
+    counts : array_like of shape (n_groups, n_shares)
+        Rows of each group that count towards each share.
+    sizes : array_like of shape (n_groups,)
+        Rows of each group, at least 1.
+    middle : array_like of shape (n_groups,)
+        Rows of each group at or above the median, on the scale by which the shares were made.
+
+    Returns
+    -------
+    ndarray of shape (n_shares,)
+        1 to m; m where the share is 0 or 1, or where there is one group only.
+    """
+    counts, sizes = np.asarray(counts, float), np.asarray(sizes, float)
+    rows, groups = sizes.sum(), len(sizes)
+    share, most = counts.sum(axis=0) / rows, float(np.square(sizes).sum() / rows)
+    alone = rows * share * (1 - share)
+    certain = alone <= 0
+    if groups < 2:
+        return np.full(share.shape, most)
+    spread = groups / (groups - 1) * np.square(counts - share * sizes[:, None]).sum(axis=0)
+    own, central = _within(counts, sizes), _within(np.asarray(middle, float)[:, None], sizes)
+    shared = np.where(np.isnan(central), own, (own + central) / 2)
+    design = np.fmax(spread / np.where(certain, 1.0, alone), 1 + (most - 1) * shared)
+    return np.where(certain, most, np.clip(design, 1, most))
+
+
+def _within(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Correlation of rows of one group, 0 to 1, by analysis of variance; NaN for a share of 0 or 1."""
+    rows, groups = sizes.sum(), len(sizes)
+    share = counts.sum(axis=0) / rows
+    held = sizes[:, None]
+    between = (np.square(counts - share * held) / held).sum(axis=0) / (groups - 1)
+    inside = (counts * (1 - counts / held)).sum(axis=0) / max(rows - groups, 1)
+    typical = (rows - np.square(sizes).sum() / rows) / (groups - 1)
+    whole = between + (typical - 1) * inside
+    known = (share > 0) & (share < 1) & (whole > 0)
+    return np.where(known, np.clip((between - inside) / np.where(known, whole, 1.0), 0, 1), np.nan)
 
 
 def predictive_interval(prevalence: float, right: tuple, wrong: tuple) -> tuple[np.ndarray, np.ndarray]:

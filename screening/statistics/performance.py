@@ -101,10 +101,9 @@ def performance(
     Returns
     -------
     dict
-        Counts (`true_positive`, ...), rates with `_low` and `_high` (Wilson where rows are independent,
-        bootstrap
-        by group otherwise), `accuracy`, `g_mean`, `min_sensitivity` (the smaller of both rates), `f1`, and
-        AUROC and average precision. None where a figure is undefined.
+        Counts (`true_positive`, ...), rates with `_low` and `_high` (Wilson, by the
+        effective number of rows where they come in groups), `accuracy`, `g_mean`, `min_sensitivity` (the
+        smaller of both rates), `f1`, and AUROC and average precision. None where a figure is undefined.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]), seed)
@@ -156,9 +155,9 @@ def curve(
 ) -> dict[str, list[float | None]]:
     """Rates at about `points` thresholds, equally spaced in rank within each class, extremes included.
 
-    Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson for independent rows,
-    bootstrap by
-    group otherwise. PPV, NPV and flag rate hold at `prevalence` (these rows' own if None).
+    Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson, by the
+    effective number of rows where they come in groups. PPV, NPV and flag rate hold at `prevalence` (these
+    rows' own if None).
 
     Returns
     -------

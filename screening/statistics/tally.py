@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from screening.statistics.intervals import percentiles, wilson
+from screening.statistics.intervals import grouped_wilson, wilson
 
 DRAWS = 2000
 """Bootstrap draws behind every resampled interval."""
@@ -75,9 +75,7 @@ class Tally:
                 histogram, size = self._histogram(chosen), int(chosen.sum())
                 drawn.append(rng.multinomial(size, histogram / max(size, 1), size=DRAWS))
             return self._tail(drawn[0]), self._tail(drawn[1])
-        n_groups = int(self.codes.max()) + 1
-        blocks = min(n_groups, _BLOCKS)
-        block = (rng.permutation(n_groups) % blocks)[self.codes]
+        block, blocks = self._blocks(rng)
         weights = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=DRAWS).astype(float)
         pair = []
         for chosen in classes:
@@ -88,6 +86,32 @@ class Tally:
             ]
             pair.append(self._tail(np.concatenate(batches)))
         return pair[0], pair[1]
+
+    def by_group(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For every group with chosen rows: how many reach each threshold, how many there are, and how many
+        reach the median.
+
+        Beyond 2,000 groups, random blocks of groups stand for groups, as in `resampled`.
+
+        Returns
+        -------
+        counts : ndarray of shape (n_groups, n_thresholds)
+        sizes, middle : ndarray of shape (n_groups,)
+        """
+        block, blocks = self._blocks(np.random.default_rng(self.seed))
+        scores, own = self.scores[chosen], block[chosen]
+        sizes = np.bincount(own, minlength=blocks)
+        middle = np.bincount(own, weights=scores >= np.median(scores), minlength=blocks)
+        counts = self._tail(self._scatter(chosen, 0.0, block, blocks))
+        held = sizes > 0
+        return counts[held], sizes[held], middle[held]
+
+    def _blocks(self, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+        """The block of every row, and how many there are."""
+        assert self.codes is not None
+        n_groups = int(self.codes.max()) + 1
+        blocks = min(n_groups, _BLOCKS)
+        return (rng.permutation(n_groups) % blocks)[self.codes], blocks
 
     def n_units(self, chosen: np.ndarray) -> int:
         """Rows, or groups where there are any, among the chosen rows."""
@@ -139,8 +163,7 @@ def spaced_thresholds(scores: np.ndarray, positive: np.ndarray, points: int = _C
 def rate_bands(tally: Tally, of_positives: bool) -> tuple[np.ndarray, np.ndarray]:
     """95 % interval of the share of positives (or negatives) at or above each threshold, taken as fixed.
 
-    Wilson for independent rows, resampled by group otherwise; where no group differs (a share of 0 or 1), the
-    groups are counted as if each were one row, since a bootstrap then sees no spread at all.
+    Wilson for independent rows, Wilson at the effective number of rows where they come in groups.
 
     Returns
     -------
@@ -150,8 +173,4 @@ def rate_bands(tally: Tally, of_positives: bool) -> tuple[np.ndarray, np.ndarray
     count, total, units = tally.counts[which], int(chosen.sum()), tally.n_units(chosen)
     if tally.codes is None or units < 2:
         return wilson(count * (units / max(total, 1)), np.full(len(count), units))
-    drawn = tally.resampled[which]
-    size = drawn[:, :1].astype(float)
-    low, high = percentiles(drawn / np.where(size > 0, size, np.nan), units)
-    flat_low, flat_high = wilson(np.where(count >= total, units, 0), units)
-    return np.where(count >= total, flat_low, low), np.where(count <= 0, flat_high, high)
+    return grouped_wilson(*tally.by_group(chosen))
