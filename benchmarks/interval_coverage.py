@@ -8,7 +8,7 @@ it covers the truth in 92 to 98 % of cohorts.
 Two tables: at a threshold fixed beforehand (`performance`), and at one chosen on the same scores so that the
 sensitivity is at least 0.9 (`choose`), as `screen train` chooses it from out-of-fold scores.
 
-    python benchmarks/coverage.py
+    python benchmarks/interval_coverage.py
 """
 
 from __future__ import annotations
