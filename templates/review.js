@@ -8,7 +8,7 @@
   function named(row) { return row.dataset.id === undefined ? row.querySelector("bdi").textContent : row.dataset.id; }
   function verdicts() {
     var ticked = Array.from(form.querySelectorAll("tbody tr")).map(function (row) {
-      var one = { id: named(row), verdict: row.querySelector("input:checked").value }, note = written(row.querySelector(".said input"));
+      var one = { id: named(row), verdict: row.querySelector("input:checked").value }, note = written(row.lastElementChild.querySelector("input"));
       if (note) one.note = note;
       return one;
     });

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from report_fixture import nosocomial_run
 from test_report import Outline
 from test_report_blocks import appraised_run
 
+from screening.report import format as shown
 from screening.report import render_run
 
 
@@ -88,3 +90,26 @@ def test_one_that_comes_back_with_an_old_verdict_is_new_again():
     }
 
     assert "new again judged not a case on 2026-01-27" in Outline(render_run(run)).text
+
+
+def test_what_may_be_expected_is_qualified_where_the_data_differ_from_training():
+    same, other = nosocomial_run(), nosocomial_run()
+    same["data"] = []
+    said = "tonight 1 feature differs notably (see Data)"
+
+    assert [feature["name"] for feature in other["data"] if feature["missing"] > 0.2] == ["albumin"]
+    assert said not in Outline(render_run(same)).text
+    assert said in Outline(render_run(other)).text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.84, 0.951, "84–95%"),
+        (0.9991, 0.99996, "99.9–100.0%"),
+        (0.9971, 0.9994, "99.7–99.9%"),
+        (1, 1, "100–100%"),
+    ],
+)
+def test_rounding_does_not_close_an_interval(low, high, said):
+    assert shown.interval(low, high) == said

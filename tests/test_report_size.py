@@ -13,6 +13,7 @@ import pytest
 from screening import read_cohort, score, train
 from screening.night.explanation import changes
 from screening.night.gathering import CASES_EXPLAINED, CASES_SHOWN
+from screening.operating_point import Rule
 from screening.report import render_run
 
 COHORTS = Path(str(files("screening.sample_cohorts")))
@@ -43,6 +44,21 @@ def nights(model, tmp_path_factory):
 def test_a_ward_of_683_gives_a_page_under_300_kilobytes(nights):
     assert nights[683].document["counts"]["flagged"] > 300
     assert (nights[683].directory / "report.html").stat().st_size < 300_000
+
+
+def test_a_ward_of_683_of_whom_all_are_flagged_and_remembered_stays_under_300_kilobytes(tmp_path):
+    past = COHORTS / "nosocomial_past.csv"
+    cohort = read_cohort(str(past), COHORTS / "nosocomial.toml", label="infected", need_label=True)
+    everybody = {"rule": Rule("threshold", -1e6), "forward": False, "beside": []}
+    model = train(cohort, "svm_weighted", search=1, folds=3, **everybody)
+    night = score(model, past, tmp_path / "run", date="2026-03-01").document
+    told = {"night": "2026-02-28", "verdict": "confirmed"}
+    for number, case in enumerate(night["cases"]):
+        state = ("new", "ongoing", "reviewed")[number % 3]
+        case |= {"state": state, "nights": 1 + number % 3, "last_verdict": told if number % 3 == 2 else None}
+
+    assert night["counts"]["flagged"] == len(night["cases"]) == 683
+    assert len(render_run(night).encode()) < 300_000
 
 
 def test_five_thousand_flagged_rows_give_a_page_under_a_megabyte_and_a_half(nights):

@@ -308,7 +308,7 @@ def test_what_the_page_saves_is_what_review_reads(model, ward):
         page.goto((ward / "run3" / "report.html").as_uri())
         page.fill("#review-site", "ward 3")
         page.check(f"input[name=v{place}][value=confirmed]")
-        page.locator(".review tbody .said input").nth(place).fill("seen <here>")
+        page.locator(".review tbody td:last-child input").nth(place).fill("seen <here>")
         page.check(f"input[name=v{place + 1}][value=not]")
         page.check(f"input[name=v{place + 1}][value='']")
         page.locator(".review tbody tr").last.locator("input[value=known]").check()

@@ -85,13 +85,14 @@ def _drift_words(drift: Mapping[str, Any]) -> list[str]:
     if not shown.finite(drift.get("p")):
         return []
     figures = f"distance {drift['ks']:.2f}, p {shown.p_value(drift['p'])}"
-    over = shown.plural(drift.get("nights"), "night")
+    nights = drift.get("nights")
+    over = "last night" if nights == 1 else f"last {shown.plural(nights, 'night')}"
     if drift["p"] < DRIFTED:
         return [
-            f"over the last {over}, those not flagged no longer score as past patients without the "
+            f"over the {over}, those not flagged no longer score as past patients without the "
             f"condition did ({figures}): the patients or the measurements have changed"
         ]
-    return [f"no sign over the last {over} that the patients or the measurements have changed ({figures})"]
+    return [f"no sign over the {over} that the patients or the measurements have changed ({figures})"]
 
 
 def _tenth(value: Any) -> str:
@@ -184,9 +185,10 @@ def _charts(
     )  # fmt: skip
     drift.line(nights, far, "first", "distance")
     drift.line(nights, limit, "second", "limit")
-    for axes in (work, found, drift):
+    drawn = [work, *([found] if any(shown.finite(t["value"]) for t in trend) else []), drift]
+    for axes in drawn:
         _mark_changes(axes, used)
-    return [_dated(axes.drawing(), used) for axes in (work, found, drift)]
+    return [_dated(axes.drawing(), used) for axes in drawn]
 
 
 def _axes(
@@ -232,6 +234,9 @@ def _limit(found: Mapping[str, Any]) -> float | None:
 
 def _row(run: Mapping[str, Any]) -> dict[str, Any]:
     verdicts = mapping(run, "verdicts")
+    hits = verdicts.get("confirmed", 0) + verdicts.get("known", 0)
+    # As in the predictive value: who is unsure has not judged.
+    judged = sum(n for word, n in verdicts.items() if word != "unsure")
     remark = "" if run["in_force"] else "superseded" if run["published"] else "page never appeared"
     return {
         "night": shown.name(run.get("night")),
@@ -242,16 +247,14 @@ def _row(run: Mapping[str, Any]) -> dict[str, Any]:
         "scored": shown.count(run.get("scored")),
         "flagged": shown.count(run.get("flagged")),
         "states": [shown.count(run.get(key)) for key in ("cases", "new", "ongoing", "reviewed", "resolved")],
-        "found": shown.count(verdicts.get("confirmed", 0) + verdicts.get("known", 0)),
-        # As in the predictive value: who is unsure has not judged.
-        "judged": shown.count(sum(n for word, n in verdicts.items() if word != "unsure")),
+        "found": f"{shown.count(hits)} of {shown.count(judged)}" if judged else shown.NOT_KNOWN,
         "p": shown.p_value(mapping(run, "unflagged").get("p")),
     }
 
 
 def _change(change: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "recorded": shown.name(change.get("recorded")),
+        "recorded": shown.name(change.get("recorded")).replace("T", " ").replace("+00:00", " UTC"),
         "entry": shown.count(change.get("entry")),
         "reason": shown.text(change.get("reason"), 300),
         "models": f"{str(change.get('model_before'))[:12]} → {str(change.get('model_after'))[:12]}",

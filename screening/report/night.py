@@ -26,7 +26,7 @@ CHANGES = (
     ("new", "new since the last run"),
     ("ongoing", "ongoing"),
     ("reviewed", "already reviewed"),
-    ("resolved", "resolved since the last run"),
+    ("resolved", "resolved since the last run (not flagged any more)"),
 )
 
 
@@ -184,8 +184,8 @@ def _noun(how_many: Any, unit: str) -> str:
     return shown.plural(how_many, unit).split(" ", 1)[1]
 
 
-def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the counts of the night; should they not add up, the banner says so."""
+def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]], differing: int = 0) -> dict[str, Any]:
+    """Return the counts of the night and what to expect, given how many features differ from training."""
     model, counts = mapping(run, "model"), mapping(run, "counts")
     flagged, minutes, capacity = (
         counts.get("flagged"),
@@ -231,5 +231,13 @@ def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]]) -> dict[str
             (f"{point['class']}: " if multi(model) else "") + point["sentence"]
             for point in operating
             if point["sentence"]
-        ],
+        ]
+        + (
+            [
+                f"That was found on data like those of training; tonight "
+                f"{shown.plural(differing, 'feature differs', 'features differ')} notably (see Data)."
+            ]
+            if differing
+            else []
+        ),
     }

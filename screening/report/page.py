@@ -73,6 +73,7 @@ def render_run(document: Mapping[str, Any], templates: Path | None = None) -> st
     model = mapping(document, "model")
     places = performance.score_places(model, cases.scores(document))
     operating = performance.operating_points(model, places, document)
+    inputs = card.data_section(document)
     voxel_block = voxels.voxels(document, places)
     return draw(
         "run.html.j2",
@@ -81,12 +82,12 @@ def render_run(document: Mapping[str, Any], templates: Path | None = None) -> st
         pictures=bool(voxel_block and voxel_block["pictures"]),
         footer=f"run {shown.name(document.get('run_id'))}{review.trail(document)}",
         banner=night.run_banner(document),
-        tonight=night.tonight(document, operating),
+        tonight=night.tonight(document, operating, inputs["notable"]),
         flagged=cases.flagged(document, places),
         groups=cases.groups(document, places),
         review=review.form(document),
         evaluation=performance.evaluation(document),
-        inputs=card.data_section(document),
+        inputs=inputs,
         rarity=rarity.rarity(document),
         voxels=voxel_block,
         **_shared(model, document, places),
