@@ -2,6 +2,7 @@
 
     python benchmarks/speed/voxels.py ../shared/data/voxels/ms_lesion_patient26.parquet
 
+``low_rank.py`` has the same split beside scikit-learn's low-rank features.
 The volume is one patient's: every second slab of eight along y is held out, so that neighbouring voxels are
 not on both sides. Exact training gets the positives up to a fifth, as ``screen train --max-rows`` would give.
 """
@@ -22,6 +23,17 @@ from screening.validation.folds import sub_sample
 CHANNELS = ("flair", "t1", "t1post", "t2")
 
 
+def volume(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Standardised channels (n, 4), 0 / 1 labels (n,), and the rows to learn from and to test on."""
+    import pandas as pd
+
+    table = pd.read_parquet(path)
+    x = table[list(CHANNELS)].to_numpy(float)
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    held_out = (table["y"].to_numpy() // 8) % 2 == 1
+    return x, table["label"].to_numpy(), np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("volume", type=Path)
@@ -32,14 +44,7 @@ def main() -> None:
     if not asked.volume.exists():
         print(f"skipped: {asked.volume} is not there")
         return
-    import pandas as pd
-
-    table = pd.read_parquet(asked.volume)
-    x = table[list(CHANNELS)].to_numpy(float)
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
-    y = table["label"].to_numpy()
-    held_out = (table["y"].to_numpy() // 8) % 2 == 1
-    learn, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+    x, y, learn, test = volume(asked.volume)
     few = learn[sub_sample(y[learn], None, asked.exact, 0.2, 0)]
     print("| C | trained on | rows | fit | support vectors | scoring the rest | AUROC |")
     print("|---|---|---|---|---|---|---|")
