@@ -191,7 +191,7 @@ def _matrix(
 
 
 def precise_enough(kernel: Any, centres: np.ndarray, weights: np.ndarray) -> type:
-    """float32 where its rounding stays below 1e-5 of the largest sum, else float64.
+    """float32 where its rounding stays below 3e-5 of the largest sum, else float64.
 
     Weights of both signs can cancel (a large C does it): what is left is compared with what rounding adds.
     The answer depends on the machine alone, never on the rows to be scored.
@@ -206,7 +206,7 @@ def precise_enough(kernel: Any, centres: np.ndarray, weights: np.ndarray) -> typ
     probes = centres[:: -(-len(centres) // _PROBES)]
     left = np.abs(weighted_sum(kernel, probes, centres, weights, dtype=np.float64)).max(axis=0)
     rounding = 3e-7 * np.sqrt(np.square(weights).sum(axis=0))
-    return np.float32 if np.all(rounding <= 1e-5 * left) else np.float64
+    return np.float32 if np.all(rounding <= 3e-5 * left) else np.float64
 
 
 def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> type:
