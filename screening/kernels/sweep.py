@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -243,12 +244,24 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def run_in_threads(task: Any, items: Sequence[int], threads: int | None) -> None:
-    """task(item) for every item; serial where there is one thread or one item."""
+    """task(item) for every item, by the caller and by threads beside it."""
     threads = min(threads_here() if threads is None else threads, len(items))
     if threads <= 1:
         for item in items:
             task(item)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(task, items):
-            pass
+    waiting, turn = iter(items), Lock()
+
+    def work() -> None:
+        while True:
+            with turn:
+                item = next(waiting, None)
+            if item is None:
+                return
+            task(item)
+
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(work) for _ in range(threads - 1)]
+        work()
+        for other in others:
+            other.result()

@@ -17,9 +17,9 @@ import numpy as np
 from numba import njit
 
 from screening.kernels.vector import maximum
-from screening.solvers.rows import fetch
+from screening.solvers.rows import DIRECT, fetch
 
-BLOCK = 512
+BLOCK = 256
 INFINITY = np.inf
 CURVATURE = 1e-12
 
@@ -106,7 +106,10 @@ def pair_steps(
         i = block
         while v[i] + up[i] != top:
             i += 1
-        row_i = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+        if mode == DIRECT:  # fetch would find it too, for the price of a visit to 50 points
+            row_i = gram[i]
+        else:
+            row_i = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
         own = curve[i]
         twice = np.float32(2.0) * c32[i]
         best, block = np.float32(0.0), -1
@@ -123,7 +126,10 @@ def pair_steps(
         j = block
         while score[j] != best:
             j += 1
-        row_j = fetch(j, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+        if mode == DIRECT:
+            row_j = gram[j]
+        else:
+            row_j = fetch(j, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
         bend = c[i] * c[i] * diagonal[i] + c[j] * c[j] * diagonal[j] - 2.0 * c[i] * c[j] * row_i[j]
         step = (top - v[j]) / max(bend, CURVATURE)
         room_i = upper[i] - alpha[i] if s[i] > 0 else alpha[i]
