@@ -29,7 +29,7 @@ from screening.night.spreadsheet import write_flagged
 from screening.publishing import publish
 from screening.report import render_run
 from screening.report.night import run_banner
-from screening.site_templates import check_templates
+from screening.report.site_templates import check_templates
 from screening.store import FORMAT, Model, canonical
 from screening.task import excess, overall
 

@@ -16,7 +16,7 @@ LAYERS = (
     {"__main__"},
     {"cli"},
     {"", "report", "scoring", "training", "comparison", "comparing", "card", "night"}
-    | {"explaining", "reviewing", "rechoosing", "site_templates"},
+    | {"explaining", "reviewing", "rechoosing"},
     {"validation"},
     {"ledger", "store", "recipe", "recipe_text", "auto", "parts"},
     {"operating_point", "statistics", "conformal_p", "remedies", "task", "suspicion"},

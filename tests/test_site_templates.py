@@ -10,7 +10,7 @@ from screening import scoring, training
 from screening.cli import app
 from screening.errors import UsageError
 from screening.report import comparison, page
-from screening.site_templates import check_templates, names_given
+from screening.report.site_templates import check_templates, names_given
 
 QUICK = ("--label", "ill", "--id", "patient", "--search", "1", "--folds", "2", "--jobs", "1")
 

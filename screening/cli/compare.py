@@ -71,7 +71,7 @@ def compare(
         from .. import comparison
         from ..cohort import read_cohort
         from ..publishing import publish
-        from ..site_templates import check_templates
+        from ..report.site_templates import check_templates
 
         check_templates(templates, "comparison")
         with publish(out, "comparison") as folder:

@@ -72,7 +72,7 @@ def train(
         from ..cohort import read_cohort
         from ..publishing import publish
         from ..report import render_model
-        from ..site_templates import check_templates
+        from ..report.site_templates import check_templates
         from ..store import write_model
 
         check_templates(templates, "model")

@@ -65,7 +65,7 @@ def draw(
     """
     if templates is not None and not templates.is_dir():
         raise UsageError(f"--templates {templates}: there is no such directory")
-    environment = _environment(templates)
+    environment = environment_of(templates)
     try:
         style = _texts(environment, styles) + _page_footer(footer)
         script = _texts(environment, scripts)
@@ -83,17 +83,19 @@ def draw(
     except (TemplateError, UnicodeDecodeError) as error:
         if templates is None:
             raise
-        raise UsageError(f"--templates {templates}: {_place(error)}{error}") from None
+        raise UsageError(f"--templates {templates}: {place_of(error)}{error}") from None
 
 
-def _place(error: Exception) -> str:
+def place_of(error: Exception) -> str:
+    """Template and line of an error, where it tells them, as the start of a sentence."""
     if isinstance(error, TemplateSyntaxError):
         return f"{error.name} line {error.lineno}: "
     return "no template " if isinstance(error, TemplateNotFound) else ""
 
 
 # Read anew for each page where a site has templates of its own: they may be edited between two pages.
-def _environment(templates: Path | None = None) -> Environment:
+def environment_of(templates: Path | None = None) -> Environment:
+    """Where templates are found: a site's own first, then the shipped ones."""
     return _shipped() if templates is None else _made(_site_loader(templates))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, TemplateError, TemplateNotFound, meta, nodes
 
 from screening.errors import UsageError
-from screening.report.drawing import _environment, _place
+from screening.report.drawing import environment_of, place_of
 
 PAGES = {"run": "run.html.j2", "model": "model.html.j2", "comparison": "compare.html.j2"}
 TEXTS = ("report.css", "compare.css", "report.js", "review.js")
@@ -35,14 +35,14 @@ def check_templates(templates: Path | None, kind: str) -> None:
         return
     if not templates.is_dir():
         raise UsageError(f"--templates {templates}: there is no such directory")
-    environment = _environment(templates)
+    environment = environment_of(templates)
     given = names_given(kind) | set(environment.globals)
     try:
         trees = dict(_reached(environment, PAGES[kind]))
         for name in TEXTS:
             _text(environment, name)
     except (TemplateError, UnicodeDecodeError) as error:
-        raise UsageError(f"--templates {templates}: {_place(error)}{error}") from None
+        raise UsageError(f"--templates {templates}: {place_of(error)}{error}") from None
     # An include sees what the template around it has set, so a name set anywhere may be meant.
     for tree in trees.values():
         given |= {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"}
@@ -57,7 +57,7 @@ def check_templates(templates: Path | None, kind: str) -> None:
 
 def names_given(kind: str) -> set[str]:
     """Names that the shipped templates of a page take from outside."""
-    trees = dict(_reached(_environment(), PAGES[kind])).values()
+    trees = dict(_reached(environment_of(), PAGES[kind])).values()
     return set().union(*(meta.find_undeclared_variables(tree) for tree in trees))
 
 
