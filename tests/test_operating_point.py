@@ -22,6 +22,7 @@ from screening.operating_point import (
     points,
     summary,
 )
+from screening.statistics.intervals import wilson
 from screening.statistics.placement import place
 
 
@@ -169,6 +170,19 @@ def test_predictive_values_and_workload_hold_at_the_given_prevalence():
     assert point.flag_rate == pytest.approx(found + false)
     assert point.ppv == pytest.approx(found / (found + false))
     assert point.ppv_low < point.ppv < point.ppv_high
+
+
+def test_observed_predictive_values_have_the_intervals_of_observed_shares():
+    scores, y = labelled()
+    seen = performance(scores, y, 1.0)
+    flagged = seen["true_positive"] + seen["false_positive"]
+    left = seen["true_negative"] + seen["false_negative"]
+
+    assert [seen["ppv_low"], seen["ppv_high"]] == pytest.approx(np.array(wilson(seen["true_positive"], flagged)))
+    assert [seen["npv_low"], seen["npv_high"]] == pytest.approx(np.array(wilson(seen["true_negative"], left)))
+    known = performance(scores, y, 1.0, prevalence=float(np.mean(y)))
+    assert seen["ppv"] == pytest.approx(known["ppv"])
+    assert seen["ppv_high"] - seen["ppv_low"] > known["ppv_high"] - known["ppv_low"]
 
 
 def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():

@@ -18,7 +18,6 @@ from screening.report.document import (
     stated,
     unit_of_review,
 )
-from screening.statistics.intervals import wilson
 
 EVALUATED = (
     ("sensitivity", "Sensitivity"),
@@ -228,7 +227,7 @@ def evaluation(run: Mapping[str, Any]) -> list[dict[str, Any]]:
             {
                 "name": words,
                 "observed": _plain(key, seen.get(key)),
-                "interval": _bounds(key, _independent(seen)),
+                "interval": _bounds(key, seen),
                 "promised": _plain(key, past.get(key)),
                 "promised_interval": _bounds(key, past),
             }
@@ -250,20 +249,6 @@ def evaluation(run: Mapping[str, Any]) -> list[dict[str, Any]]:
                 }
             )
     return tables
-
-
-def _independent(seen: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the figures with the intervals of observed shares where every row stands for itself.
-
-    The stored ones of PPV and NPV hold at a known prevalence; tonight's share of cases is chance too.
-    """
-    ends: dict[str, float] = {}
-    for name, sign in (("ppv", "positive"), ("npv", "negative")):
-        right, wrong = seen.get(f"true_{sign}"), seen.get(f"false_{sign}")
-        if shown.finite(right) and shown.finite(wrong) and not shown.finite(seen.get("n_groups")):
-            low, high = wilson(right, right + wrong)
-            ends |= {f"{name}_low": float(low), f"{name}_high": float(high)}
-    return {**seen, **ends}
 
 
 def _plain(key: str, value: Any) -> str:

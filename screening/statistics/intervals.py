@@ -80,9 +80,8 @@ def percentiles(draws: np.ndarray, n_units: int, level: float = 0.95) -> tuple[n
 def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
     """How often a row must be counted to tell as much as an independent one, for a share of rows in groups.
 
-    Variance of the share between whole groups (ratio estimator) over that of independent rows, at least 1
-    and at
-    most rows per group, which is also the answer where the share is 0 or 1.
+    Variance of the share between whole groups (ratio estimator) over that of independent rows, at least 1 and
+    at most rows per group, which is also the answer where the share is 0 or 1.
 
     Parameters
     ----------
@@ -99,6 +98,21 @@ def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
     between = groups / (groups - 1) * np.square(counts - share * sizes).sum() / rows**2
     # Groups of unequal size can exceed rows per group: the largest few then decide.
     return float(max(1.0, between / (share * (1 - share) / rows)))
+
+
+def share_range(events: np.ndarray, codes: np.ndarray | None = None) -> tuple[float, float, float]:
+    """Share of rows with an event, and its 95 % interval: Wilson, on as many rows as the groups are worth.
+
+    Parameters
+    ----------
+    events : boolean ndarray of shape (n_rows,), n_rows >= 1
+    codes : int ndarray of shape (n_rows,), optional
+        Group number of each row.
+    """
+    size = len(events) / (1.0 if codes is None else design_effect(events, codes))
+    share = float(np.mean(events))
+    low, high = wilson(share * size, size)
+    return share, float(low), float(high)
 
 
 def grouped_wilson(counts, sizes, middle) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from screening.operating_point import OperatingPoint
-from screening.statistics.intervals import design_effect, wilson
+from screening.statistics.intervals import share_range, wilson
 from screening.statistics.performance import rates
 from screening.statistics.tally import group_codes
 
@@ -15,12 +15,8 @@ FIGURES = ("ppv", "ppv_low", "ppv_high", "npv", "npv_low", "npv_high", "nne", "f
 
 
 def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
-    """Share of positives with its 95 % interval: Wilson, on as many rows as the groups are worth."""
-    codes = group_codes(groups)
-    size = len(positive) / (1.0 if codes is None else design_effect(positive, codes))
-    share = float(np.mean(positive))
-    low, high = wilson(share * size, size)
-    return share, float(low), float(high)
+    """Share of positives with its 95 % interval."""
+    return share_range(positive, group_codes(groups))
 
 
 def at_local_prevalence(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from screening.errors import UsageError
-from screening.statistics.intervals import predictive_interval
+from screening.statistics.intervals import predictive_interval, share_range
 from screening.statistics.ranking import ranking
 from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
 
@@ -96,14 +96,14 @@ def performance(
         As for `choose`; one class may be absent.
     threshold : float
     prevalence : float, optional
-        For PPV, NPV and flag rate; that of these rows if None.
+        For PPV, NPV and flag rate; if None they are those observed.
 
     Returns
     -------
     dict
-        Counts (`true_positive`, ...), rates with `_low` and `_high` (Wilson, by the
-        effective number of rows where they come in groups), `accuracy`, `g_mean`, `min_sensitivity` (the
-        smaller of both rates), `f1`, and AUROC and average precision. None where a figure is undefined.
+        Counts (`true_positive`, ...), rates with `_low` and `_high` (Wilson, by the effective number of rows
+        where they come in groups), `accuracy`, `g_mean`, `min_sensitivity` (the smaller of both rates), `f1`,
+        and AUROC and average precision. None where a figure is undefined.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]), seed)
@@ -125,6 +125,8 @@ def performance(
     }  # fmt: skip
     if m or n:
         figures |= rates(sensitivity, specificity, share)
+        if prevalence is None and m and n:
+            figures |= _observed(positive, scores >= threshold, codes)
         figures["accuracy"] = (hit + n - alarm) / (m + n)
         figures["f1"] = 2 * hit / (m + hit + alarm) if m else None
     both = bool(m and n)
@@ -132,6 +134,15 @@ def performance(
         se, sp = hit / m, 1 - alarm / n
         figures |= {"g_mean": float(np.sqrt(se * sp)), "min_sensitivity": min(se, sp)}
     return figures | _ranking(scores, positive, codes, seed, both)
+
+
+def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:
+    """PPV and NPV of these rows, whose share of positives is chance too: their intervals are wider."""
+    found: dict[str, float | None] = {}
+    for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
+        if rows.any():
+            found |= _named(name, share_range(right[rows], None if codes is None else codes[rows]))
+    return found
 
 
 def summary(scores, y, groups=None, seed: int = 0) -> dict[str, Any]:
@@ -155,9 +166,8 @@ def curve(
 ) -> dict[str, list[float | None]]:
     """Rates at about `points` thresholds, equally spaced in rank within each class, extremes included.
 
-    Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson, by the
-    effective number of rows where they come in groups. PPV, NPV and flag rate hold at `prevalence` (these
-    rows' own if None).
+    Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson, by the effective number of
+    rows where they come in groups. PPV, NPV and flag rate hold at `prevalence` (these rows' own if None).
 
     Returns
     -------
