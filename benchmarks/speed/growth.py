@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 from sklearn.svm import SVC
 from timing import HEADER, Comparison, compare
-from training import COST, TOL, Solved, apart, made_rows, passes_of
+from training import COST, TOL, Solved, made_rows, passes_of, solved_apart
 
 from screening.kernels import Gaussian
 from screening.solvers import gram_within
@@ -32,7 +32,7 @@ def plain(n: int, repeats: int) -> Comparison:
         "scikit-learn",
         lambda: passes_of(gram_within(Gaussian(1 / 3), x), y, 0),
         theirs,
-        apart,
+        solved_apart,
         1,
         repeats,
     )

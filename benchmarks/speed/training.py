@@ -110,11 +110,15 @@ def scikit_passes(
     return Solved.of(decision, signed, float(machine.intercept_[0]), y is not None)
 
 
-def apart(ours: Solved, theirs: Solved) -> str:
-    """Largest difference of decisions, in units of their range, and the relative one of the objective."""
-    decisions = np.abs(ours.decision - theirs.decision).max() / np.ptp(theirs.decision)
+def apart(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """Largest difference of decisions, in units of their range."""
+    return f"decisions within {np.abs(ours - theirs).max() / np.ptp(theirs):.0e} of their range"
+
+
+def solved_apart(ours: Solved, theirs: Solved) -> str:
+    """How far the decisions are apart, and the objectives relative to each other."""
     objective = abs(ours.objective / theirs.objective - 1)
-    return f"decisions within {decisions:.0e} of their range, objective within {objective:.0e}"
+    return f"{apart(ours.decision, theirs.decision)}, objective within {objective:.0e}"
 
 
 def one_class(n: int, repeats: int) -> Comparison:
@@ -126,7 +130,7 @@ def one_class(n: int, repeats: int) -> Comparison:
         "scikit-learn with built K~",
         lambda: passes_of(KernelRows(x, Gaussian(gamma)), None, 1),
         lambda: scikit_passes(x, None, gamma, 1, shared=False),
-        apart,
+        solved_apart,
         10,
         repeats,
     )
@@ -142,7 +146,7 @@ def two_class(n: int, repeats: int, passes: int = 1, tol: float = TOL) -> Compar
         "scikit-learn, K shared and rescaled" if several else "scikit-learn with built K~",
         lambda: passes_of(gram_within(Gaussian(gamma), x, passes + 1), y, passes, tol),
         lambda: scikit_passes(x, y, gamma, passes, shared=several, tol=tol),
-        apart,
+        solved_apart,
         8 if several else 7,
         repeats,
     )
@@ -172,7 +176,7 @@ def large_one_class(n: int, repeats: int) -> Comparison:
         "scikit-learn",
         ours,
         theirs,
-        apart,
+        solved_apart,
         6,
         repeats,
     )
