@@ -33,8 +33,10 @@ from training import TOL, apart, made_rows
 
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
+from screening.kernels.placing import beside_others
 from screening.task import ask
 from screening.validation.candidates import by_shared_work
+from screening.validation.criteria import criterion
 from screening.validation.out_of_fold import Lesson
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0
@@ -106,13 +108,14 @@ def grid_search(n: int, repeats: int) -> Comparison:
         lesson = Lesson.of(cohort.take(train), recipe, task)
         held_out = lesson.encoder.transform(cohort.take(test))
         found = {
-            at: roc_auc_score(y[test], lesson.fit(candidates[at]).decisions_of(held_out)[:, 0])
+            at: criterion("auroc", lesson.fit(candidates[at]).decisions_of(held_out), y[test])
             for at in by_shared_work(candidates)
         }
         return [found[at] for at in range(len(candidates))]
 
     def ours() -> np.ndarray:
-        return np.mean(Parallel(JOBS, prefer="threads")(delayed(in_fold)(*fold) for fold in folds), axis=0)
+        at_once = (delayed(beside_others)(JOBS, in_fold, *fold) for fold in folds)
+        return np.mean(Parallel(JOBS, prefer="threads")(at_once), axis=0)
 
     def theirs() -> np.ndarray:
         machine = make_pipeline(StandardScaler(), SVC(tol=TOL))

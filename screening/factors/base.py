@@ -71,11 +71,11 @@ class FirstPass(Protocol):
     def feature_distances(self, x: np.ndarray) -> np.ndarray:
         """Squared feature-space distances to the support vectors, (n, n_sv)."""
 
-    def mean_distance(self, x: np.ndarray) -> np.ndarray:
-        """Mean over the support vectors of the squared feature-space distance, (n,); there must be one."""
+    def mean_distance(self, x: np.ndarray, mine: np.ndarray) -> np.ndarray:
+        """Of rows x[mine]: mean squared feature-space distance to the support vectors, one at least."""
 
-    def near(self, x: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
-        """Squared feature-space distances to the support vectors of a label, (n,), that are within reach.
+    def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
+        """Of rows x[mine]: squared feature-space distances to support vectors of a label within reach.
 
         ``sides`` holds each row's label, +1 or -1, ``reach`` how far (squared): NaN for the mean of the row's
         nearest and farthest support vector.

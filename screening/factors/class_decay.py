@@ -56,18 +56,25 @@ class ClassDecay:
 
     def at(self, x: np.ndarray, first_pass: JointFirstPass) -> np.ndarray:
         """c at the rows of x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
-        remembered = first_pass.remembered(self)
-        decisions = np.abs(first_pass.decisions(x))
-        rates = [self._rate(x, m, machine, remembered) for m, machine in enumerate(first_pass.outputs)]
-        every = np.exp(-np.column_stack(rates) * decisions)
+        decisions, n_outputs = np.abs(first_pass.decisions(x)), len(first_pass.outputs)
         if self.per_class:
-            return every
-        return np.take_along_axis(every, first_pass.predicted(x)[:, None], axis=1)[:, 0]
+            every = np.arange(len(x))
+            rates = [self._rate(x, every, m, first_pass) for m in range(n_outputs)]
+            return np.exp(-np.column_stack(rates) * decisions)
+        predicted = first_pass.predicted(x)
+        rate = np.empty(len(x))
+        for m in range(n_outputs):
+            mine = np.flatnonzero(predicted == m)
+            rate[mine] = self._rate(x, mine, m, first_pass)
+        return np.exp(-rate * decisions[np.arange(len(x)), predicted])
 
-    def _rate(self, x: np.ndarray, m: int, machine: FirstPass, remembered: Remembered) -> np.ndarray:
+    def _rate(self, x: np.ndarray, mine: np.ndarray, m: int, first_pass: JointFirstPass) -> np.ndarray:
+        """p_m at the rows x[mine]."""
+        machine: FirstPass = first_pass.outputs[m]
+        remembered = first_pass.remembered(self)
         if not len(machine.support_labels):
-            return np.zeros(len(x))
+            return np.zeros(len(mine))
         if self.form == "weighted":
-            return remembered["weights"][m] * machine.mean_distance(x)
-        near = machine.near(x, np.full(len(x), -1), np.full(len(x), remembered["reach"][m]))
+            return remembered["weights"][m] * machine.mean_distance(x, mine)
+        near = machine.near(x, mine, np.full(len(mine), -1), np.full(len(mine), remembered["reach"][m]))
         return mean_of_near(near, self.empty)

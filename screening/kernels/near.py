@@ -38,7 +38,6 @@ def near(
     sides: np.ndarray,
     wanted: np.ndarray,
     reach: np.ndarray,
-    known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Near:
     """Squared feature-space distances under K~ from rows to the centres of one side that are within reach.
 
@@ -53,8 +52,6 @@ def near(
         The side each row looks at.
     reach : ndarray of shape (n,)
         Squared; NaN is the mean of the row's nearest and farthest centre of either side.
-    known : tuple of ndarray, optional
-        A symmetric Gram with a row for each of x, and the numbers of the centres in it.
     """
     from screening.kernels.compiled import prepare
     from screening.kernels.sweep import padded, rate_of, run_in_threads
@@ -63,7 +60,6 @@ def near(
     from screening.kernels.loops import ABSOLUTE, SQUARED
     from screening.kernels.near_loops import near_block
 
-    gram, at = (np.empty((0, 0)), np.empty(0, np.int64)) if known is None else known
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
     weights, here = np.ascontiguousarray(c, float), np.ascontiguousarray(c_x, float)
     found = Near(np.zeros(len(x)), np.zeros(len(x)), np.full(len(x), np.inf))
@@ -72,7 +68,7 @@ def near(
 
     def task(first: int) -> None:
         stop = min(first + _TASK, len(rows))
-        near_block(gram, at, rows, first, stop, *fixed, found.total, found.count, found.nearest)
+        near_block(rows, first, stop, *fixed, found.total, found.count, found.nearest)
 
     run_in_threads(task, range(0, len(rows), _TASK), None)
     return found

@@ -13,11 +13,10 @@ BLOCK = 128
 
 @njit(nogil=True, cache=True)
 def near_block(
-    gram, at, x, start, stop, centres, kind, rate, c_x, c, sides, wanted, reach, total, count, nearest,
+    x, start, stop, centres, kind, rate, c_x, c, sides, wanted, reach, total, count, nearest,
 ):  # fmt: skip
     """Sum, number and smallest of the squared distances below `reach` to the centres of the wanted side.
 
-    Row r of x is column r of `gram`, whose rows `at` are the centres'; a `gram` without rows is computed.
     A reach that is NaN is the mean of the row's nearest and farthest centre, of either side. One lane is one
     row, so that a row's result does not depend on its batch.
     """
@@ -27,28 +26,21 @@ def near_block(
     own, lowest, highest = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(start, stop, BLOCK):
         width = min(BLOCK, stop - first)
-        if gram.shape[0] == 0:
-            for k in range(x.shape[1]):
-                column = xt[k]
-                for t in range(width):
-                    column[t] = x[first + t, k]
+        for k in range(x.shape[1]):
+            column = xt[k]
+            for t in range(width):
+                column[t] = x[first + t, k]
         here = c_x[first : first + width]
         for t in range(width):
             own[t] = here[t] * here[t]
             lowest[t], highest[t] = np.inf, -np.inf
         for i in range(n_centres):
             row = distances[i]
-            if gram.shape[0] == 0:
-                distances_to(xt, 0, BLOCK, centres[i], centres.shape[1], kind, row)
-                for t in range(BLOCK):
-                    row[t] = exp2_of_product(row[t], rate)
-            else:
-                known = gram[at[i], first : first + width]
-                for t in range(width):
-                    row[t] = known[t]
+            distances_to(xt, 0, BLOCK, centres[i], centres.shape[1], kind, row)
             square, twice = c[i] * c[i], 2.0 * c[i]
             for t in range(width):
-                row[t] = maximum(own[t] + square - twice * here[t] * row[t], 0.0)
+                across = twice * here[t] * exp2_of_product(row[t], rate)
+                row[t] = maximum(own[t] + square - across, 0.0)
             for t in range(width):
                 lowest[t] = -maximum(-lowest[t], -row[t])
                 highest[t] = maximum(highest[t], row[t])

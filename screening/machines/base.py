@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening.errors import ModelError
@@ -162,6 +163,17 @@ class KernelMachine(BaseEstimator):
         self._keep(passes)
         self.n_features_in_ = passes.rows.shape[1]
         return self
+
+
+def check_labels(y: np.ndarray) -> None:
+    """Refuse labels that name no classes, as scikit-learn does; whole numbers and text always do.
+
+    Raises
+    ------
+    ValueError
+    """
+    if y.dtype.kind not in "biuSU":  # the full check takes as long as a small fit
+        check_classification_targets(y)
 
 
 def as_array(classes: np.ndarray) -> np.ndarray:

@@ -245,21 +245,22 @@ class Output:
     def feature_distances(self, x: np.ndarray) -> np.ndarray:
         return self._distances(self._stage.basis.columns(x, self._at), self._c(self._stage.c(x)), x)
 
-    def near(self, x: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
-        stage, gram = self._stage, self._stage.basis.gram
-        c_x, c = self._c(stage.c(x)), self._c(stage.one.c)[self._at]
-        known = None if gram is None or x is not self.rows else (gram, self._at)
-        return near(self.kernel, x, self.support_vectors, c_x, c, self.support_labels, sides, reach, known)
+    def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
+        c_x, c = self._both_c(x, mine)
+        return near(self.kernel, x[mine], self.support_vectors, c_x, c, self.support_labels, sides, reach)
 
-    def mean_distance(self, x: np.ndarray) -> np.ndarray:
-        stage = self._stage
-        c_x, c = self._c(stage.c(x)), self._c(stage.one.c)[self._at]
+    def mean_distance(self, x: np.ndarray, mine: np.ndarray) -> np.ndarray:
+        c_x, c = self._both_c(x, mine)
         weights = np.zeros((len(self.rows), 1))
         weights[self._at, 0] = c / len(c)
-        across = c_x * stage.basis.times(x, weights)[:, 0]
-        own = np.square(c_x) * self.kernel.diagonal(x)
+        across = c_x * self._stage.basis.times(x[mine], weights)[:, 0]
+        own = np.square(c_x) * self.kernel.diagonal(x[mine])
         there = np.mean(np.square(c) * self.kernel.diagonal(self.support_vectors))
         return np.maximum(own + there - 2.0 * across, 0.0)
+
+    def _both_c(self, x: np.ndarray, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """c at some rows of x, and at the support vectors."""
+        return self._c(self._stage.c(x))[mine], self._c(self._stage.one.c)[self._at]
 
     def support_distances(self) -> np.ndarray:
         gram = self._stage.basis.among(self._at)

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from screening import solvers
 from screening.machines import landmarks
-from screening.machines.base import KernelMachine
+from screening.machines.base import KernelMachine, check_labels
 from screening.machines.first_pass import Basis
 from screening.machines.passes import fit_passes
 from screening.machines.schemes import SCHEMES, Classes, OneVsRest
@@ -108,7 +107,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
             What inner folds must not split.
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        check_labels(y)
         self.check_parameters()
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

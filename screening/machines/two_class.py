@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening import solvers
 from screening.machines import landmarks
-from screening.machines.base import KernelMachine
+from screening.machines.base import KernelMachine, check_labels
 from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import Training, solve_two_class
@@ -98,12 +97,11 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             What remedies that validate inside must not split.
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        kind = type_of_target(y)
-        if kind != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        check_labels(y)
         self.check_parameters()
         self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) > 2:  # in scikit-learn's words, which its checks look for
+            raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
         if len(self.classes_) < 2:
             raise ValueError("TwoClassSVM needs rows of 2 classes; the labels hold one class only")
 
