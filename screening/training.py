@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from screening.auto import suited
+from screening.auto import Auto, suited
 from screening.card import record
 from screening.card.appraisal import appraise
 from screening.card.beside import comparison, recipes_of
@@ -36,7 +36,8 @@ from screening.validation.out_of_fold import (
 DEFAULT_RULE = Rule("min_sensitivity", 0.9)
 # The share a sub-sample brings a rarer positive class to: enough to learn from, and still the rarer one.
 RARE_SHARE = 0.2
-LARGEST_EXACT = 20_000
+# Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.
+LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
 
 
 def train(
@@ -108,9 +109,11 @@ def train(
     )  # fmt: skip
     asked = recipe = suited(recipe, cohort, rule, params or {}, stored=True)
     task = ask(cohort, recipe.machine == "multi_class")
-    params = with_landmarks(recipe, params or {}, max_rows is None and cohort.n_rows > LARGEST_EXACT)
+    largest = largest_exact(recipe, params or {})
+    too_many = max_rows is None and largest is not None and cohort.n_rows > largest
+    params = with_landmarks(recipe, params or {}, too_many)
     exact = params.get("approximation") != "landmarks"
-    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, exact)
+    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, largest if exact else None)
     groups, note = units(sample, folds)
     task = watchable(task, task.target(labels_of(sample)), groups, folds)
     notes += [*task.notes, *([note] if note else [])]
@@ -157,18 +160,26 @@ def train(
     )
 
 
+def largest_exact(recipe: Recipe, params: dict[str, Any]) -> int | None:
+    """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
+    if recipe.machine == "baseline":
+        return None
+    by_rows = not isinstance(recipe, Auto) and recipe.build(**params).by_rows
+    return LARGEST_EXACT if by_rows else LARGEST_WHOLE
+
+
 def sample_rows(
-    cohort: Cohort, task: Task, rule: Rule, max_rows: int | None, seed: int, exact: bool = True
+    cohort: Cohort, task: Task, rule: Rule, max_rows: int | None, seed: int, largest: int | None
 ) -> tuple[Cohort, Rule, list[str]]:
-    """The rows to train on, and the rule with the prevalence that a sub-sample no longer shows."""
+    """The rows to train on (no more than `largest`), and the rule with the prevalence they no longer show."""
     notes = list(cohort.notes)
     if rule.prevalence is None and cohort.contract.prevalence is not None:
         rule = replace(rule, prevalence=cohort.contract.prevalence)
     if max_rows is None or max_rows >= cohort.n_rows:
-        if exact and cohort.n_rows > LARGEST_EXACT:
+        if largest is not None and cohort.n_rows > largest:
             raise UsageError(
-                f"{cohort.n_rows} rows are more than the {LARGEST_EXACT} that an exact kernel machine takes; "
-                f"train on a stratified sub-sample with --max-rows {LARGEST_EXACT // 4}"
+                f"{cohort.n_rows} rows are more than the {largest} that an exact kernel machine takes; "
+                f"train on a stratified sub-sample with --max-rows {LARGEST_WHOLE // 4}"
             )
         return cohort, rule, notes
     target = task.target(labels_of(cohort))

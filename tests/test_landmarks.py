@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build, load_recipe
 from screening.cli.options import bytes_from
 from screening.errors import RecipeError, UsageError
 from screening.factors import AdaptiveBumps, Bumps, ClassDecay
@@ -222,6 +222,19 @@ def test_a_size_is_read_with_its_unit(text, size):
 def test_a_size_that_is_none_is_refused(text):
     with pytest.raises(UsageError, match="--memory"):
         bytes_from(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("one_class", 50_000), ("act_feature_space", 50_000), ("one_vs_rest", 50_000),
+        ("sv_pruning", 20_000), ("crammer_singer", 20_000), ("auto", 20_000), ("logistic", None),
+    ],
+)  # fmt: skip
+def test_rows_taken_whole_are_fewer_where_the_whole_matrix_is_wanted(name, rows):
+    from screening.training import largest_exact
+
+    assert largest_exact(load_recipe(name), {}) == rows
 
 
 def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(tmp_path, monkeypatch):

@@ -178,7 +178,9 @@ def test_observed_predictive_values_have_the_intervals_of_observed_shares():
     flagged = seen["true_positive"] + seen["false_positive"]
     left = seen["true_negative"] + seen["false_negative"]
 
-    assert [seen["ppv_low"], seen["ppv_high"]] == pytest.approx(np.array(wilson(seen["true_positive"], flagged)))
+    assert [seen["ppv_low"], seen["ppv_high"]] == pytest.approx(
+        np.array(wilson(seen["true_positive"], flagged))
+    )
     assert [seen["npv_low"], seen["npv_high"]] == pytest.approx(np.array(wilson(seen["true_negative"], left)))
     known = performance(scores, y, 1.0, prevalence=float(np.mean(y)))
     assert seen["ppv"] == pytest.approx(known["ppv"])

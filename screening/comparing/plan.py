@@ -19,7 +19,7 @@ from screening.kernels.placing import beside_others
 from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task, ask, watchable
-from screening.training import sample_rows
+from screening.training import LARGEST_WHOLE, sample_rows
 from screening.validation.candidates import Parameters, candidates_of
 from screening.validation.folds import Split, split, units
 from screening.validation.out_of_fold import Progress, labels_of
@@ -70,7 +70,7 @@ def common_ground(
     seed: int,
 ) -> Ground:
     task = task_of(cohort, control)
-    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed)
+    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, LARGEST_WHOLE)
     groups, note = units(sample, folds)
     target = task.target(labels_of(sample))
     splits = [pair for repeat in range(repeats) for pair in split(target, groups, folds, seed + repeat)]

@@ -33,6 +33,11 @@ class KernelMachine(BaseEstimator):
     stop: str
     seed: int
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether a fit reads rows of the kernel matrix as it needs them, and never wants the whole of it."""
+        return True
+
     def _composed(self) -> dict[str, Any]:
         parts = {name: getattr(self, name, None) for name in ("kernel", "factor")}
         remedies = getattr(self, "remedies", ())

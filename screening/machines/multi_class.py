@@ -95,6 +95,10 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
                 f"cost_ratio {self.cost_ratio!r} needs scheme one_vs_rest, not {self.scheme}; 'balanced' fits"
             )
 
+    @property
+    def by_rows(self) -> bool:
+        return self.scheme in ("one_vs_rest", "one_vs_one")  # the others solve for all classes at once
+
     def fit(self, X: Any, y: Any, groups: Any = None) -> MultiClassSVM:
         """Fit to labelled rows.
 
@@ -120,10 +124,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         chosen = self._landmarks(kernel, x, codes)
         if chosen is not None:
             x, codes = x[chosen.rows], codes[chosen.rows]
-        # All classes at once need the whole of it.
-        by_rows = self.scheme in ("one_vs_rest", "one_vs_one")
         n_solutions = (n_passes + 1) * len(self.classes_)
-        gram: Any = solvers.gram_within(kernel, x, n_solutions) if by_rows else kernel(x, x)
+        gram: Any = solvers.gram_within(kernel, x, n_solutions) if self.by_rows else kernel(x, x)
         scheme = self._scheme(codes, np.ones(len(x)) if chosen is None else chosen.weights)
         passes = fit_passes(
             kernel,

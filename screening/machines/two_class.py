@@ -85,6 +85,10 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             raise ValueError(f"C must be > 0, got {self.C!r}")
         landmarks.check(self.approximation, self.n_landmarks)
 
+    @property
+    def by_rows(self) -> bool:
+        return not any(remedy.whole_matrix for remedy in self.remedies)
+
     def fit(self, X: Any, y: Any, groups: Any = None) -> TwoClassSVM:
         """Fit to labelled rows.
 
@@ -119,9 +123,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             x, codes = remedy.resample(x, codes)
         # Rows a remedy made belong to nobody, so that nothing inside can tell them from their parents' group.
         inside = units if len(x) == n_given else None
-        gram: Any = solvers.gram_within(
-            kernel, x, n_passes + 1, whole=any(remedy.whole_matrix for remedy in self.remedies)
-        )
+        gram: Any = solvers.gram_within(kernel, x, n_passes + 1, whole=not self.by_rows)
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         costs = np.full(len(x), float(self.C))
         if chosen is not None:
