@@ -15,6 +15,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from screening import comparison
 from screening.cohort import read_cohort
+from screening.comparing import paired
 from screening.comparing.figures import Truth, mean_curve, measured
 from screening.comparing.outcome import Outcome
 from screening.comparing.paired import difference, resampled
@@ -181,6 +182,24 @@ def test_a_method_does_not_differ_from_itself_and_differs_from_noise():
     better = difference((0.9, 0.5), (draws["a"]["auroc"], draws["c"]["auroc"]), 50)
     assert same == {"difference": 0.0, "low": 0.0, "high": 0.0}
     assert better["low"] > 0.2
+
+
+def test_very_many_rows_are_thinned_about_the_figures_of_all(monkeypatch):
+    rng = np.random.default_rng(4)
+    y = rng.random(6000) < 0.05
+    good, noise = rng.normal(size=6000) + 2 * y, rng.normal(size=6000)
+    methods = {"a": [outcome(good)], "b": [outcome(noise)]}
+    truths = dict.fromkeys(methods, Truth(y[:, None]))
+    whole = resampled(methods, truths, None, 0.9, draws=300)
+    monkeypatch.setattr(paired, "MOST", 1500)
+
+    thin = resampled(methods, truths, None, 0.9, draws=300)
+
+    for figure in ("auroc", "average_precision", "sensitivity", "specificity"):
+        gaps = [draws["a"][figure] - draws["b"][figure] for draws in (whole, thin)]
+        spread, spread_thin = (gap.std() for gap in gaps)
+        assert abs(gaps[1].mean() - gaps[0].mean()) < spread
+        assert 0.8 * spread <= spread_thin < 2.5 * spread
 
 
 def test_several_classes_are_compared_by_their_recalls(folder):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,12 @@ class Truth:
     watched: np.ndarray
     target: np.ndarray | None = None
     n_classes: int = 2
+
+    def take(self, rows: np.ndarray) -> Truth:
+        """What some of the rows are."""
+        return replace(
+            self, watched=self.watched[rows], target=None if self.target is None else self.target[rows]
+        )
 
 
 def measured(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,18 @@ class Outcome:
     own: np.ndarray
     predicted: np.ndarray
     facts: dict[str, Any]
+
+    def among(self, place: np.ndarray) -> Outcome:
+        """The same on the rows that have a place (a new row number, -1 for none) in ``place``."""
+        rows = place[self.rows]
+        kept = rows >= 0
+        return replace(
+            self,
+            rows=rows[kept],
+            scores=self.scores[kept],
+            own=self.own[kept],
+            predicted=self.predicted[kept],
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays without objects; `from_arrays` takes them back."""

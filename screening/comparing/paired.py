@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from screening.comparing.outcome import Outcome
 from screening.statistics.intervals import percentiles
 
 DRAWS = 1000
+MOST = 50_000
+"""Rows of a side, watched or not, that are resampled at most; of more some stand for all."""
+
 _CELLS_AT_ONCE = 4_000_000
 
 Draws = dict[str, dict[str, np.ndarray]]
@@ -28,7 +31,8 @@ def resampled(
     """Figures of every method in the same bootstrap samples of groups (or rows) and of repeats.
 
     The fitted models are kept: the spread is that of new test rows and of dealing the folds anew, not of
-    training on another cohort.
+    training on another cohort. Of very many rows (``MOST``) only some are resampled, about the figures of
+    all: intervals are then a little wide.
 
     Parameters
     ----------
@@ -44,22 +48,48 @@ def resampled(
         By method, then by figure.
     """
     rng = np.random.default_rng(seed)
+    kept, stands = _standing(truths.values(), rng)
+    whole = (methods, truths)
     n_rows = len(next(iter(truths.values())).watched)
-    codes = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
+    if len(kept) < n_rows:
+        place = np.full(n_rows, -1)
+        place[kept] = np.arange(len(kept))
+        methods = {name: [each.among(place) for each in outcomes] for name, outcomes in methods.items()}
+        truths = {name: truth.take(kept) for name, truth in truths.items()}
+        groups = None if groups is None else groups[kept]
+    codes = np.arange(len(kept)) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
     n_units = int(codes.max()) + 1
     n_repeats = 1 + max(outcome.repeat for outcomes in methods.values() for outcome in outcomes)
     parts: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in methods}
-    step = max(1, min(draws, _CELLS_AT_ONCE // n_rows))
+    step = max(1, min(draws, _CELLS_AT_ONCE // len(kept)))
     for start in range(0, draws, step):
         size = min(step, draws - start)
-        weights = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size).astype(float)[:, codes]
+        weights = stands * rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size)[:, codes]
         repeats = rng.multinomial(n_repeats, np.full(n_repeats, 1 / n_repeats), size=size).astype(float)
         for name, outcomes in methods.items():
             parts[name].append(measured(outcomes, truths[name], asked, weights, repeats))
-    return {
+    drawn = {
         name: {figure: np.concatenate([part[figure] for part in found]) for figure in found[0]}
         for name, found in parts.items()
     }
+    if len(kept) < n_rows:
+        for name, figures in drawn.items():
+            of_all = measured(whole[0][name], whole[1][name], asked)
+            of_some = measured(methods[name], truths[name], asked, stands[None])
+            for figure in figures:
+                figures[figure] += of_all[figure] - of_some[figure]
+    return drawn
+
+
+def _standing(truths: Iterable[Truth], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers, and how many rows each stands for: all of a side, or ``MOST`` drawn from it."""
+    watched = np.any([truth.watched.any(axis=1) for truth in truths], axis=0)
+    stands = np.zeros(len(watched))
+    for side in (np.flatnonzero(watched), np.flatnonzero(~watched)):
+        few = side if len(side) <= MOST else rng.choice(side, MOST, replace=False)
+        stands[few] = len(side) / max(len(few), 1)
+    kept = np.flatnonzero(stands)
+    return kept, stands[kept]
 
 
 def independent_units(truth: Truth, groups: np.ndarray | None) -> int:
