@@ -313,7 +313,8 @@ def test_a_contract_that_exists_is_not_written_over(desk):
 def test_what_a_model_says_of_its_making_names_no_folder(desk, model):
     command = json.loads((model / "model.json").read_bytes())["training"]["command"]
 
-    assert "past.csv --recipe svm" in command
+    assert " train past.csv --recipe svm" in command
+    assert "'" not in command.partition("past.csv")[0]
     assert str(desk) not in command and "--out" not in command and "--jobs" not in command
 
 

@@ -54,9 +54,13 @@ def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Pa
     from ..store import load_model, save_model
 
     past = read_cohort(str(cohorts / job.past), cohorts / f"{job.name}.toml", need_label=True)
+    command = f"screen train {job.past} --contract {job.name}.toml --recipe {job.recipe}"
+    if job.max_rows:
+        command += f" --max-rows {job.max_rows}"
     model = training.train(
-        past, job.recipe, max_rows=job.max_rows, beside=None, progress=bar(f"Training {job.name}")
-    )
+        past, job.recipe, max_rows=job.max_rows, beside=None, command=command,
+        progress=bar(f"Training {job.name}"),
+    )  # fmt: skip
     save_model(model, model_directory, render_model)
     scoring.score(
         load_model(model_directory),

@@ -131,7 +131,7 @@ def bytes_from(text: str | None) -> int | None:
 
 def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
     """Write the command again from what it was given, files by name only: how a model says it was made."""
-    words = [context.command_path]
+    words = context.command_path.split()
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
         if parameter.name in leave_out or value in (None, [], (), False) or value == parameter.default:
