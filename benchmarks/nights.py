@@ -20,6 +20,8 @@ import pandas as pd
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
 FIRST, NIGHTS, DRIFT_FROM, PATIENTS = datetime.date(2026, 1, 1), 30, 20, 120
 STAY = 0.6
+HOTTER = {"crp": (2.0, 20.0, 480.0), "leucocytes": (1.3, 1.5, 60.0), "temperature_max": (1.0, 0.6, 41.5)}
+"""What later nights measure: times, plus, at most."""
 
 
 def screen(*words: object) -> dict:
@@ -41,7 +43,10 @@ def ward(rng: np.random.Generator, pool: pd.DataFrame) -> list[pd.DataFrame]:
     for night in range(NIGHTS):
         table = pool.iloc[inside].copy()
         if night >= DRIFT_FROM:
-            table["crp"] = [text and f"{min(1.6 * float(text), 480):.0f}" for text in table["crp"]]
+            for column, (times, plus, most) in HOTTER.items():
+                table[column] = [
+                    text and f"{min(times * float(text) + plus, most):.1f}" for text in table[column]
+                ]
         nights.append(table)
         outside = np.setdiff1d(np.arange(len(pool)), inside)
         stay = inside[rng.random(PATIENTS) < STAY]
