@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.solvers import Problem
+
 
 def two_clouds(n_rows: int = 60, n_features: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Overlapping clouds, about one row in four positive."""
@@ -42,3 +44,18 @@ def quadratic_program(
         options=options,
     )
     return np.array(found["x"]).ravel()
+
+
+def rows_and_labels(n: int = 300, n_features: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(n, n_features))
+    return x, np.where(x[:, 0] + 0.7 * rng.normal(size=n) > 1.0, 1.0, -1.0)
+
+
+def problem_of(kind: str, kernel_matrix: object, x: np.ndarray, y: np.ndarray, scale: float = 1.0) -> Problem:
+    n = len(x)
+    c = scale * np.exp(-0.3 * x[:, 0] ** 2)
+    if kind == "one_class":
+        return Problem(kernel_matrix, np.ones(n), c, np.zeros(n), np.full(n, 1 / (0.15 * n)), 1.0)
+    upper = np.where(y > 0, 8.0, 2.0) / scale**2
+    return Problem(kernel_matrix, y, c, -np.ones(n), upper, {"two_class": 0.0, "no_equality": None}[kind])

@@ -5,21 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from commands import screen
 from flow_cohorts import patients, written
-from typer.testing import CliRunner
 
 from screening import read_cohort, train
-from screening.cli import app
 from screening.operating_point import Rule
 from screening.report import render_model
 from screening.store import save_model
-
-
-def screen(*words: object, code: int = 0):
-    """Run a command in this process and insist on its exit code."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == code, result.stderr
-    return result
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from commands import screen
 
-from screening.cli import EXAMPLES, app, demo, options
+from screening.cli import EXAMPLES, demo, options
 from screening.errors import UsageError
 from screening.publishing import hold
 
@@ -23,13 +23,6 @@ SAMPLES = Path(str(files("screening.sample_cohorts")))
 HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 QUICK = ["--recipe", "svm", "--search", "1", "--folds", "2", "--jobs", "1"]
-
-
-def screen(*words: object, code: int = 0):
-    """Run a command in this process and insist on its exit code."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == code, result.stderr
-    return result
 
 
 def head(source: Path, target: Path, rows: int) -> None:

@@ -10,22 +10,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from commands import screen
 from flow_cohorts import patients, voxels, written
-from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
-from screening.cli import app
 from screening.night import gathering as night
 from screening.report.pseudonyms import pseudonym
 from screening.store import save_model
 
 ROOT = Path(__file__).parents[1]
-
-
-def screen(*words: object, code: int = 0):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == code, result.stderr
-    return result
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from commands import screen
 from flow_cohorts import patients, voxels, written
-from typer.testing import CliRunner
-
-from screening.cli import app
 
 IMAGE = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>alert(2)</script>"
@@ -23,10 +21,9 @@ WARDS = {"icu": IMAGE, "medicine": SCRIPT, "surgery": f"{SUM} {TURNED} {'C' * 10
 IDS = (IMAGE, SCRIPT, SUM, f"12{TURNED}34", LONG, "\"'><b>&amp;", "\u05d0\u05d1 77", "00123")
 
 
-def screen(*words: object) -> dict[str, Any]:
-    result = CliRunner().invoke(app, [*map(str, words), "--json"])
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
+def told(*words: object) -> dict[str, Any]:
+    """What a command answers."""
+    return json.loads(screen(*words, "--json").stdout)
 
 
 def attacked(table: pd.DataFrame) -> pd.DataFrame:
@@ -46,11 +43,11 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [40.0, 400.0]
     tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
     words = ("--label", "ill?</title>", "--id", "id <b>", "--recipe", "svm_weighted", "--jobs", 1)
-    screen("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
+    told("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
     ledger = ("--ledger", folder / "l.db", "--date", "2026-03-01")
-    screen("score", folder / "model", tonight, "--out", folder / "run", *ledger)
-    screen("explain", folder / "run", IMAGE, "--out", folder / "case.html")
-    screen("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
+    told("score", folder / "model", tonight, "--out", folder / "run", *ledger)
+    told("explain", folder / "run", IMAGE, "--out", folder / "case.html")
+    told("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
     return {
         "model": folder / "model" / "report.html",
         "run": folder / "run" / "report.html",
@@ -75,8 +72,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     past = written(table(8, 0), folder / "past.csv")
     tonight = written(table(4, 5).drop(columns="tissue"), folder / "night.csv")
     words = ("--label", "tissue", "--group", "patient", "--recipe", "one_vs_rest", "--jobs", 1)
-    screen("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
-    screen("score", folder / "model", tonight, "--out", folder / "run", "--date", "2026-03-01")
+    told("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
+    told("score", folder / "model", tonight, "--out", folder / "run", "--date", "2026-03-01")
     return folder / "run" / "report.html"
 
 
@@ -131,5 +128,5 @@ def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
     run = ward["run"].parent
 
     assert set(IDS) <= saved
-    assert screen("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
+    assert told("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
     assert seen == []

@@ -10,11 +10,10 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from commands import screen
 from flow_cohorts import patients, voxels, written
-from typer.testing import CliRunner
 
 from screening import read_cohort, train
-from screening.cli import app
 from screening.operating_point import Rule
 from screening.rechoosing import rechoose
 from screening.report import render_run
@@ -22,13 +21,6 @@ from screening.store import load_model
 
 QUICK = ["--search", "1", "--folds", "3", "--jobs", "1"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-def screen(*words: object, code: int = 0):
-    """Run a command in this process and insist on its exit code."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == code, result.stderr + result.stdout
-    return result
 
 
 def answer(*words: object) -> dict:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from commands import screen
 from flow_cohorts import patients, written
-from typer.testing import CliRunner
 
 from screening import scoring, training
-from screening.cli import app
 from screening.errors import UsageError
 from screening.report import comparison, page
 from screening.report.site_templates import check_templates, names_given
 
 QUICK = ("--label", "ill", "--id", "patient", "--search", "1", "--folds", "2", "--jobs", "1")
-
-
-def screen(*words: object, code: int = 0):
-    """Run a command in this process and insist on its exit code."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == code, result.stderr
-    return result
 
 
 @pytest.fixture(scope="module")

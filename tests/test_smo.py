@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machines_cohort import quadratic_program
+from machines_cohort import problem_of, quadratic_program, rows_and_labels
 
 from screening.kernels import Gaussian, Laplacian
 from screening.kernels.base import EXACT_ROWS
@@ -19,21 +19,6 @@ from screening.solvers.smo import KernelRows
 
 KINDS = ("one_class", "two_class", "no_equality")
 KERNELS = (Gaussian(0.4), Laplacian(0.3))
-
-
-def rows_and_labels(n: int = 300, n_features: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(n, n_features))
-    return x, np.where(x[:, 0] + 0.7 * rng.normal(size=n) > 1.0, 1.0, -1.0)
-
-
-def problem_of(kind: str, kernel_matrix: object, x: np.ndarray, y: np.ndarray, scale: float = 1.0) -> Problem:
-    n = len(x)
-    c = scale * np.exp(-0.3 * x[:, 0] ** 2)
-    if kind == "one_class":
-        return Problem(kernel_matrix, np.ones(n), c, np.zeros(n), np.full(n, 1 / (0.15 * n)), 1.0)
-    upper = np.where(y > 0, 8.0, 2.0) / scale**2
-    return Problem(kernel_matrix, y, c, -np.ones(n), upper, {"two_class": 0.0, "no_equality": None}[kind])
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -275,30 +260,3 @@ def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
     # Pairs alone take over half a million.
     assert solution.n_iter < 50_000
     assert problem.certificate(solution.alphas)[1] <= 1.1e-6
-
-
-@pytest.mark.parametrize("form", ["gram", "rows"])
-def test_free_alphas_meet_at_one_level_and_keep_their_bounds(form):
-    from screening.solvers.face_loops import solve_face
-
-    x, y = rows_and_labels(400)
-    matrix = {"gram": gram(Gaussian(0.2), x), "rows": KernelRows(x, Gaussian(0.2))}[form]
-    problem = problem_of("two_class", matrix, x, y)
-    engine = smo._Engine(problem, 1e-3, smo.DEFAULT_MEMORY)
-    engine.alpha = smo.solve(problem, 0.1).alphas * engine.unit
-    engine.v = engine._levels()
-    s, c, _, upper, alpha, v = engine._gathered(np.arange(400))
-    free = (alpha > 0) & (alpha < upper)
-    spread = np.ptp(v[free])
-    before = problem.objective(alpha / engine.unit)
-
-    solve_face(s, c, upper, alpha, v, *engine.active.rows())
-
-    after = problem.objective(alpha / engine.unit)
-    still = free & (alpha > 0) & (alpha < upper)
-    engine.alpha = alpha
-    assert np.ptp(v[still]) < 0.01 * spread
-    assert (alpha >= 0).all() and (alpha <= upper).all()
-    assert abs(s @ alpha) < 1e-9 * alpha.sum()
-    assert after < before
-    np.testing.assert_allclose(v, engine._levels(), atol=1e-5)

@@ -17,7 +17,8 @@ import numpy as np
 from training import COST, NU, TOL, made_rows
 
 from screening.kernels import Gaussian
-from screening.kernels.sweep import available_cores, weighted_sum
+from screening.kernels.placing import available_cores
+from screening.kernels.sweep import weighted_sum
 from screening.solvers import Problem, gram_within, rows, smo
 
 REPEATS = 5

@@ -13,7 +13,8 @@ from sklearn.svm import SVC
 from timing import HEADER, Comparison, compare
 
 from screening.kernels import Gaussian
-from screening.kernels.sweep import available_cores, precise_enough, weighted_sum, weighted_sums
+from screening.kernels.placing import available_cores
+from screening.kernels.sweep import precise_enough, weighted_sum, weighted_sums
 
 
 def machine_of(n_support: int, n_features: int) -> SVC:

@@ -56,19 +56,21 @@ def placed(jobs: int = -1, device: str = "cpu") -> Iterator[Place]:
         raise UsageError(f"--jobs {jobs}: give a number of threads, or -1 for all cores")
     if device not in DEVICES:
         raise UsageError(f"--device {device}: give {' or '.join(DEVICES)}")
-    place = Place(None if jobs == -1 else jobs, _library() if device == "cuda" else None)
-    token = _current.set(place)
-    try:
+    with _at(Place(None if jobs == -1 else jobs, _library() if device == "cuda" else None)) as place:
         yield place
-    finally:
-        _current.reset(token)
 
 
 def beside_others(jobs: int, function: Callable[..., Any], *given: Any) -> Any:
     """function(*given) as one of so many jobs at a time: its sweeps take its share of the cores."""
-    token = _current.set(replace(_current.get(), threads=max(1, available_cores() // max(jobs, 1))))
-    try:
+    with _at(replace(_current.get(), threads=max(1, available_cores() // max(jobs, 1)))):
         return function(*given)
+
+
+@contextmanager
+def _at(place: Place) -> Iterator[Place]:
+    token = _current.set(place)
+    try:
+        yield place
     finally:
         _current.reset(token)
 

@@ -12,21 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.kernels.placing import available_cores
 from screening.kernels.placing import threads as threads_here
-
-__all__ = [
-    "available_cores",
-    "distances",
-    "gram",
-    "of",
-    "precise_bumps",
-    "precise_enough",
-    "run_in_threads",
-    "symmetric_times",
-    "weighted_sum",
-    "weighted_sums",
-]
 
 _TASK = 4096  # rows a thread takes at a time
 _PROBES = 64

@@ -1,0 +1,14 @@
+"""Running the tool's commands inside a test."""
+
+from __future__ import annotations
+
+from typer.testing import CliRunner
+
+from screening.cli import app
+
+
+def screen(*words: object, code: int = 0):
+    """Run a command in this process and insist on its exit code."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.stderr + result.stdout
+    return result
