@@ -135,44 +135,24 @@ def criterion_of(rule: Any) -> str:
     return f"{rule.name}={rule.value:g}{share}"
 
 
-def account(
-    criterion: str,
-    candidates: list[dict[str, Any]],
-    scores: list[float],
-    chosen: dict[str, Any],
-    folds: list[str],
-    nested: float,
-) -> dict[str, Any]:
-    """What choosing cost, and what came second: the part of the model card that `auto` adds.
+def account(criterion: str, search: Any) -> dict[str, Any]:
+    """What came second: the part of the model card that `auto` adds.
 
     Parameters
     ----------
     criterion : str
-    candidates, scores : lists
-        Every setting and its inner score on all rows.
-    chosen : dict
-        The setting that was chosen on all rows; not the highest where that one is ahead by less than its
-        standard error.
-    folds : list of str
-        The method chosen in each outer fold.
-    nested : float
-        The criterion on outer test rows, where the choice itself was made anew in every fold.
+    search : Search
+        Every setting and its criterion on the held-out rows. The chosen one is not the highest where another
+        recipe's is ahead by less than its standard error.
     """
     best: dict[str, dict[str, Any]] = {}
-    for candidate, score in zip(candidates, scores, strict=True):
+    for candidate, score in zip(search.candidates, search.scores, strict=True):
         name = candidate["recipe"]
-        if name not in best or score > best[name]["inner_score"] + 1e-9:
+        if score is not None and (name not in best or score > best[name]["score"] + 1e-9):
             settings = {key: value for key, value in candidate.items() if key not in _OWN}
-            best[name] = {"recipe": name, "inner_score": score, "parameters": settings}
-    table = sorted(best.values(), key=lambda row: -round(row["inner_score"], 9))
-    for row in table:
-        row["folds_chosen"] = folds.count(row["recipe"])
-    winner = dict(zip(map(str, candidates), scores, strict=True)).get(str(chosen))
+            best[name] = {"recipe": name, "score": score, "parameters": settings}
     return {
         "criterion": criterion,
-        "nested": nested,
-        "inner": winner,
-        "price": None if winner is None else winner - nested,
-        "n_folds": len(folds),
-        "table": table,
+        "score": search.scores[search.number],
+        "table": sorted(best.values(), key=lambda row: -round(row["score"], 9)),
     }

@@ -25,7 +25,7 @@ from screening.report.comparison import render_comparison
 from screening.store import canonical
 from screening.task import Task
 from screening.training import DEFAULT_RULE
-from screening.validation.out_of_fold import Progress, labels_of
+from screening.validation.held_out import Progress, labels_of
 
 ASKED = 0.9
 """Sensitivity at which specificity is shown where the rule names none."""
@@ -40,7 +40,7 @@ class Comparison:
     document : dict
         What `comparison.json` holds: settings, a table, differences and curves a cohort, ranks over cohorts.
     scores : DataFrame
-        Test rows of every fold: cohort, recipe, repeat, fold, id, label, class, score, flagged.
+        Held-out rows: cohort, recipe, fold, id, label, class, score, flagged.
     """
 
     document: dict[str, Any]
@@ -105,7 +105,7 @@ def compare(
     progress: Progress | None = None,
     command: str | None = None,
 ) -> Comparison:
-    """Judge methods on the same outer folds, each with parameters and threshold from inner validation.
+    """Judge methods on the same folds, each with setting and threshold chosen from its held-out scores.
 
     Parameters
     ----------
@@ -113,14 +113,14 @@ def compare(
     recipes : sequence of Recipe or str
         The control is added where it is missing.
     rule : Rule
-        Chooses every fold's threshold from scores that are out-of-fold within its training rows.
+        Chooses every method's threshold from its held-out scores.
     search : int, optional
-        Candidates that inner validation chooses among; each recipe's own number by default.
+        Settings that compete on the held-out rows; each recipe's own number by default.
     control : str, optional
         Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where the
         cohorts have several classes) if None.
     kept : Path, optional
-        Folder for finished folds: a comparison that was killed goes on from there.
+        Folder for finished methods: a comparison that was killed goes on from there.
     progress : callable, optional
         Called with (work done, work in all).
 
@@ -254,7 +254,6 @@ def _scores(plan: Sequence[Unit], outcomes: Mapping[str, Outcome]) -> pd.DataFra
             table = {
                 "cohort": unit.ground.name,
                 "recipe": unit.recipe.name,
-                "repeat": outcome.repeat,
                 "fold": outcome.fold,
                 "id": sample.id[outcome.rows],
                 "label": labels_of(sample)[outcome.rows],

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from screening.errors import ModelError, UsageError
-from screening.operating_point import OperatingPoint, Rule, choose, curve, points
+from screening.operating_point import OperatingPoint, Rule, curve, points
 from screening.store import Model
 from screening.task import Task, overall
+from screening.validation.validation import Validation, calibration_of
 
 
 def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) -> Model:
@@ -38,9 +39,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
     if watched is not None and watched not in model.watched:
         raise UsageError(f"--class {watched}: the model watches {', '.join(model.watched)}")
     task = Task.from_dict(model.document["task"])
-    scores, label = _out_of_fold(model, task), model.validation["label"].to_numpy(dtype=object)
-    together, seed = _clusters(model), int(model.document["training"]["seed"] or 0)
-    is_watched = task.is_watched(label)
+    validation, seed = stored_validation(model, task), int(model.document["training"]["seed"] or 0)
     document = model.document | {
         "operating_points": list(model.operating_points),
         "validation": dict(model.document["validation"]),
@@ -50,24 +49,26 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
             continue
         before = OperatingPoint.from_dict(model.operating_points[m])
         asked = rule if rule.prevalence is not None else replace(rule, prevalence=before.rule.prevalence)
-        point = choose(scores[:, m], is_watched[:, m], asked, together, seed)
+        point = validation.operating_point(m, asked, seed)
         document["operating_points"][m] = {
             "class": name, "chosen_by": "screen threshold", "reason": reason.strip(),
         } | point.to_dict()  # fmt: skip
         if point.prevalence != before.prevalence:
-            figures = (scores[:, m], is_watched[:, m], together)
+            of_class = validation.of_class(m)
+            shown = curve(
+                of_class["scores"], of_class["y"], validation.groups, seed=seed, prevalence=point.prevalence
+            )
             facts = document["validation"]
-            facts["curves"] = facts["curves"] | {
-                name: curve(*figures, seed=seed, prevalence=point.prevalence)
+            facts["curves"] = facts["curves"] | {name: shown}
+            facts["points"] = facts["points"] | {
+                name: points(**of_class, seed=seed, prevalence=point.prevalence)
             }
-            facts["points"] = facts["points"] | {name: points(*figures, prevalence=point.prevalence)}
     thresholds = np.array([point["threshold"] for point in document["operating_points"]], dtype=float)
-    table = model.validation.assign(score=overall(scores, thresholds))
     return replace(
         model,
         document=document,
-        calibration=_calibration(model, scores, thresholds, np.asarray(is_watched.any(axis=1))),
-        validation=table,
+        calibration=calibration_of(validation, thresholds),
+        validation=model.validation.assign(score=overall(validation.scores, thresholds)),
         directory=None,
     )
 
@@ -93,39 +94,30 @@ def change_of(before: Model, after: Model) -> dict[str, Any]:
     }
 
 
-def _out_of_fold(model: Model, task: Task) -> np.ndarray:
-    """Out-of-fold scores, shape (n_scores, n_watched)."""
-    names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
-    if model.validation.empty or not set(names) <= set(model.validation.columns):
-        raise ModelError("the model holds no out-of-fold scores to choose from; train it again")
-    return model.validation[names].to_numpy(dtype=float)
+def stored_validation(model: Model, task: Task) -> Validation:
+    """The held-out scores a model was validated with.
 
-
-def _clusters(model: Model) -> np.ndarray | None:
-    """What was one independent observation in validation: the group, or a row scored several times."""
-    facts = model.document["validation"]
-    if facts["grouped"]:
-        return model.validation["group"].to_numpy()
-    return model.validation["id"].to_numpy() if facts["repeats"] > 1 else None
-
-
-def _calibration(
-    model: Model, scores: np.ndarray, thresholds: np.ndarray, positive: np.ndarray
-) -> np.ndarray:
-    """Calibration scores on the scale of the new thresholds.
-
-    One watched class keeps its scores. With several a score is the excess over the thresholds, which moved;
-    of rows scored in several repeats the first counts, as in training.
+    Raises
+    ------
+    ModelError
+        The model holds none.
     """
-    if scores.shape[1] == 1:
-        return model.calibration
-    table = model.validation
-    own = ["group", "id"] if "group" in table else ["id"]
-    once = ~table.duplicated(own).to_numpy()
-    negative = once & ~positive
-    one = overall(scores[negative], thresholds)
-    if model.document["validation"]["grouped"]:
-        import pandas as pd
-
-        one = pd.Series(one).groupby(table["group"].to_numpy()[negative]).max().to_numpy()
-    return np.sort(one)
+    table, facts = model.validation, model.document["validation"]
+    names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
+    if table.empty or not set(names) <= set(table.columns):
+        raise ModelError("the model holds no held-out scores to choose from; train it again")
+    if model.document["format"] == 1 and facts["repeats"] > 1:
+        raise ModelError("the model is of an older format, with repeated folds; train it again")
+    repeats = sum(name.startswith(f"{names[0]}@") for name in table.columns)
+    columns = [[f"{name}@{repeat}" for name in names] for repeat in range(repeats)] or [names]
+    scores = table[names].to_numpy(dtype=float)
+    return Validation(
+        scores=scores,
+        repeats=np.stack([table[each].to_numpy(dtype=float) for each in columns]),
+        fold=table["fold"].to_numpy(),
+        watched=task.is_watched(table["label"].to_numpy(dtype=object)),
+        own=scores > 0,
+        predicted=None,
+        groups=table["unit" if "unit" in table else "group"].to_numpy() if facts["grouped"] else None,
+        n_settings=int(facts["search"]["n_candidates"]),
+    )

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +20,13 @@ import numpy as np
 from .arrays import pack, unpack
 from .errors import CohortError, ModelError, RecipeError
 from .publishing import publish, write_whole
-from .suspicion import suspicion
 
 if TYPE_CHECKING:
     import pandas
 
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
+    from .machines.fold_ensemble import FoldEnsemble
     from .recipe import Recipe
 
 __all__ = [
@@ -40,7 +40,7 @@ __all__ = [
     "write_whole",
 ]
 
-FORMAT = 1
+FORMAT = 2
 MAX_DOCUMENT_BYTES = 64 << 20
 # Another processor or BLAS may differ in the last digits; a damaged machine differs in the first.
 SELF_TEST_TOLERANCE = 1e-5
@@ -48,18 +48,18 @@ SELF_TEST_TOLERANCE = 1e-5
 
 @dataclass
 class Model:
-    """A fitted machine with everything needed to score a new cohort.
+    """The machines of the folds with everything needed to score a new cohort.
 
     Parameters
     ----------
     document : dict
         Content of `model.json`; the digests are added by `seal`.
-    recipe, contract, encoder, estimator
-        The method, what it reads, how rows become numbers, and the machine fitted on all training rows.
-    calibration : ndarray, shape (n,) or (n, n_watched)
-        Out-of-fold scores of negative rows, sorted along the first axis: what p-values are ranks in.
+    recipe, contract, encoder, ensemble
+        The method, what it reads, how rows become numbers, and the machines of the folds.
+    calibration : ndarray, shape (n,)
+        Held-out scores of negative rows, sorted: what p-values are ranks in.
     validation : DataFrame
-        Out-of-fold `id, group, fold, label, score`.
+        Held-out `id, group, fold, label, score`, and `score@0`, `score@1`, ... of several repeats.
     selftest : ndarray, shape (n, n_encoded), optional
         Encoded rows whose scores are stored and compared at each loading; seeded noise if not given.
     directory : Path, optional
@@ -70,7 +70,7 @@ class Model:
     recipe: Recipe
     contract: Contract
     encoder: Encoder
-    estimator: Any
+    ensemble: FoldEnsemble
     calibration: np.ndarray
     validation: pandas.DataFrame
     selftest: np.ndarray | None = None
@@ -116,7 +116,7 @@ class Model:
         -------
         ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class model
         """
-        return suspicion(self.estimator, encoded, self.recipe.machine, len(self.document["task"]["classes"]))
+        return self.ensemble.decisions(encoded)
 
     def scores(self, encoded: np.ndarray) -> np.ndarray:
         """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
@@ -136,7 +136,7 @@ class Model:
         if probe is None:
             probe = np.random.default_rng(0).normal(scale=0.5, size=(16, len(self.encoder.names)))
         arrays = {f"encoder/{name}": value for name, value in self.encoder.state().items()}
-        arrays |= {f"estimator/{name}": value for name, value in self.estimator.state().items()}
+        arrays |= {f"estimator/{name}": value for name, value in self.ensemble.state().items()}
         arrays |= {
             "calibration": self.calibration,
             "selftest/x": probe,
@@ -198,6 +198,7 @@ def load_model(directory: str | Path) -> Model:
 
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
+    from .machines.fold_ensemble import FoldEnsemble
     from .recipe import Recipe
 
     folder = Path(directory)
@@ -212,7 +213,12 @@ def load_model(directory: str | Path) -> Model:
             recipe=recipe,
             contract=contract,
             encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
-            estimator=recipe.build(**document["recipe"]["parameters"]).restore(_under(arrays, "estimator/")),
+            ensemble=FoldEnsemble.from_state(
+                partial(recipe.build, **document["recipe"]["parameters"]),
+                recipe.machine,
+                len(document["task"]["classes"]),
+                _under(arrays, "estimator/"),
+            ),
             calibration=arrays["calibration"],
             validation=pandas.read_parquet(io.BytesIO(table)),
             selftest=arrays["selftest/x"],

@@ -24,11 +24,15 @@ def suspicion(estimator: Any, encoded: np.ndarray, machine: str, n_classes: int)
     ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class machine
     """
     if machine != "multi_class":
-        decision = np.asarray(estimator.decision_function(encoded), dtype=float)[:, np.newaxis]
-        return -decision if machine == "one_class" else decision
+        return oriented(np.asarray(estimator.decision_function(encoded), dtype=float)[:, np.newaxis], machine)
     scores = np.asarray(estimator.class_scores(encoded), dtype=float)
     if scores.shape[1] == n_classes:
         return scores
     everywhere = np.repeat(scores.min(axis=1, keepdims=True), n_classes, axis=1)
     everywhere[:, np.asarray(estimator.classes_, dtype=int)] = scores
     return everywhere
+
+
+def oriented(decisions: np.ndarray, machine: str) -> np.ndarray:
+    """Decisions turned so that higher is more suspicious: a one-class machine's say how normal a row is."""
+    return -decisions if machine == "one_class" else decisions

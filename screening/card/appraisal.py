@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from screening.statistics.local import at_local_prevalence
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.store import Model
 from screening.task import Task
-from screening.validation.out_of_fold import labels_of
-
-if TYPE_CHECKING:
-    from screening.validation.final_scale import Validation
+from screening.validation.held_out import labels_of
+from screening.validation.validation import Validation
 
 
 def appraise(
@@ -27,7 +25,6 @@ def appraise(
     task: Task,
     points: list[OperatingPoint],
     validation: Validation,
-    groups: np.ndarray | None,
     *,
     one_class: bool,
     prevalence: float | None,
@@ -39,28 +36,23 @@ def appraise(
     ----------
     cohort, sample : Cohort
         All rows of the table, and those trained and validated on.
-    groups : ndarray, shape (n_rows,), optional
-        Of the sample: what was kept whole.
     prevalence : float, optional
         As the contract or the caller states it.
     learn : callable, optional
         Trains on rows of the past, for the forward validation; None where it is itself such a training.
     """
-    once = np.unique(validation.rows, return_index=True)[1]
-    rows = validation.rows[once]
-    watched = task.is_watched(labels_of(sample))[rows]
     everyone = task.is_watched(labels_of(cohort))
-    together = None if groups is None else groups[rows]
+    groups = validation.groups
     facts: dict[str, Any] = {"subgroups": {}, "predictive": {}, "calibration": {}}
     for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
-        scores, y = validation.scores[once, m], watched[:, m]
+        scores, y = validation.scores[:, m], validation.watched[:, m]
         if sample.subgroups is not None:
             facts["subgroups"][name] = performance_by_subgroup(
-                sample.subgroups.iloc[rows], scores, y, point.threshold, together, everyone[:, m].mean()
+                sample.subgroups, scores, y, point.threshold, groups, everyone[:, m].mean()
             )
         facts["predictive"][name] = at_local_prevalence(point, everyone[:, m], prevalence, cohort.group)
         facts["calibration"][name] = calibrate(
-            scores, y, validation.fold[once], point.prevalence, together, one_class
+            scores, y, validation.fold, point.prevalence, groups, one_class
         )
     if learn is not None and sample.time is not None:
         facts["forward"] = forward_validation(sample, task, groups, learn)

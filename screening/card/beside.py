@@ -11,17 +11,16 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.comparing.figures import Truth, measured
-from screening.comparing.outcome import Outcome
+from screening.comparing.outcome import Outcome, outcome_of
 from screening.comparing.paired import DRAWS, difference, independent_units, resampled
 from screening.errors import RecipeError, UsageError
-from screening.operating_point import OperatingPoint, Rule, choose
+from screening.operating_point import OperatingPoint, Rule
 from screening.recipe import Recipe, load_recipe
 from screening.recipe_text import ALWAYS
 from screening.task import Task
 from screening.validation.candidates import candidates_of
-from screening.validation.final_scale import Validation, on_final_scale
-from screening.validation.folds import Split
-from screening.validation.out_of_fold import cross_validate, fit, labels_of
+from screening.validation.held_out import Plan, hold_out, labels_of
+from screening.validation.validation import Validation
 
 USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
 """What a method is compared with where nobody says otherwise, itself left out."""
@@ -79,22 +78,20 @@ def comparison(
     method: Recipe,
     validation: Validation,
     points: Sequence[OperatingPoint],
-    splits: Sequence[Split],
+    plan: Plan,
     rule: Rule,
-    groups: np.ndarray | None,
     *,
-    repeats: int,
     search: int | None,
     params: Mapping[str, Any],
     seed: int,
     jobs: int = -1,
     memory: int | None = None,
 ) -> dict[str, Any]:
-    """Validate every other method on the method's own folds, and resample the differences.
+    """Hold every row out by every other method on the method's own folds, and resample the differences.
 
-    Each is tuned by inner validation alone, its out-of-fold scores are placed on the scale of its own final
-    fit and its thresholds chosen by the same rule, so that its figures are those that training it would
-    state. A method that cannot be trained on this cohort is listed with the reason.
+    Each has its setting and its thresholds chosen from its own held-out scores by the same rule, so that its
+    figures are those that training it would state. A method that cannot be trained on this cohort is listed
+    with the reason.
 
     Parameters
     ----------
@@ -109,8 +106,6 @@ def comparison(
     rule : Rule
         A threshold given by the user says nothing on another method's scale; the others then keep the
         sensitivity that the method has there.
-    groups : ndarray, shape (n_rows,), or None
-        Resampled as wholes.
     params : mapping
         What the caller fixed of the method; its approximation holds for the others too.
 
@@ -124,28 +119,31 @@ def comparison(
     if not others:
         return {}
     rules = [_shared(rule, point) for point in points]
-    runs = {"": _outcomes(validation, np.array([point.threshold for point in points]), repeats)}
+    runs = {"": [outcome_of(validation, np.array([point.threshold for point in points]))]}
     rows: list[dict[str, Any]] = []
     for other in others:
         row: dict[str, Any] = {"recipe": other.name, "title": other.title}
         try:
             fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
             candidates = candidates_of(other, fixed, search, seed)
-            with _few_threads(other):
-                folds, choice = cross_validate(
-                    sample, other, task, splits, candidates, groups, seed=seed, jobs=jobs, memory=memory
+            with few_threads(other):
+                held_out = hold_out(
+                    sample, other, task, plan, candidates, seed=seed, jobs=jobs, memory=memory
                 )
-                final = fit(sample, other, task, choice.chosen, groups, memory)
-            found = on_final_scale(folds, final, sample, task, groups is not None)
-            thresholds = _thresholds(found, sample, task, rules, found.clusters(groups, repeats), seed)
+            found = Validation.of(held_out, sample, task, plan.groups)
+            thresholds = np.array(
+                [found.operating_point(m, each, seed).threshold for m, each in enumerate(rules)]
+            )
         except (RecipeError, UsageError) as error:
             rows.append(row | {"reason": str(error)})
             continue
-        runs[other.name] = _outcomes(found, thresholds, repeats)
-        chosen = {"n_candidates": len(candidates), "chosen": choice.chosen, "thresholds": thresholds.tolist()}
+        runs[other.name] = [outcome_of(found, thresholds)]
+        chosen = {
+            "n_candidates": len(candidates), "chosen": held_out.search.chosen, "thresholds": thresholds.tolist()
+        }  # fmt: skip
         rows.append(row | chosen)
     facts = {"rule": asdict(rules[0]), "draws": DRAWS, "n_watched": len(points)}
-    return {"comparison": facts | _judged(rows, runs, sample, task, groups, seed)}
+    return {"comparison": facts | _judged(rows, runs, sample, task, plan.groups, seed)}
 
 
 def _judged(
@@ -190,7 +188,7 @@ def _judged(
     }
 
 
-def _few_threads(other: Recipe) -> AbstractContextManager[Any]:
+def few_threads(other: Recipe) -> AbstractContextManager[Any]:
     """Keep a baseline's small matrix products to one thread each: they would mostly wait for each other."""
     if other.machine != "baseline":
         return nullcontext()
@@ -205,32 +203,3 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
         return rule
     sensitivity = 0.5 if point.sensitivity is None else point.sensitivity
     return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
-
-
-def _thresholds(
-    found: Validation,
-    sample: Cohort,
-    task: Task,
-    rules: Sequence[Rule],
-    together: np.ndarray | None,
-    seed: int,
-) -> np.ndarray:
-    watched = task.is_watched(labels_of(sample))[found.rows]
-    return np.array(
-        [
-            choose(found.scores[:, m], watched[:, m], rule, together, seed).threshold
-            for m, rule in enumerate(rules)
-        ]
-    )
-
-
-def _outcomes(found: Validation, thresholds: np.ndarray, repeats: int) -> list[Outcome]:
-    """One outcome a repeat, its folds together: they are on one scale."""
-    outcomes = []
-    for repeat, at in enumerate(np.array_split(np.arange(len(found.rows)), repeats)):
-        scores = found.scores[at]
-        predicted = np.full(len(at), -1) if found.predicted is None else found.predicted[at]
-        outcomes.append(
-            Outcome(repeat, 0, found.rows[at], scores, thresholds, scores >= thresholds, predicted, {})
-        )
-    return outcomes

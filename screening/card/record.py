@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from screening.auto import account
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import profile_of
+from screening.cohort.encoding import Encoder
 from screening.operating_point import OperatingPoint, curve, points, summary
-from screening.recipe import Recipe
 from screening.statistics.intervals import wilson
 from screening.task import Task
-from screening.validation.criteria import criterion
-from screening.validation.out_of_fold import Fitted, Fold, Search, labels_of
-
-if TYPE_CHECKING:
-    from screening.validation.final_scale import Validation
+from screening.validation.choice import Search
+from screening.validation.held_out import HeldOut, Plan, labels_of
+from screening.validation.validation import Validation
 
 PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
 
@@ -32,24 +29,20 @@ def versions() -> dict[str, str]:
 def model_document(
     cohort: Cohort,
     sample: Cohort,
-    recipe: Recipe,
-    settings: dict[str, Any],
     task: Task,
     chosen: list[OperatingPoint],
     validation: Validation,
-    search: Search,
-    folds: list[Fold],
-    final: Fitted,
-    groups: np.ndarray | None,
+    held_out: HeldOut,
+    plan: Plan,
     *,
-    n_folds: int,
-    repeats: int,
     seed: int,
     max_rows: int | None,
     command: str | None,
     notes: list[str],
 ) -> dict[str, Any]:
     """Gather everything that the model directory states, as plain JSON values."""
+    recipe, search = held_out.recipe, held_out.search
+    _, settings = recipe.resolve({key: value for key, value in search.chosen.items() if key != "recipe"})
     return {
         "recipe": {
             "name": recipe.name,
@@ -66,15 +59,17 @@ def model_document(
             for name, point in zip(task.watched, chosen, strict=True)
         ],
         "validation": {
-            "folds": n_folds,
-            "repeats": repeats,
-            "grouped": groups is not None,
+            "folds": plan.folds,
+            "repeats": plan.repeats,
+            "grouped": plan.groups is not None,
             "n_rows": sample.n_rows,
-            "n_groups": None if groups is None else len(np.unique(groups)),
-            "placement": validation.placement,
-            "search": _search_facts(recipe, search, folds),
+            "n_positive": int(validation.watched.any(axis=1).sum()),
+            "n_groups": None if plan.groups is None else len(np.unique(plan.groups)),
+            "n_machines": len(held_out.ensemble.machines),
+            "encoded_by": "negatives" if recipe.machine == "one_class" else "all rows",
+            "search": _search_facts(recipe.criterion, search),
         }
-        | _figures(sample, task, chosen, validation, groups, repeats, seed),
+        | _figures(sample, task, chosen, validation, seed),
         "training": {
             "source": cohort.source.to_dict(),
             "n_rows_read": cohort.n_rows + sum(cohort.refused.values()),
@@ -86,35 +81,26 @@ def model_document(
             "command": command,
             "notes": notes,
             "missing": {name: float(share) for name, share in cohort.features.isna().mean().items()},
-            "features": _features(sample, final),
+            "features": _features(sample, held_out.encoder),
             "profile": profile_of(cohort),
         },
-        "machine": _machine(final, sample, task),
+        "machine": _machine(held_out),
         "versions": versions(),
     }
 
 
 def _figures(
-    sample: Cohort,
-    task: Task,
-    chosen: list[OperatingPoint],
-    validation: Validation,
-    groups: np.ndarray | None,
-    repeats: int,
-    seed: int,
+    sample: Cohort, task: Task, chosen: list[OperatingPoint], validation: Validation, seed: int
 ) -> dict[str, Any]:
-    """Curves, tables and summaries of the out-of-fold scores, one a watched class."""
-    label = labels_of(sample)[validation.rows]
-    watched = task.is_watched(label)
-    together = validation.clusters(groups, repeats)
+    """Curves, tables and summaries of the held-out scores, one a watched class."""
     facts: dict[str, Any] = {"summary": {}, "curves": {}, "points": {}}
     for m, (name, point) in enumerate(zip(task.watched, chosen, strict=True)):
-        scores, y = validation.scores[:, m], watched[:, m]
-        facts["summary"][name] = summary(scores, y, together, seed=seed)
-        facts["curves"][name] = curve(scores, y, together, seed=seed, prevalence=point.prevalence)
-        facts["points"][name] = points(scores, y, together, prevalence=point.prevalence)
+        scores, y, groups = validation.scores[:, m], validation.watched[:, m], validation.groups
+        facts["summary"][name] = summary(scores, y, groups, seed=seed, n_settings=validation.n_settings)
+        facts["curves"][name] = curve(scores, y, groups, seed=seed, prevalence=point.prevalence)
+        facts["points"][name] = points(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
     if validation.predicted is not None:
-        facts |= per_class(task.target(label), validation.predicted, task.classes)
+        facts |= per_class(task.target(labels_of(sample)), validation.predicted, task.classes)
     return facts
 
 
@@ -139,37 +125,19 @@ def per_class(target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...
     return {"confusion": {"classes": list(classes), "counts": counts.tolist()}, "per_class": rows}
 
 
-def _search_facts(recipe: Recipe, search: Search, folds: list[Fold]) -> dict[str, Any]:
-    """What was tuned, on what, and how often the folds agreed."""
+def _search_facts(criterion: str, search: Search) -> dict[str, Any]:
+    """What was tuned, on what, and which settings could not be used."""
     return {
-        "criterion": recipe.criterion,
-        "n_candidates": max(len(search.candidates), 1),
+        "criterion": criterion,
+        "n_candidates": len(search.candidates),
         "chosen": search.chosen,
         "candidates": search.candidates,
         "scores": search.scores,
-        "chosen_in_folds": [fold.search.chosen for fold in folds],
+        "dropped": search.dropped,
     }
 
 
-def cost_of_choosing(
-    asked: Recipe, search: Search, folds: list[Fold], validation: Validation, sample: Cohort, task: Task
-) -> dict[str, Any]:
-    """What `auto` adds: its search, the runner-up table, its criterion with the choice made in each fold."""
-    if task.kind == "binary":
-        target = task.target(labels_of(sample))[validation.rows]
-        nested = criterion(asked.criterion, validation.scores, target)
-    else:
-        rows = np.concatenate([fold.test_rows for fold in folds])
-        decisions = np.concatenate([fold.decisions for fold in folds])
-        nested = criterion(asked.criterion, decisions, task.target(labels_of(sample))[rows])
-    named = [asked.resolve(fold.search.chosen)[0].name for fold in folds]
-    return {
-        "search": _search_facts(asked, search, folds),
-        "auto": account(asked.criterion, search.candidates, search.scores, search.chosen, named, nested),
-    }
-
-
-def _features(sample: Cohort, final: Fitted) -> list[dict[str, Any]]:
+def _features(sample: Cohort, encoder: Encoder) -> list[dict[str, Any]]:
     """Each feature with unit, usual range (the contract's, else 5 to 95 % of training rows) and median."""
     described = []
     for name, feature in sample.contract.features.items():
@@ -177,7 +145,7 @@ def _features(sample: Cohort, final: Fitted) -> list[dict[str, Any]]:
         column = sample.features[name]
         if usual is None and feature.type == "number":
             usual, origin = np.nanquantile(column.to_numpy(dtype=float), [0.05, 0.95]), "training, 5 to 95 %"
-        median = final.encoder.medians[name]
+        median = encoder.medians[name]
         described.append(
             {
                 "name": name,
@@ -196,17 +164,17 @@ def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and np.isfinite(value) else None
 
 
-def _machine(final: Fitted, sample: Cohort, task: Task) -> dict[str, Any]:
-    """Size and certificate of the fitted machine; a baseline has no support vectors."""
-    support = getattr(final.estimator, "support_", None)
-    if support is None:
+def _machine(held_out: HeldOut) -> dict[str, Any]:
+    """Size and certificate of the machines: passes are those of the first; a baseline has no support vectors."""
+    ensemble = held_out.ensemble
+    if not ensemble.kernel_machines:
         return {"n_support_vectors": None, "sv_share": None, "passes": [], "kkt_gap": None}
-    seen = int((task.target(labels_of(sample)) == 0).sum()) if final.one_class else sample.n_rows
+    machines = ensemble.machines
     return {
-        "n_support_vectors": len(support),
-        "sv_share": len(support) / seen,
-        "passes": [_plain(one) for one in final.estimator.passes_],
-        "kkt_gap": float(np.max(final.estimator.kkt_gap_)),
+        "n_support_vectors": len(ensemble.union[0]),
+        "sv_share": held_out.sv_share,
+        "passes": [_plain(one) for one in machines[0].passes_],
+        "kkt_gap": float(max(np.max(each.kkt_gap_) for each in machines)),
     }
 
 

@@ -1,4 +1,4 @@
-"""The plan of a comparison: what all methods share on a cohort, and one unit of work a method and fold."""
+"""The plan of a comparison: what all methods share on a cohort, and one unit of work a method and cohort."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from screening.recipe import Recipe
 from screening.task import Task, ask, watchable
 from screening.training import LARGEST_WHOLE, sample_rows
 from screening.validation.candidates import Parameters, candidates_of
-from screening.validation.folds import Split, split, units
-from screening.validation.out_of_fold import Progress, labels_of
+from screening.validation.folds import units
+from screening.validation.held_out import Plan, Progress, labels_of, planned
 
 
 @dataclass(frozen=True)
@@ -32,27 +32,28 @@ class Ground:
     name: str
     sample: Cohort
     rule: Rule
-    groups: np.ndarray | None
-    splits: list[Split]
-    folds: int
+    plan: Plan
     notes: list[str]
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        return self.plan.groups
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One method on one fold: what is computed, and kept, as a whole."""
+    """One method on one cohort: what is computed, and kept, as a whole."""
 
     ground: Ground
     recipe: Recipe
     task: Task
     candidates: list[Parameters]
-    number: int
     key: str
 
     @property
     def work(self) -> int:
         """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
-        return 1 + len(self.ground.splits[self.number][0]) ** 2 * (len(self.candidates) + 2) // 1000
+        return 1 + self.ground.sample.n_rows**2 * len(self.candidates) // 1000
 
 
 def task_of(cohort: Cohort, recipe: Recipe) -> Task:
@@ -71,26 +72,24 @@ def common_ground(
 ) -> Ground:
     task = task_of(cohort, control)
     sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, LARGEST_WHOLE)
-    groups, note = units(sample, folds)
     target = task.target(labels_of(sample))
-    splits = [pair for repeat in range(repeats) for pair in split(target, groups, folds, seed + repeat)]
-    return Ground(name, sample, rule, groups, splits, folds, [*notes, *task.notes, *([note] if note else [])])
+    kept = units(sample, target, folds)
+    plan = planned(sample, target, kept, repeats, seed)
+    return Ground(name, sample, rule, plan, [*notes, *task.notes, *kept.notes])
 
 
 def units_of(
     ground: Ground, place: int, methods: Sequence[Recipe], search: int | None, seed: int
 ) -> list[Unit]:
-    """Every method on every fold of a cohort; `place` is the cohort's number."""
+    """Every method on a cohort; `place` is the cohort's number."""
     found = []
     for recipe in methods:
         ready = suited(recipe, ground.sample, ground.rule, {}, stored=False)
         task = task_of(ground.sample, ready)
-        task = watchable(task, task.target(labels_of(ground.sample)), ground.groups, ground.folds)
+        target = task.target(labels_of(ground.sample))
+        task = watchable(task, target, ground.groups, ground.plan.folds)
         candidates = candidates_of(ready, {}, search, seed)
-        found += [
-            Unit(ground, ready, task, candidates, number, f"{place}-{_mark(recipe)}-{number}")
-            for number in range(len(ground.splits))
-        ]
+        found.append(Unit(ground, ready, task, candidates, f"{place}-{_mark(recipe)}"))
     return found
 
 
@@ -117,17 +116,15 @@ def work_through(
     def run(unit: Unit) -> tuple[Unit, Outcome]:
         ground = unit.ground
         outcome = judge(
-            ground.sample, unit.recipe, unit.task, ground.rule, unit.candidates, ground.splits[unit.number],
-            ground.groups, repeat=unit.number // ground.folds, fold=unit.number % ground.folds, seed=seed,
-        )  # fmt: skip
+            ground.sample, unit.recipe, unit.task, ground.rule, unit.candidates, ground.plan, seed=seed
+        )
         if shelf is not None:
             shelf.keep(unit.key, outcome)
         return unit, outcome
 
     if progress is not None:
         progress(done, total)
-    # Fold by fold through all methods, so that the time left is told from a mixture of quick and slow ones.
-    waiting = sorted((unit for unit in plan if unit.key not in found), key=lambda unit: unit.number)
+    waiting = [unit for unit in plan if unit.key not in found]
     jobs = effective_n_jobs(jobs)
     for unit, outcome in Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")(
         delayed(beside_others)(jobs, run, unit) for unit in waiting

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,35 @@ import numpy as np
 DEFAULT_MEMORY = 4 << 30
 
 _current: ContextVar[Shared | None] = ContextVar("shared", default=None)
+
+
+class Distances:
+    """Distances among all rows of a table, made when first asked for: fits on some rows take their part.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, n_features)
+    memory : int, optional
+        Bytes; where the whole takes more than a quarter there are none, and every fit makes its own.
+    """
+
+    def __init__(self, rows: np.ndarray, memory: int | None = None) -> None:
+        self.rows = rows
+        self.memory = DEFAULT_MEMORY if memory is None else memory
+        self._made: dict[tuple[int, str], np.ndarray] = {}
+        self._making = Lock()
+
+    def part(self, at: np.ndarray, norm: int, dtype: Any) -> np.ndarray | None:
+        """Distances among the rows ``at``; None where memory does not hold those of all."""
+        name = np.dtype(dtype).str
+        if 4 * np.dtype(dtype).itemsize * len(self.rows) ** 2 > self.memory:
+            return None
+        with self._making:
+            if (norm, name) not in self._made:
+                from screening.kernels import sweep
+
+                self._made[norm, name] = sweep.distances(norm, self.rows, self.rows, dtype=dtype)
+        return self._made[norm, name][np.ix_(at, at)]
 
 
 class Shared:
@@ -26,11 +56,19 @@ class Shared:
     rows : ndarray of shape (n, n_features)
     memory : int, > 0
         Bytes for Grams, distances and kept rows of a Gram; distances are kept only where they fit beside it.
+    part : callable, optional
+        From norm and type to the rows' distances as part of a larger matrix, or None.
     """
 
-    def __init__(self, rows: np.ndarray, memory: int | None = None) -> None:
+    def __init__(
+        self,
+        rows: np.ndarray,
+        memory: int | None = None,
+        part: Callable[[int, Any], np.ndarray | None] | None = None,
+    ) -> None:
         self.rows = rows
         self.memory = DEFAULT_MEMORY if memory is None else memory
+        self._part = part
         self._distances: dict[int, np.ndarray] = {}
         self._kernel: Any = None
         self._gram: Any = None
@@ -47,6 +85,10 @@ class Shared:
         self.solutions = {}
         n_bytes = np.dtype(dtype).itemsize * len(self.rows) ** 2
         kept = self._distances.get(kernel.norm)
+        if kept is None and self._part is not None:
+            kept = self._part(kernel.norm, dtype)
+            if kept is not None:
+                self._distances[kernel.norm] = kept
         if kept is None and self._grams_made and n_bytes * (2 + len(self._distances)) <= self.memory:
             kept = self._distances[kernel.norm] = sweep.distances(
                 kernel.norm, self.rows, self.rows, dtype=dtype

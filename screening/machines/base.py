@@ -118,6 +118,21 @@ class KernelMachine(BaseEstimator):
     def _codes(self, decisions: np.ndarray) -> np.ndarray:
         return (decisions[:, 0] > 0).astype(int)
 
+    def scaled_to(self, x: np.ndarray) -> KernelMachine:
+        """The same machine with the gamma, a number, that these rows give: fits on parts of them then agree."""
+        return self.set_params(kernel=self._kernel.resolved(x))
+
+    @property
+    def passes_kept(self) -> Passes:
+        """All passes of the fitted machine."""
+        check_is_fitted(self)
+        return self._passes
+
+    @property
+    def linear(self) -> bool:
+        """Whether scores are the decisions themselves, so that machines may be averaged before the rows."""
+        return True
+
     def _keep(self, passes: Passes) -> None:
         """Fitted attributes, from the passes alone, so that ``restore`` gives the same."""
         last = passes.last

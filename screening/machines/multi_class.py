@@ -99,6 +99,10 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
     def by_rows(self) -> bool:
         return self.scheme in ("one_vs_rest", "one_vs_one")  # the others solve for all classes at once
 
+    @property
+    def linear(self) -> bool:
+        return self.scheme != "one_vs_one"  # votes
+
     def fit(self, X: Any, y: Any, groups: Any = None) -> MultiClassSVM:
         """Fit to labelled rows.
 

@@ -11,8 +11,8 @@ from screening.recipe import Recipe
 from screening.task import Task
 from screening.validation.candidates import Parameters
 from screening.validation.criteria import criterion
-from screening.validation.folds import split, sub_sample
-from screening.validation.out_of_fold import Lesson, labels_of
+from screening.validation.folds import Units, sub_sample
+from screening.validation.held_out import Lesson, labels_of, planned
 
 # Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
 SUB_SAMPLE = 10_000
@@ -51,18 +51,18 @@ def cost_of_landmarks(
     """
     target = task.target(labels_of(sample))
     rows = sub_sample(target, groups, min(SUB_SAMPLE, sample.n_rows), rare_share, seed)
-    inside = None if groups is None else groups[rows]
-    train, test = (rows[part] for part in split(target[rows], inside, 2, seed)[0])
-    lesson = Lesson.of(sample.take(train), recipe, task, None if groups is None else groups[train])
-    held_out = lesson.encoder.transform(sample.take(test))
-    few = max(len(lesson.x) // _FEWER, 2)
+    some, inside = sample.take(rows), None if groups is None else groups[rows]
+    lesson = Lesson.of(some, recipe, task, inside)
+    test = planned(some, target[rows], Units(inside, 2), 1, seed).fold[0] == 0
+    learned = lesson.learnable(np.flatnonzero(~test))
+    few = max(len(learned) // _FEWER, 2)
+    tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]
+    machines = lesson.fitted(np.flatnonzero(~test), tried)
     auroc = {
-        name: criterion(
-            "auroc",
-            lesson.fit(settings | {"approximation": name, "n_landmarks": few}).decisions_of(held_out),
-            target[test],
+        str(each["approximation"]): criterion(
+            "auroc", lesson.decisions(machine, lesson.x[test], each), lesson.target[test]
         )
-        for name in ("none", "landmarks")
+        for machine, each in zip(machines, tried, strict=True)
     }
     exact, landmarks = auroc["none"], auroc["landmarks"]
     # Where the recipe names none, the machine's own number holds.
@@ -73,14 +73,14 @@ def cost_of_landmarks(
         "method": "landmarks",
         "n_landmarks": int(wanted),
         "n_rows": sample.n_rows,
-        "n_train": len(train),
-        "n_test": len(test),
+        "n_train": int((~test).sum()),
+        "n_test": int(test.sum()),
         "auroc_exact": float(exact),
         "auroc_landmarks": float(landmarks),
         "note": (
             f"approximate: trained on {int(wanted)} landmarks that stand for {sample.n_rows} rows{weighed}; "
-            f"on {len(test)} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
-            f"landmarks and {exact:.3f} with exact training on {len(train)} rows"
+            f"on {int(test.sum())} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
+            f"landmarks and {exact:.3f} with exact training on {int((~test).sum())} rows"
         ),
     }
     return {"approximation": facts}

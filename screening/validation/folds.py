@@ -1,74 +1,160 @@
-"""How rows are dealt out: folds that never split a patient, sub-samples that keep the rare class."""
+"""How rows are dealt out: folds that never split a patient, sub-samples that keep the rare class.
+
+Everything goes by a keyed hash of the row's id, never by its place: the same rows in another order are dealt
+alike.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import pandas as pd
 
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
 
 SLABS_PER_FOLD = 4
 
-Split = tuple[np.ndarray, np.ndarray]
+
+@dataclass(frozen=True)
+class Units:
+    """What must stay on one side of a split, and how many folds that leaves.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (n_rows,), or None
+        None where rows are independent.
+    folds : int, >= 2
+    notes : tuple of str
+        What had to be invented or given up.
+    """
+
+    groups: np.ndarray | None
+    folds: int
+    notes: tuple[str, ...] = ()
 
 
-def units(cohort: Cohort, folds: int) -> tuple[np.ndarray | None, str | None]:
-    """What must stay on one side of a split, shape (n_rows,), and a note where it had to be invented.
+def keys(names: np.ndarray, seed: int) -> np.ndarray:
+    """A hash of each name, shape (n,), of type uint64; another seed gives another order."""
+    return pd.util.hash_array(np.asarray(names, object), hash_key=f"{seed:016d}"[-16:])
 
-    The contract's group where there are enough of them, None where rows are independent. Voxels of fewer
-    patients than folds are cut into slabs along their longest axis, because neighbouring voxels are alike.
+
+def in_hash_order(cohort: Cohort, seed: int) -> Cohort:
+    """The rows sorted by the hash of their ids: by that of their values where the table names no id."""
+    return cohort.take(np.argsort(row_keys(cohort, seed), kind="stable"))
+
+
+def row_keys(cohort: Cohort, seed: int) -> np.ndarray:
+    """A hash of each row's id, or of its values where the id is but the row's number; shape (n_rows,)."""
+    if cohort.contract.id is not None:
+        return keys(cohort.id, seed)
+    table = cohort.features[sorted(cohort.features.columns)]
+    if cohort.label is not None:
+        table = table.assign(**{"": cohort.label})
+    return pd.util.hash_pandas_object(table, index=False, hash_key=f"{seed:016d}"[-16:]).to_numpy()
+
+
+def units(cohort: Cohort, target: np.ndarray, folds: int) -> Units:
+    """The contract's group where there are enough of them, slabs of voxels, or rows of their own.
+
+    Voxels of fewer patients than folds are cut into slabs along their longest axis, because neighbouring
+    voxels are alike. Otherwise there are as many folds as the groups (or the rows) of the rarer class allow.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    target : ndarray of int, shape (n_rows,)
+    folds : int, >= 2
 
     Raises
     ------
     UsageError
-        Fewer groups than folds and no coordinates to cut by.
+        One group, or one row, holds all of a class.
     """
     n_groups = 0 if cohort.group is None else len(np.unique(cohort.group))
-    if n_groups >= folds:
-        return cohort.group, None
-    if cohort.coordinates is not None:
-        axis = int(np.argmax(np.ptp(cohort.coordinates, axis=0)))
-        along = cohort.coordinates[:, axis]
-        cuts = np.unique(np.quantile(along, np.linspace(0, 1, SLABS_PER_FOLD * folds + 1)[1:-1]))
-        note = (
-            f"{max(n_groups, 1)} patient(s) for {folds} folds: validated on slabs of neighbouring voxels "
-            f"along {'xyz'[axis]}; this tells how it does elsewhere in the same patients, not on new ones"
-        )
-        return np.char.add("slab ", np.searchsorted(cuts, along, side="right").astype(str)), note
-    if cohort.group is not None:
+    if n_groups < folds and cohort.coordinates is not None:
+        groups, note = _slabs(cohort.coordinates, max(n_groups, 1), folds)
+        return Units(groups, folds, (note,))
+    holders = _holders(target, cohort.group)
+    most = min(folds, n_groups or folds, *(holders if len(holders) == 2 else [folds]))
+    if most < 2:
+        column = cohort.contract.group
+        what = f"group of column {column} holds" if cohort.group is not None else "row is"
         raise UsageError(
-            f"{n_groups} group(s) in column {cohort.contract.group} for {folds} folds; "
-            f"use --folds {max(n_groups, 2)} or fewer, or name coordinates in the contract"
+            f"one {what} all there is of a class: nothing is left to validate on; "
+            "at least two are needed, and more for figures worth having"
         )
-    return None, None
+    if most == folds:
+        return Units(cohort.group, folds)
+    few = f"{n_groups} group(s)" if most == n_groups else (
+        f"{min(holders)} " + ("row(s)" if cohort.group is None else "group(s)") + " of the rarer class"
+    )  # fmt: skip
+    return Units(cohort.group, most, (f"{few} for {folds} folds: validated by {most} folds instead",))
 
 
-def split(target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int) -> list[Split]:
-    """Stratified folds as (train, test) row numbers, whole groups on one side.
+def _slabs(coordinates: np.ndarray, n_patients: int, folds: int) -> tuple[np.ndarray, str]:
+    axis = int(np.argmax(np.ptp(coordinates, axis=0)))
+    along = coordinates[:, axis]
+    cuts = np.unique(np.quantile(along, np.linspace(0, 1, SLABS_PER_FOLD * folds + 1)[1:-1]))
+    note = (
+        f"{n_patients} patient(s) for {folds} folds: validated on slabs of neighbouring voxels "
+        f"along {'xyz'[axis]}; this tells how it does elsewhere in the same patients, not on new ones"
+    )
+    return np.char.add("slab ", np.searchsorted(cuts, along, side="right").astype(str)), note
+
+
+def _holders(target: np.ndarray, groups: np.ndarray | None) -> list[int]:
+    """How many rows, or groups, hold each class that is present."""
+    return [
+        int(np.sum(target == value)) if groups is None else len(np.unique(groups[target == value]))
+        for value in np.unique(target)
+    ]
+
+
+def deal(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int) -> np.ndarray:
+    """Number of the fold that each row is held out in, shape (n_rows,): stratified, whole groups together.
+
+    Parameters
+    ----------
+    target : ndarray of int, shape (n_rows,)
+    groups : ndarray, shape (n_rows,), or None
+    order : ndarray, shape (n_rows,)
+        Keys of the rows, or of their groups, by which they are dealt.
+    folds : int, >= 2
 
     Raises
     ------
     UsageError
-        A binary target whose positives (or the groups that hold them) are fewer than the folds.
+        A fold would leave a class out of its training rows.
     """
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-
     present, strata = np.unique(target, return_inverse=True)
-    holders = [
-        len(np.flatnonzero(strata == i)) if groups is None else len(np.unique(groups[strata == i]))
-        for i in range(len(present))
-    ]
-    if len(present) == 2 and min(holders) < folds:
-        what = "rows of the rarer class" if groups is None else "groups that hold the rarer class"
-        raise UsageError(
-            f"{min(holders)} {what} for {folds} folds; use --folds {max(min(holders), 2)} or fewer"
-        )
+    holders = np.asarray(_holders(target, groups))
     # A class with fewer rows than folds cannot be spread evenly: it is dealt with the commonest class.
-    commonest = int(np.bincount(strata).argmax())
-    strata = np.where(np.asarray(holders)[strata] >= folds, strata, commonest)
+    strata = np.where(holders[strata] >= folds, strata, int(np.bincount(strata).argmax()))
     if groups is None:
-        return list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(strata, strata))
-    return list(StratifiedGroupKFold(folds, shuffle=True, random_state=seed).split(strata, strata, groups))
+        fold = np.empty(len(target), int)
+        fold[np.lexsort([order, strata])] = np.arange(len(target)) % folds
+    else:
+        fold = _deal_groups(strata, groups, order, folds)
+    for number in range(folds):
+        if len(present) == 2 and len(np.unique(target[fold != number])) < 2:
+            raise UsageError(
+                f"with {folds} folds one of them holds all there is of a class; use --folds 2, or fewer groups"
+            )
+    return fold
+
+
+def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int) -> np.ndarray:
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    _, first, code = np.unique(groups, return_index=True, return_inverse=True)
+    by_hash = np.argsort(np.argsort(order[first], kind="stable"), kind="stable")[code]
+    fold = np.empty(len(strata), int)
+    splitter = StratifiedGroupKFold(folds)
+    for number, (_, test) in enumerate(splitter.split(strata, strata, by_hash)):
+        fold[test] = number
+    return fold
 
 
 def sub_sample(
@@ -79,6 +165,7 @@ def sub_sample(
     Parameters
     ----------
     target : ndarray of int, shape (n_rows,)
+        Of rows in hash order, so that a draw by number is a draw by hash.
     groups : ndarray, shape (n_rows,), or None
     max_rows : int, > 0
     rare_share : float, 0 to 1

@@ -1,0 +1,141 @@
+"""The machines of the folds as one: the score of a row is the mean of their decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from screening.errors import ModelError
+from screening.machines.base import KernelMachine
+from screening.machines.first_pass import Basis
+from screening.suspicion import oriented, suspicion
+
+
+class FoldEnsemble:
+    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model.
+
+    Parameters
+    ----------
+    machines : sequence of fitted estimators
+    kind : {"one_class", "two_class", "multi_class", "baseline"}
+    n_classes : int
+        Classes of the task.
+    """
+
+    def __init__(self, machines: Sequence[Any], kind: str, n_classes: int) -> None:
+        self.machines = tuple(machines)
+        self.kind = kind
+        self.n_classes = n_classes
+
+    def decisions(self, x: np.ndarray) -> np.ndarray:
+        """Mean decision at encoded rows, higher for more suspicious.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_rows, n_encoded)
+
+        Returns
+        -------
+        ndarray, shape (n_rows, 1), or (n_rows, n_classes) for multi-class machines
+        """
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        if self._expansion is not None:
+            basis, weights, intercept = self._expansion
+            return oriented(basis.times(x, weights) + intercept, self.kind)
+        total: np.ndarray | float = 0.0
+        for machine in self.machines:
+            total = total + suspicion(machine, x, self.kind, self.n_classes)
+        return np.asarray(total) / len(self.machines)
+
+    @property
+    def kernel_machines(self) -> bool:
+        """Whether these stand on training rows (patients), and not on coefficients alone."""
+        return isinstance(self.machines[0], KernelMachine)
+
+    def support_share(self, n_learned: Sequence[int]) -> float | None:
+        """Support vectors of a machine as a share of the rows it learned from; None where it has none."""
+        if not self.kernel_machines:
+            return None
+        pairs = zip(self.machines, n_learned, strict=True)
+        return float(np.mean([len(machine.support_) / n_rows for machine, n_rows in pairs]))
+
+    @cached_property
+    def union(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Every training row that some machine stands on, once, and each machine's places among them."""
+        parts = [machine.passes_kept.rows for machine in self.machines]
+        together = np.ascontiguousarray(np.concatenate(parts))
+        whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
+        _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+        ends = np.cumsum([len(part) for part in parts])[:-1]
+        return together[first], np.split(place.ravel(), ends)
+
+    @cached_property
+    def _expansion(self) -> tuple[Basis, np.ndarray, np.ndarray] | None:
+        """Plain machines as one expansion over the union of their rows; None where there is a factor or vote."""
+        if not (self.kernel_machines and all(self._is_linear(machine) for machine in self.machines)):
+            return None
+        rows, places = self.union
+        first = self.machines[0].passes_kept
+        weights = np.zeros((len(rows), first.last.dual.weights.shape[1]))
+        intercept = np.zeros(weights.shape[1])
+        for machine, place in zip(self.machines, places, strict=True):
+            np.add.at(weights, place, machine.passes_kept.last.coefficients / len(self.machines))
+            intercept += machine.passes_kept.last.dual.intercept / len(self.machines)
+        return Basis(first.kernel, rows), weights, intercept
+
+    def _is_linear(self, machine: KernelMachine) -> bool:
+        passes = machine.passes_kept
+        whole = self.kind != "multi_class" or len(machine.classes_) == self.n_classes
+        same = passes.kernel == self.machines[0].passes_kept.kernel
+        return len(passes.chain) == 1 and machine.linear and whole and same
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The fitted state as arrays: what machines share once, then each machine's own."""
+        state = {"n_machines": np.asarray(len(self.machines))}
+        if self.kernel_machines:
+            state["rows"], places = self.union
+        for k, machine in enumerate(self.machines):
+            own = dict(machine.state())
+            if self.kernel_machines:
+                del own["rows"]
+                own["places"] = places[k]
+            state |= {f"machine{k}/{name}": value for name, value in own.items()}
+        return state
+
+    @classmethod
+    def from_state(cls, build: Any, kind: str, n_classes: int, state: Mapping[str, np.ndarray]) -> FoldEnsemble:
+        """Inverse of ``state``.
+
+        Parameters
+        ----------
+        build : callable
+            Makes the unfitted estimator.
+
+        Raises
+        ------
+        ModelError
+            Arrays are missing or do not fit each other.
+        """
+        if "n_machines" not in state:  # format 1: one machine fitted on all rows
+            return cls([build().restore(state)], kind, n_classes)
+        machines = []
+        for k in range(int(state["n_machines"])):
+            prefix = f"machine{k}/"
+            own = {name[len(prefix) :]: value for name, value in state.items() if name.startswith(prefix)}
+            if "rows" in state:
+                own["rows"] = _rows_at(state["rows"], own.pop("places", None))
+            machines.append(build().restore(own))
+        if not machines:
+            raise ModelError("the model holds no machine")
+        return cls(machines, kind, n_classes)
+
+
+def _rows_at(rows: np.ndarray, places: np.ndarray | None) -> np.ndarray:
+    if places is None or places.ndim != 1 or places.dtype.kind not in "iu" or rows.ndim != 2:
+        raise ModelError("the model's arrays do not fit each other")
+    if len(places) and not (places.min() >= 0 and places.max() < len(rows)):
+        raise ModelError("the model's arrays do not fit each other")
+    return np.ascontiguousarray(rows[places])

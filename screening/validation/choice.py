@@ -1,0 +1,164 @@
+"""Which setting the folds settle on, and which they may not use at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from screening.errors import RecipeError
+from screening.validation.criteria import criterion
+
+Parameters = dict[str, Any]
+
+DRAWS = 60
+# Fold machines further apart than this, in interquartile ranges of the negatives, share no threshold.
+FARTHEST_APART = 2.0
+# A spread below this share of the largest decision is rounding.
+ROUNDING = 1e-9
+
+CONSTANT = "scores all rows alike"
+APART = "the machines of its folds lie apart"
+NOT_FINITE = "scores are not finite"
+
+
+@dataclass(frozen=True)
+class Search:
+    """What was tried and chosen.
+
+    Parameters
+    ----------
+    number : int
+        Of the chosen setting among the candidates.
+    candidates : list of dict
+    scores : list of float or None
+        The criterion on the held-out rows of all folds together; None for a setting that was dropped.
+    dropped : list of str or None
+        Why a setting was not considered.
+    """
+
+    number: int
+    candidates: list[Parameters]
+    scores: list[float | None]
+    dropped: list[str | None]
+
+    @property
+    def chosen(self) -> Parameters:
+        """The chosen setting."""
+        return self.candidates[self.number]
+
+
+def choose_setting(
+    name: str,
+    recipe: str,
+    candidates: Sequence[Parameters],
+    decisions: np.ndarray,
+    target: np.ndarray,
+    fold: np.ndarray,
+    seed: int,
+) -> Search:
+    """The setting with the best criterion on held-out rows, among those whose folds agree.
+
+    Judged on the rows of all folds together: one threshold has to serve several machines, so a setting whose
+    scale drifts from fold to fold must lose, however well it ranks within a fold.
+
+    Parameters
+    ----------
+    name : str
+        The criterion.
+    recipe : str
+        Its name, for the error.
+    decisions : ndarray, shape (n_settings, n_rows, n_outputs)
+    target : ndarray of int, shape (n_rows,)
+    fold : ndarray of int, shape (n_rows,)
+    seed : int
+        Of the bootstrap between recipes.
+
+    Raises
+    ------
+    RecipeError
+        Every setting was dropped.
+    """
+    dropped = [unusable(each, target, fold) for each in decisions]
+    scores = [
+        None if why else criterion(name, each, target)
+        for why, each in zip(dropped, decisions, strict=True)
+    ]
+    usable = [at for at, why in enumerate(dropped) if why is None]
+    if not usable:
+        reasons = "; ".join(sorted({str(why) for why in dropped}))
+        raise RecipeError(
+            f"recipe {recipe}: no setting of {len(candidates)} can be used on this table ({reasons}); try more "
+            "settings with --search, another recipe such as logistic, or drop columns that are constant or "
+            "nearly unique"
+        )
+    best = _best(name, [candidates[at] for at in usable], [scores[at] for at in usable],  # type: ignore[misc]
+                 decisions[usable], target, seed)  # fmt: skip
+    return Search(usable[best], [dict(each) for each in candidates], scores, dropped)
+
+
+def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:
+    """Why held-out decisions cannot carry a threshold; None where they can.
+
+    Parameters
+    ----------
+    decisions : ndarray, shape (n_rows, n_outputs)
+    """
+    if not np.isfinite(decisions).all():
+        return NOT_FINITE
+    numbers = np.unique(fold)
+    spread = max(float(np.ptp(decisions[fold == k], axis=0).max()) for k in numbers)
+    if spread <= ROUNDING * float(np.abs(decisions).max()):
+        return CONSTANT
+    for m in range(decisions.shape[1]):
+        negative = target != (1 if decisions.shape[1] == 1 else m)
+        if apart(decisions[negative, m], fold[negative]) > FARTHEST_APART:
+            return APART
+    return None
+
+
+def apart(negatives: np.ndarray, fold: np.ndarray) -> float:
+    """How far the folds' median held-out negatives lie apart, in interquartile ranges of all of them.
+
+    One intercept that flipped between two ends that fit equally well ruins the mean of the machines.
+    """
+    medians = [float(np.median(negatives[fold == k])) for k in np.unique(fold)]
+    if len(medians) < 2:
+        return 0.0
+    low, high = np.quantile(negatives, [0.25, 0.75])
+    # Where most negatives are one and the same row, their spread is told by the others.
+    unit = float(high - low) or float(np.std(negatives))
+    return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
+
+
+def _best(
+    name: str,
+    candidates: Sequence[Parameters],
+    scores: Sequence[float],
+    decisions: np.ndarray,
+    target: np.ndarray,
+    seed: int,
+) -> int:
+    """Number of the best among usable settings, the first of equals.
+
+    Between recipes (`auto`) the first recipe's best setting stays unless another's is ahead by more than one
+    standard error of their difference, which a bootstrap of the held-out rows tells: with few positives the
+    highest of many scores is mostly luck (the one-standard-error rule of Breiman et al. 1984).
+    """
+    # Rounding lets candidates that differ by noise in the last digits tie, whatever the machine.
+    rounded = np.round(scores, 9)
+    best = int(rounded.argmax())
+    first = candidates[0].get("recipe")
+    if candidates[best].get("recipe") == first:
+        return best
+    own = [i for i, candidate in enumerate(candidates) if candidate.get("recipe") == first]
+    known = own[int(rounded[own].argmax())]
+    rng = np.random.default_rng(seed)
+    ahead = []
+    for _ in range(DRAWS):
+        rows = rng.integers(len(target), size=len(target))
+        one, other = (criterion(name, decisions[i][rows], target[rows]) for i in (best, known))
+        ahead.append(one - other)
+    return best if scores[best] - scores[known] > np.std(ahead) else known

@@ -1,0 +1,91 @@
+"""Held-out scores of the watched classes: what every promise and every figure is read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.conformal_p import group_maxima
+from screening.operating_point import OperatingPoint, Rule, choose
+from screening.task import Task, overall
+from screening.validation.held_out import HeldOut, labels_of
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Scores of every row by machines that had not seen it.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_rows, n_watched)
+        Mean over the repeats.
+    repeats : ndarray, shape (n_repeats, n_rows, n_watched)
+        Of each dealing of the folds.
+    fold : ndarray of int, shape (n_rows,)
+        The fold a row was held out in, in the first repeat.
+    watched : ndarray of bool, shape (n_rows, n_watched)
+        What the rows really are.
+    own : ndarray of bool, shape (n_rows, n_watched)
+        Flagged by the machines' own boundary: a decision above 0, or the largest.
+    predicted : ndarray of int, shape (n_rows,), or None
+        Class with the largest decision; None for a binary task.
+    groups : ndarray, shape (n_rows,), or None
+        What was kept whole.
+    n_settings : int
+        That competed on these rows.
+    """
+
+    scores: np.ndarray
+    repeats: np.ndarray
+    fold: np.ndarray
+    watched: np.ndarray
+    own: np.ndarray
+    predicted: np.ndarray | None
+    groups: np.ndarray | None
+    n_settings: int
+
+    @classmethod
+    def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
+        """The scores that a recipe's folds give."""
+        binary = task.kind == "binary"
+        columns = [0] if binary else task.watched_columns
+        mean = held_out.decisions.mean(axis=0, dtype=float)
+        predicted = None if binary else mean.argmax(axis=1)
+        return cls(
+            scores=mean[:, columns],
+            repeats=held_out.decisions[:, :, columns],
+            fold=held_out.fold[0],
+            watched=task.is_watched(labels_of(sample)),
+            own=mean > 0 if predicted is None else predicted[:, None] == np.asarray(columns),
+            predicted=predicted,
+            groups=groups,
+            n_settings=len(held_out.search.candidates),
+        )
+
+    def of_class(self, m: int) -> dict[str, Any]:
+        """What `choose` and `points` take of one watched class, by their names."""
+        return {
+            "scores": self.scores[:, m],
+            "y": self.watched[:, m],
+            "groups": self.groups,
+            "fold": self.fold,
+            "repeats": self.repeats[:, :, m],
+        }
+
+    def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
+        """The threshold of a watched class by a rule, with what it promises."""
+        return choose(**self.of_class(m), rule=rule, seed=seed)
+
+
+def calibration_of(validation: Validation, thresholds: np.ndarray) -> np.ndarray:
+    """Sorted held-out scores of known negatives, what p-values are ranks in: one a row, or one a group.
+
+    A group stands for its highest negative row: then a row's rank is valid whatever else its group holds.
+    """
+    negative = ~validation.watched.any(axis=1)
+    scores = overall(validation.scores[negative], thresholds)
+    groups = validation.groups
+    return np.sort(scores) if groups is None else group_maxima(scores, groups[negative])
