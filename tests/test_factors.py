@@ -8,11 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from machines_cohort import three_clouds, two_clouds
+from scipy.special import logsumexp
 
 from screening import factors
-from screening.factors import FACTORS, AdaptiveBumps, Bumps, ClassDecay, DistanceDecay, MarginDensity, why_not
+from screening.factors import (
+    FACTORS,
+    AdaptiveBumps,
+    Bumps,
+    ClassDecay,
+    DistanceDecay,
+    LocalBumps,
+    MarginDensity,
+    why_not,
+)
 from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled, rescaled_distances
 from screening.machines import MultiClassSVM, OneClassSVM, TwoClassSVM
+from screening.machines.first_pass import Basis
 
 MAKERS = {
     "one_class": lambda **given: OneClassSVM(nu=0.3, **given),
@@ -76,7 +87,7 @@ def test_c_is_finite_and_positive_with_duplicates_constants_and_single_rows(x, n
     c = machine.factor_at(far)
 
     assert np.isfinite(c).all()
-    assert c.min() >= FLOOR
+    assert np.all(c >= FLOOR * machine.factor_at(x).max(axis=0) * (1 - 1e-9))
     assert np.isfinite(machine.decision_function(far)).all()
 
 
@@ -94,6 +105,32 @@ def test_margin_density_is_equation_15():
 
     # One-class c is divided by its root mean square over the training rows, hence compared by its shape.
     np.testing.assert_allclose(c / c[0], expected / expected[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [40, 400])
+@pytest.mark.parametrize(
+    "factor", [Bumps(), Bumps(h="alpha"), MarginDensity(), LocalBumps(), AdaptiveBumps()]
+)
+def test_log_of_bumps_is_right_where_their_sum_is_below_every_number(factor, n_rows):
+    x, y = two_clouds(n_rows)
+    machine = TwoClassSVM(Gaussian(0.3), factor=factor).fit(x, y)
+    output = machine._passes.stage(Basis(machine.kernel_, machine._passes.rows, chain=machine._passes.chain))
+    output = output.previous.outputs[0]
+    rows = np.linspace(0.0, 300.0, 50)[:, None] * np.ones(3)
+    remembered = output.remembered(factor)
+    rates = 1.0 / remembered["tau2"] if "tau2" in remembered else 1.0 / (2.0 * remembered["tau"] ** 2)
+    heights = (
+        {True: output.alphas, False: np.ones(len(output.alphas))}[
+            factor in (Bumps(h="alpha"), MarginDensity())
+        ]
+        * {True: output.margin, False: 1.0}[factor == MarginDensity()]
+        * remembered.get("kept", 1.0)
+    )
+    terms = -rates * np.square(rows[:, None] - output.support_vectors).sum(axis=-1)
+    with np.errstate(divide="ignore"):
+        expected = logsumexp(terms + np.log(heights), axis=1)
+
+    np.testing.assert_allclose(factor.log_at(rows, output), expected, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, float("inf")])

@@ -219,8 +219,8 @@ class HalvedFarAway:
     def parameters(self, first_pass):
         return {"limit": self.reach * first_pass.max_decision}
 
-    def at(self, x, first_pass):
-        return 1.0 - 0.5 * (abs(first_pass.decision(x)) > first_pass.remembered(self)["limit"])
+    def log_at(self, x, first_pass):
+        return -(abs(first_pass.decision(x)) > first_pass.remembered(self)["limit"]).astype(float)
 """,
         encoding="utf-8",
     )
@@ -233,7 +233,7 @@ class HalvedFarAway:
 
     fitted = recipe.build(reach=0.25).fit(x, y)
 
-    assert set(np.unique(fitted.factor_at(x))) == {0.5, 1.0}
+    assert set(np.unique(fitted.factor_at(x))) == {np.exp(-1.0), 1.0}
     np.testing.assert_array_equal(
         recipe.build(reach=0.25).restore(fitted.state()).decision_function(x), fitted.decision_function(x)
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from screening.factors.base import FirstPass, Remembered
 from screening.factors.near import FLAT, SMALLEST, near_mean, right_side
-from screening.kernels import input_distances
+from screening.kernels import input_distances, log_sum_exp
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class AdaptiveBumps:
             tau2[kept] = np.maximum(width * np.where(labels > 0, skew, 1.0 / skew), SMALLEST)
         return {"kept": kept, "tau2": tau2}
 
-    def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """c at the rows of x, shape (n_rows,)."""
+    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """log c at the rows of x, shape (n_rows,)."""
         remembered = first_pass.remembered(self)
         rates, heights = 1.0 / remembered["tau2"], remembered["kept"].astype(float)
         if self.distance == "feature_both":
-            return np.exp(-first_pass.feature_distances(x) * rates) @ heights
-        return first_pass.bump_sum(x, rates, heights, self.norm)
+            return log_sum_exp(-first_pass.feature_distances(x) * rates, heights)
+        return first_pass.log_bump_sum(x, rates, heights, self.norm)

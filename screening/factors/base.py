@@ -87,8 +87,13 @@ class FirstPass(Protocol):
     def input_distances(self, x: np.ndarray, norm: int = 2) -> np.ndarray:
         """Input-space distances to the support vectors (squared for norm 2), (n, n_sv)."""
 
-    def bump_sum(self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int = 2) -> np.ndarray:
-        """sum_k heights_k exp(-rates_k d(x, x_k)) over the support vectors, d of that norm, (n,)."""
+    def log_bump_sum(
+        self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int = 2
+    ) -> np.ndarray:
+        """log sum_k heights_k exp(-rates_k d(x, x_k)) over the support vectors, d of that norm, (n,).
+
+        Right also where every bump is far below the smallest number there is.
+        """
 
     def remembered(self, factor: Any) -> Remembered:
         """``factor.parameters(self)`` as it was on the training rows."""
@@ -142,8 +147,11 @@ class Factor(Protocol):
 
     def parameters(self, first_pass: Any) -> Remembered: ...
 
-    def at(self, x: np.ndarray, first_pass: Any) -> np.ndarray:
-        """c at the rows of x, (n,); a joint factor may return (n, n_outputs)."""
+    def log_at(self, x: np.ndarray, first_pass: Any) -> np.ndarray:
+        """log c at the rows of x, (n,); a joint factor may return (n, n_outputs).
+
+        c has no unit of its own: the machine subtracts the maximum over the training rows, and exponentiates.
+        """
 
 
 def why_not(factor: Any, machine: str, scheme: str | None, kernel: str) -> str | None:

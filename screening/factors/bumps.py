@@ -44,8 +44,8 @@ class Bumps:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"tau": np.asarray(gaussian_tau(first_pass, self.n, self.width))}
 
-    def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """c at the rows of x, shape (n_rows,)."""
+    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """log c at the rows of x, shape (n_rows,)."""
         tau = float(first_pass.remembered(self)["tau"])
         heights = first_pass.alphas if self.h == "alpha" else np.ones(len(first_pass.alphas))
-        return first_pass.bump_sum(x, np.asarray(1.0 / (2.0 * tau**2)), heights)
+        return first_pass.log_bump_sum(x, np.asarray(1.0 / (2.0 * tau**2)), heights)

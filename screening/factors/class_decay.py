@@ -54,19 +54,19 @@ class ClassDecay:
             return {"weights": weights}
         return {"reach": self.Q * first_pass.largest_distance * weights}
 
-    def at(self, x: np.ndarray, first_pass: JointFirstPass) -> np.ndarray:
-        """c at the rows of x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
+    def log_at(self, x: np.ndarray, first_pass: JointFirstPass) -> np.ndarray:
+        """log c at the rows of x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
         decisions, n_outputs = np.abs(first_pass.decisions(x)), len(first_pass.outputs)
         if self.per_class:
             every = np.arange(len(x))
             rates = [self._rate(x, every, m, first_pass) for m in range(n_outputs)]
-            return np.exp(-np.column_stack(rates) * decisions)
+            return -np.column_stack(rates) * decisions
         predicted = first_pass.predicted(x)
         rate = np.empty(len(x))
         for m in range(n_outputs):
             mine = np.flatnonzero(predicted == m)
             rate[mine] = self._rate(x, mine, m, first_pass)
-        return np.exp(-rate * decisions[np.arange(len(x)), predicted])
+        return -rate * decisions[np.arange(len(x)), predicted]
 
     def _rate(self, x: np.ndarray, mine: np.ndarray, m: int, first_pass: JointFirstPass) -> np.ndarray:
         """p_m at the rows x[mine]."""

@@ -37,9 +37,9 @@ class DistanceDecay:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {}
 
-    def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """c at the rows of x, shape (n_rows,)."""
+    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """log c at the rows of x, shape (n_rows,)."""
         decision = first_pass.decision(x)
         sides = np.where(decision > 0, -1, 1)
         near = first_pass.near(x, np.arange(len(x)), sides, np.full(len(x), np.nan))
-        return np.exp(-np.abs(decision) * mean_of_near(near, self.empty))
+        return -np.abs(decision) * mean_of_near(near, self.empty)

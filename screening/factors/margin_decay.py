@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import FirstPass, Remembered
-from screening.factors.near import SMALLEST
 from screening.factors.numbers import check_number
 
 
@@ -21,7 +20,9 @@ def _rate(kappa: float | str, k: float, first_pass: FirstPass) -> float:
     """kappa as given, or k / max f^2 over the training rows."""
     if kappa != "auto":
         return float(kappa)
-    return k / max(first_pass.max_decision**2, SMALLEST)
+    # A one-class machine's decision may be 1e-24 where c is small: only 0 says nothing.
+    largest = first_pass.max_decision
+    return k / largest**2 if largest > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class MarginDecay:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"kappa": np.asarray(_rate(self.kappa, self.k, first_pass))}
 
-    def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """c at the rows of x, shape (n_rows,)."""
-        return np.exp(-float(first_pass.remembered(self)["kappa"]) * np.square(first_pass.decision(x)))
+    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """log c at the rows of x, shape (n_rows,)."""
+        return -float(first_pass.remembered(self)["kappa"]) * np.square(first_pass.decision(x))
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,9 @@ class OneSidedMarginDecay:
             "kappa_neg": np.asarray(rate * n_neg if self.kappa_neg == "auto" else float(self.kappa_neg)),
         }
 
-    def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """c at the rows of x, shape (n_rows,)."""
+    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """log c at the rows of x, shape (n_rows,)."""
         remembered = first_pass.remembered(self)
         decision = first_pass.decision(x)
         rate = np.where(decision >= 0, remembered["kappa_pos"], remembered["kappa_neg"])
-        return np.exp(-rate * np.square(decision))
+        return -rate * np.square(decision)

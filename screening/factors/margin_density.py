@@ -41,8 +41,8 @@ class MarginDensity:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"tau": np.asarray(gaussian_tau(first_pass, self.n, self.width))}
 
-    def at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """c at the rows of x, shape (n_rows,)."""
+    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """log c at the rows of x, shape (n_rows,)."""
         tau = float(first_pass.remembered(self)["tau"])
         weights = first_pass.alphas * (first_pass.margin if first_pass.margin.any() else 1.0)
-        return first_pass.bump_sum(x, np.asarray(1.0 / (2.0 * tau**2)), weights)
+        return first_pass.log_bump_sum(x, np.asarray(1.0 / (2.0 * tau**2)), weights)

@@ -1,15 +1,16 @@
 """Base kernels K, and the rescaled kernel c(x) c(y) K(x, y)."""
 
 from screening.kernels.base import KERNELS, Gaussian, Laplacian, input_distances
-from screening.kernels.rescaled import FLOOR, positive, rescaled, rescaled_distances
+from screening.kernels.rescaled import FLOOR, Scale, log_sum_exp, rescaled, rescaled_distances
 
 __all__ = [
     "FLOOR",
     "KERNELS",
     "Gaussian",
     "Laplacian",
+    "Scale",
     "input_distances",
-    "positive",
+    "log_sum_exp",
     "rescaled",
     "rescaled_distances",
 ]

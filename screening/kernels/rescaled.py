@@ -2,23 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
-# Far from every bump c underflows to 0, and K~ would lose its rank there: c stays above this.
+# Far from every bump c is 0, and K~ would lose its rank there: c stays above this share of its largest.
 FLOOR = 1e-12
+# The largest log c over the training rows lies within the one, log c of a row to score below the other.
+REACH, MOST = 100.0, 300.0
 
 
-def positive(c: np.ndarray) -> np.ndarray:
-    """c, not below FLOOR.
+@dataclass(frozen=True)
+class Scale:
+    """How log c is scaled and bounded before it becomes c, one number an output.
 
-    Raises
-    ------
-    ValueError
-        If a value is not finite: the factor was given a decision or a distance that is not.
+    Parameters
+    ----------
+    shift : ndarray of shape (1,) or (n_outputs,)
+        Subtracted from log c.
+    floor : ndarray of shape (1,) or (n_outputs,)
+        Least log c, ``shift`` subtracted.
+    alone : float
+        Least log of one factor before it is added to those of the passes before; models of format 1 have one.
     """
-    if not np.isfinite(c).all():
-        raise ValueError("the factor c(x) is not finite everywhere; check its parameters and the rows' scale")
-    return np.maximum(c, FLOOR)
+
+    shift: np.ndarray
+    floor: np.ndarray
+    alone: float = -np.inf
+
+    @classmethod
+    def over(cls, before: np.ndarray, now: np.ndarray, normalise: bool) -> Scale:
+        """The scale from a factor and the product of those before it, at the training rows.
+
+        Parameters
+        ----------
+        before, now : ndarray of shape (n_rows, 1) or (n_rows, n_outputs)
+            log c of the passes before; log of this factor.
+        normalise : bool
+            Subtract the log of this factor's root mean square, and not only what keeps c finite.
+
+        Raises
+        ------
+        ValueError
+            As ``added``.
+        """
+        every = before + _checked(now)
+        top = every.max(axis=0)
+        if not np.isfinite(top).all():
+            raise ValueError(_NOT_FINITE)
+        size = log_sum_exp(2.0 * now.T, np.full(len(now), 1.0 / len(now))) / 2.0 if normalise else np.zeros(1)
+        largest = np.clip(top - size, -REACH, REACH)
+        return cls(top - largest, largest + np.log(FLOOR))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays from which ``from_state`` makes the same scale."""
+        return {"shift": self.shift, "floor": self.floor, "alone": np.asarray(self.alone)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, np.ndarray]) -> Scale:
+        """Inverse of ``state``; KeyError where an array is missing."""
+        if "shift" in state:
+            return cls(state["shift"], state["floor"], float(state["alone"]))
+        # Format 1 divided a factor by a number, and kept it and the product above FLOOR as they were.
+        least = float(np.log(FLOOR))
+        return cls(np.log(state["scale"]), np.full(1, least), least)
+
+    def fits(self, n_outputs: int) -> bool:
+        return all(each.shape in ((1,), (n_outputs,)) for each in (self.shift, self.floor))
+
+    def added(self, before: np.ndarray, now: np.ndarray) -> np.ndarray:
+        """log c from the passes before and this factor at any rows, shifted and bounded.
+
+        Raises
+        ------
+        ValueError
+            If a value is not a number: the factor was given a decision or a distance that is not.
+        """
+        every = before + np.maximum(_checked(now), self.alone) - self.shift
+        return np.minimum(np.maximum(every, self.floor), MOST)
+
+
+_NOT_FINITE = "the factor c(x) is not finite everywhere; check its parameters and the rows' scale"
+
+
+def _checked(log_c: np.ndarray) -> np.ndarray:
+    if not (log_c < np.inf).all():
+        raise ValueError(_NOT_FINITE)
+    return log_c
+
+
+def log_sum_exp(exponents: np.ndarray, heights: np.ndarray) -> np.ndarray:
+    """log sum_k heights_k exp(exponents_nk), (n,), without underflow; -inf where no height is > 0.
+
+    Parameters
+    ----------
+    exponents : ndarray of shape (n, m)
+    heights : ndarray of shape (m,), >= 0
+    """
+    used = heights > 0
+    terms = exponents[:, used] + np.log(heights[used])
+    largest = terms.max(axis=1, initial=-np.inf, keepdims=True)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(terms - largest).sum(axis=1)) + largest[:, 0]
 
 
 def rescaled(gram: np.ndarray, c_rows: np.ndarray, c_columns: np.ndarray) -> np.ndarray:

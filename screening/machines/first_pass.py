@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from screening.kernels import device, input_distances, placing, positive, rescaled_distances, sweep
+from screening.kernels import device, input_distances, log_sum_exp, placing, rescaled_distances, sweep
 from screening.kernels.near import Near, near
 
 if TYPE_CHECKING:
     from screening.machines.passes import Pass
+
+# Sums of bumps below this share of the highest bump are done again in logarithms.
+TINY_SUM = 1e-25
 
 
 class Basis:
@@ -127,16 +130,15 @@ class Stage:
     def _c_from_previous(self, x: np.ndarray) -> np.ndarray:
         assert self.previous is not None
         before = self.previous
-        return positive(before.c(x) * (before.factor_at(x) / before.one.scale))
+        assert before.one.scale is not None
+        return np.exp(before.one.scale.added(np.log(before.c(x)), before.log_factor_at(x)))
 
-    def factor_at(self, x: np.ndarray) -> np.ndarray:
-        """This pass's own factor, not yet divided by its scale, (n, 1) or (n, n_outputs)."""
+    def log_factor_at(self, x: np.ndarray) -> np.ndarray:
+        """log of this pass's own factor, as the factor has it, (n, 1) or (n, n_outputs)."""
         if self.factor.scope == "joint":
-            c = np.asarray(self.factor.at(x, self))
-            c = c[:, None] if c.ndim == 1 else c
-        else:
-            c = np.column_stack([self.factor.at(x, output) for output in self.outputs])
-        return positive(c)
+            log_c = np.asarray(self.factor.log_at(x, self))
+            return log_c[:, None] if log_c.ndim == 1 else log_c
+        return np.column_stack([self.factor.log_at(x, output) for output in self.outputs])
 
     def learn(self) -> tuple[dict[str, np.ndarray], ...]:
         """Have the factor take its parameters from the training rows."""
@@ -274,13 +276,20 @@ class Output:
     def input_distances(self, x: np.ndarray, norm: int = 2) -> np.ndarray:
         return input_distances(x, self.support_vectors, norm)
 
-    def bump_sum(self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int = 2) -> np.ndarray:
+    def log_bump_sum(
+        self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int = 2
+    ) -> np.ndarray:
         rates = np.broadcast_to(np.asarray(rates, float), heights.shape)
         used = np.flatnonzero(heights)
         centres, rates = self.support_vectors[used], rates[used]
         weights = np.asarray(heights, float)[used, None]
         dtype = sweep.precise_bumps(norm, centres, rates)
-        return sweep.weighted_sums(norm, x, centres, [(rates, weights)], dtype=dtype)[0][:, 0]
+        total = sweep.weighted_sums(norm, x, centres, [(rates, weights)], dtype=dtype)[0][:, 0]
+        # A sweep's exponentials stop at 2^-125; what they left is far below every other row's.
+        far = np.flatnonzero(total < TINY_SUM * weights.max(initial=0.0))
+        log_total = np.log(np.where(total > 0, total, 1.0))
+        log_total[far] = log_sum_exp(-rates * input_distances(x[far], centres, norm), weights[:, 0])
+        return log_total
 
     def remembered(self, factor: Any) -> dict[str, np.ndarray]:
         return self._stage.remembered(factor, self._m)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from screening.errors import ModelError
-from screening.kernels import positive, shared
+from screening.kernels import Scale, shared
 from screening.machines.first_pass import Basis, Stage
 
 _BLOCK_BYTES = 32_000_000
@@ -53,8 +53,8 @@ class Pass:
         +1, -1, or 0 for a row outside the output's problem.
     c : ndarray of shape (n_basis, 1) or (n_basis, n_outputs)
         Product of the factors of all passes before.
-    scale : ndarray of shape (1,) or (n_outputs,)
-        What this pass's own factor is divided by for the next one.
+    scale : Scale or None
+        How log c of the next pass is scaled and bounded; None in the last.
     remembered : tuple of dict
         The factor's parameters, one dict an output (one in all for a joint factor); empty in the last pass.
     """
@@ -62,7 +62,7 @@ class Pass:
     dual: Dual
     labels: np.ndarray
     c: np.ndarray
-    scale: np.ndarray
+    scale: Scale | None = None
     remembered: tuple[dict[str, np.ndarray], ...] = ()
 
     @property
@@ -160,8 +160,9 @@ class Passes:
                 f"pass{t}/solved": np.asarray([one.dual.gap, one.dual.n_iter]),
                 f"pass{t}/labels": one.labels,
                 f"pass{t}/c": one.c,
-                f"pass{t}/scale": one.scale,
             }
+            if one.scale is not None:
+                state |= {f"pass{t}/{key}": value for key, value in one.scale.state().items()}
             state |= {f"pass{t}/noted/{key}": value for key, value in one.dual.noted.items()}
             for m, each in enumerate(one.remembered):
                 state |= {f"pass{t}/factor{m}/{key}": np.asarray(value) for key, value in each.items()}
@@ -244,14 +245,14 @@ def _passes(
     chain: list[Pass] = []
     stage: Stage | None = None
     for left in range(n_passes if factor is not None else 0, -1, -1):
-        one = Pass(solve(c), labels, c, np.ones(1))
+        one = Pass(solve(c), labels, c)
         if left:
             stage = Stage(basis, one, stage, factor, class_counts)
             remembered = stage.learn()
-            now = stage.factor_at(rows)
-            scale = np.sqrt(np.mean(np.square(now), axis=0)) if normalise else np.ones(1)
+            before, now = np.log(c), stage.log_factor_at(rows)
+            scale = Scale.over(before, now, normalise)
             one = stage.one = replace(one, scale=scale, remembered=remembered)
-            c = positive(c * (now / scale))
+            c = np.exp(scale.added(before, now))
         chain.append(one)
     kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
     return Passes(kernel, rows[kept], kept, tuple(one.take(kept) for one in chain), factor, class_counts)
@@ -259,13 +260,14 @@ def _passes(
 
 def _pass_from(state: Mapping[str, np.ndarray], t: int) -> Pass:
     get = {key.split("/", 1)[1]: value for key, value in state.items() if key.startswith(f"pass{t}/")}
+    scale = Scale.from_state(get) if t + 1 < int(state["n_passes"]) else None
     gap, n_iter = get["solved"]
     noted = {key.split("/", 1)[1]: value for key, value in get.items() if key.startswith("noted/")}
     dual = Dual(get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), noted)
     remembered: list[dict[str, np.ndarray]] = []
     while found := {key: value for key, value in get.items() if key.startswith(f"factor{len(remembered)}/")}:
         remembered.append({key.split("/", 1)[1]: value for key, value in found.items()})
-    return Pass(dual, get["labels"], get["c"], get["scale"], tuple(remembered))
+    return Pass(dual, get["labels"], get["c"], scale, tuple(remembered))
 
 
 def _fits(one: Pass, n_basis: int, n_outputs: int) -> bool:
@@ -275,7 +277,7 @@ def _fits(one: Pass, n_basis: int, n_outputs: int) -> bool:
         dual.weights.shape == dual.margin.shape == one.labels.shape == full
         and dual.intercept.shape == (n_outputs,)
         and one.c.shape in ((n_basis, 1), full)
-        and one.scale.shape in ((1,), (n_outputs,))
+        and (one.scale is None or one.scale.fits(n_outputs))
     )
 
 
