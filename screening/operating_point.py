@@ -71,7 +71,7 @@ class OperatingPoint:
 
 
 def choose(
-    scores, y, rule: Rule, groups=None, seed: int = 0, *, carried: tuple[float, float] = CARRIED
+    scores, y, rule: Rule, groups=None, seed: int = 0, *, carried: tuple[float, float] = CARRIED, fold=None, repeats=None
 ) -> OperatingPoint:
     """Choose the threshold by `rule` and say what it promises on unseen rows.
 
@@ -126,6 +126,8 @@ def points(
     rules=RULES,
     *,
     carried: tuple[float, float] = CARRIED,
+    fold=None,
+    repeats=None,
 ) -> list[dict[str, Any]]:
     """Operating points of a fixed list of rules, each as a dict (see `OperatingPoint.to_dict`)."""
     choice = _Choice(*checked(scores, y, groups, both=True), seed, carried)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -126,10 +125,7 @@ def comparison(
         try:
             fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
             candidates = candidates_of(other, fixed, search, seed)
-            with few_threads(other):
-                held_out = hold_out(
-                    sample, other, task, plan, candidates, seed=seed, jobs=jobs, memory=memory
-                )
+            held_out = hold_out(sample, other, task, plan, candidates, seed=seed, jobs=jobs, memory=memory)
             found = Validation.of(held_out, sample, task, plan.groups)
             thresholds = np.array(
                 [found.operating_point(m, each, seed).threshold for m, each in enumerate(rules)]
@@ -186,15 +182,6 @@ def _judged(
             for row in rows
         ],
     }
-
-
-def few_threads(other: Recipe) -> AbstractContextManager[Any]:
-    """Keep a baseline's small matrix products to one thread each: they would mostly wait for each other."""
-    if other.machine != "baseline":
-        return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, user_api="blas")
 
 
 def _shared(rule: Rule, point: OperatingPoint) -> Rule:

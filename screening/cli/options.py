@@ -28,9 +28,11 @@ Positive = Annotated[list[str] | None, typer.Option(help="Label value to find; m
 Id = Annotated[str | None, typer.Option(help="Column that names a row.")]
 Group = Annotated[str | None, typer.Option(help="Column never split over folds, such as the patient.")]
 Drop = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
-Search = Annotated[int | None, typer.Option(help="Candidates tried by inner validation.", min=1)]
-Folds = Annotated[int, typer.Option(help="Outer folds.", min=2)]
-Repeats = Annotated[int, typer.Option(help="Times the folds are drawn.", min=1)]
+Search = Annotated[int | None, typer.Option(help="Settings that compete on the held-out rows.", min=1)]
+Folds = Annotated[int, typer.Option(help="Folds; each row is held out once.", min=2)]
+Repeats = Annotated[
+    int | None, typer.Option(help="Times the folds are dealt; 3 where fits are cheap.", min=1, show_default=False)
+]
 
 MinSensitivity = Annotated[
     float | None, typer.Option(help="RULE: find at least this share of the cases (0.9 if no rule is given).")

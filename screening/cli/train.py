@@ -36,7 +36,7 @@ def train(
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Fix a parameter.")] = None,
     search: options.Search = None,
     folds: options.Folds = 5,
-    repeats: options.Repeats = 1,
+    repeats: options.Repeats = None,
     max_rows: Annotated[int | None, typer.Option(help="Train on a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,

@@ -13,6 +13,8 @@ it, and loads become gathers.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -21,7 +23,9 @@ from screening.solvers.rows import DIRECT, fetch
 
 BLOCK = 256
 INFINITY = np.inf
+# Least curvature between two points, of what they have each by themselves; least curvature at all.
 CURVATURE = 1e-12
+SMALLEST = 1e-300
 
 
 @njit(inline="always")
@@ -46,11 +50,12 @@ def _move(v, c, step_i, row_i, step_j, row_j, up, low):
 
 
 @njit(inline="always")
-def _gains(v, top, low, curve, own, twice, c, row, score):
+def _gains(v, top, low, curve, own, twice, c, row, unit, score):
     largest = np.float32(0.0)
     for t in range(v.size):
-        b = np.float32(maximum(top - (v[t] + low[t]), 0.0))
-        a = maximum(own + curve[t] - twice * c[t] * np.float32(row[t]), np.float32(CURVATURE))
+        b = np.float32(maximum((top - (v[t] + low[t])) * unit, 0.0))
+        both = own + curve[t]
+        a = maximum(both - twice * c[t] * np.float32(row[t]), np.float32(CURVATURE) * both)
         gain = b * b / a
         score[t] = gain
         largest = maximum(largest, gain)
@@ -112,12 +117,14 @@ def pair_steps(
             row_i = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
         own = curve[i]
         twice = np.float32(2.0) * c32[i]
+        # Levels may differ by 1e-24, of which float32 knows no square; a power of two changes no digit.
+        unit = math.ldexp(1.0, -math.frexp(gap)[1])
         best, block = np.float32(0.0), -1
         for first in range(0, m, BLOCK):
             last = min(first + BLOCK, m)
             largest = _gains(
                 v[first:last], top, low[first:last], curve[first:last], own, twice, c32[first:last],
-                row_i[first:last], score[first:last],
+                row_i[first:last], unit, score[first:last],
             )  # fmt: skip
             if largest > best:
                 best, block = largest, first
@@ -130,8 +137,8 @@ def pair_steps(
             row_j = gram[j]
         else:
             row_j = fetch(j, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
-        bend = c[i] * c[i] * diagonal[i] + c[j] * c[j] * diagonal[j] - 2.0 * c[i] * c[j] * row_i[j]
-        step = (top - v[j]) / max(bend, CURVATURE)
+        both = c[i] * c[i] * diagonal[i] + c[j] * c[j] * diagonal[j]
+        step = (top - v[j]) / max(both - 2.0 * c[i] * c[j] * row_i[j], CURVATURE * both)
         room_i = upper[i] - alpha[i] if s[i] > 0 else alpha[i]
         room_j = alpha[j] if s[j] > 0 else upper[j] - alpha[j]
         step = min(step, room_i, room_j)
@@ -169,7 +176,7 @@ def single_steps(
     for t in range(m):
         rise[t] = 0.0 if alpha[t] < upper[t] else -INFINITY
         fall[t] = 0.0 if alpha[t] > 0.0 else -INFINITY
-        bend[t] = max(coupling[label[t], label[t]] * c[t] * c[t] * diagonal[t], CURVATURE)
+        bend[t] = max(coupling[label[t], label[t]] * c[t] * c[t] * diagonal[t], SMALLEST)
     row = np.zeros(m, buffer.dtype)
     weights = np.zeros(coupling.shape[0])
     steps = 0

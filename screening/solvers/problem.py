@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from screening.solvers.kernel_rows import KernelRows
+
 # An alpha this close to a bound, relative to it, is at the bound.
 AT_BOUND = 1e-8
+# Differences of f below this share of its level are not resolved: rounding, of float32 where rows are made
+# as they are asked for.
+RESOLVED, RESOLVED_BY_ROWS = 1e-6, 1e-3
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Problem:
 
     @property
     def scale(self) -> float:
-        """Unit in which a violation of the optimality conditions is measured.
+        """Largest unit in which a violation of the optimality conditions is measured.
 
         The change of f that one row at its bound makes at itself, but at most |p| (the margin): multiplying c
         by a number and every bound by its inverse square then leaves the stopping rule as it was.
@@ -49,6 +54,26 @@ class Problem:
         reach = float(np.max(self.upper * np.square(self.c) * self.gram.diagonal()))
         margin = float(np.max(np.abs(self.linear)))
         return max(min(reach, margin) if margin > 0 else reach, np.finfo(float).tiny)
+
+    def unit(self, alphas: np.ndarray, signs: np.ndarray, levels: np.ndarray) -> float:
+        """Unit in which a violation is measured at these alphas: ``scale``, or less where p = 0.
+
+        Without a margin nothing but the solution says how large f is: where c spans twelve decades its level
+        is 1e-24 of what a row of the largest c could do. Then the unit is at most that level
+        sum alpha_i g_i / sum alpha_i (g the gradient) and the spread of g, which a wide kernel makes small.
+
+        Parameters
+        ----------
+        alphas, signs, levels : ndarray of shape (n,)
+            Alphas in any unit, signs and -s g, of all points or of some.
+        """
+        total = float(alphas.sum())
+        if self.total is None or self.linear.any() or not total > 0.0:
+            return self.scale
+        level = -float((signs * alphas) @ levels) / total
+        resolved = RESOLVED_BY_ROWS if isinstance(self.gram, KernelRows) else RESOLVED
+        least = max(min(level, float(np.ptp(levels))), resolved * level)
+        return max(min(self.scale, least), np.finfo(float).tiny)
 
     def gradient(self, alphas: np.ndarray) -> np.ndarray:
         """Qa + p, shape (n,)."""
@@ -68,7 +93,7 @@ class Problem:
     def certificate(self, alphas: np.ndarray) -> tuple[float, float]:
         """Intercept and optimality gap of ``alphas``.
 
-        The gap is the largest violation of the optimality conditions in units of ``scale``; 0 at the optimum.
+        The gap is the largest violation of the optimality conditions in units of ``unit``; 0 at the optimum.
         """
         gradient = self.gradient(alphas)
         down = alphas > AT_BOUND * self.upper  # may decrease
@@ -76,17 +101,27 @@ class Problem:
         if self.total is None:
             violation = np.where(up, -gradient, -np.inf).max(initial=0.0)
             return 0.0, float(max(violation, np.where(down, gradient, -np.inf).max(initial=0.0)) / self.scale)
-        level = -self.signs * gradient
-        plus = self.signs > 0
-        highest = level[(plus & up) | (~plus & down)].max(initial=-np.inf)
-        lowest = level[(plus & down) | (~plus & up)].min(initial=np.inf)
-        free = up & down
-        if free.any():
-            intercept = float(level[free].mean())
-        else:
-            ends = [end for end in (highest, lowest) if np.isfinite(end)]
-            intercept = float(np.mean(ends)) if ends else 0.0
-        return intercept, float(max(0.0, highest - lowest) / self.scale)
+        levels = -self.signs * gradient
+        intercept, gap = between(self.signs, up, down, levels)
+        return intercept, gap / self.unit(alphas, self.signs, levels)
+
+
+def between(signs: np.ndarray, up: np.ndarray, down: np.ndarray, levels: np.ndarray) -> tuple[float, float]:
+    """Intercept and largest violation, from the masks of alphas that may rise and that may fall.
+
+    The mean level of the free alphas; where there is none the middle of the interval that is allowed. An
+    alpha that rounding keeps off its bound must not count, or it would move the intercept to an end.
+    """
+    plus = signs > 0
+    highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
+    lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
+    free = up & down
+    if free.any():
+        intercept = float(levels[free].mean())
+    else:
+        ends = [end for end in (highest, lowest) if np.isfinite(end)]
+        intercept = float(np.mean(ends)) if ends else 0.0
+    return intercept, float(max(0.0, highest - lowest))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from screening.solvers.kernel_rows import KernelRows
-from screening.solvers.problem import AT_BOUND, Problem, Solution
+from screening.solvers.problem import AT_BOUND, Problem, Solution, between
 
 DEFAULT_MEMORY = 1 << 30
 _SMALL = 400  # below this many active points shrinking costs more than it saves
@@ -116,7 +116,7 @@ def solve(
     problem : Problem
         ``gram`` is an array, used as it is where it is float32 or float64, or a ``KernelRows``.
     tol : float, > 0
-        Largest violation of the optimality conditions, in units of ``problem.scale``.
+        Largest violation of the optimality conditions, in units of ``problem.unit`` at the solution.
     start : ndarray of shape (n,), optional
         Feasible alphas to start from.
     memory : int, > 0
@@ -148,6 +148,8 @@ def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
     alphas = np.zeros(len(upper))
     if problem.total:
         side = np.flatnonzero(signs == np.sign(problem.total))
+        # From the rows of the least c: the objective is then near its end's, however many decades c spans.
+        side = side[np.argsort(problem.c[side] ** 2 * problem.gram.diagonal()[side], kind="stable")]
         filled = np.minimum(np.cumsum(upper[side]), abs(problem.total))
         if not len(side) or filled[-1] < abs(problem.total) * (1 - 1e-9):
             raise ValueError("total is out of reach: the bounds of the rows on its side sum to less")
@@ -166,7 +168,8 @@ class _Engine:
         # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
         unit = float(np.sqrt(np.max(c * c * diagonal))) or 1.0
         self.unit = unit * unit
-        self.tol = tol * problem.scale
+        self.tol = tol
+        self.stop = tol * problem.scale
         self.s = np.asarray(problem.signs, float)
         self.c = c / unit
         self.diagonal = diagonal
@@ -190,13 +193,15 @@ class _Engine:
             steps, gap = self._steps(chunk, now)
             n_iter += steps
             visits += steps * m
-            if n_iter >= max_iter or steps < chunk or gap <= self.tol:
+            tighter = self._tightened(now[0], now[4], now[5])
+            if n_iter >= max_iter or gap <= self.stop or (steps < chunk and not tighter):
                 self.alpha[active.points], self.v[active.points] = now[4], now[5]
                 if m == n or n_iter >= max_iter:
                     break
                 checks += 1
                 self.v = self._levels()
-                if self._gap() <= self.tol:
+                self._tightened(self.s, self.alpha, self.v)
+                if self._gap() <= self.stop:
                     break
                 keep = self._undecided(np.arange(n), self.alpha, self.v)
                 active.take(keep if checks < _FULL_CHECKS else np.arange(n))
@@ -211,7 +216,14 @@ class _Engine:
                 visits = 0
         alphas = np.minimum(self.alpha / self.unit, self.problem.upper)
         intercept, gap = self._certificate()
-        return Solution(alphas, intercept, gap / self.problem.scale, n_iter)
+        return Solution(alphas, intercept, gap / self.problem.unit(self.alpha, self.s, self.v), n_iter)
+
+    def _tightened(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
+        """Whether the solution so far asks for a smaller violation than the one that was to be left."""
+        stop = self.tol * self.problem.unit(alpha, s, v)
+        tighter = stop < self.stop
+        self.stop = min(stop, self.stop)
+        return tighter
 
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""
@@ -230,9 +242,9 @@ class _Engine:
 
         steps: Any = loops.pair_steps
         if self.equality:
-            return steps(limit, self.tol, *now, self.state, *self.active.rows())
+            return steps(limit, self.stop, *now, self.state, *self.active.rows())
         steps = loops.single_steps
-        return steps(limit, self.tol, now[0], self.coupling, *now[1:], self.state, *self.active.rows())
+        return steps(limit, self.stop, now[0], self.coupling, *now[1:], self.state, *self.active.rows())
 
     def _moved_at_once(self, now: list[np.ndarray], visits: int) -> bool:
         """Whether all free alphas went to their common optimum; it takes no longer than the steps before."""
@@ -271,17 +283,8 @@ class _Engine:
 
     def _certificate(self) -> tuple[float, float]:
         """Intercept and largest violation over all points."""
-        points = np.arange(len(self.alpha))
-        up, low = self._movable(points, self.alpha)
-        v = self.v
+        v, margin = self.v, AT_BOUND * self.upper
         if not self.equality:
+            up, low = self._movable(np.arange(len(v)), self.alpha)
             return 0.0, float(max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0)))
-        top, bottom = np.max(v[up], initial=-np.inf), np.min(v[low], initial=np.inf)
-        margin = AT_BOUND * self.upper
-        free = (self.alpha > margin) & (self.alpha < self.upper - margin)
-        if free.any():
-            intercept = float(v[free].mean())
-        else:
-            ends = [end for end in (top, bottom) if np.isfinite(end)]
-            intercept = float(np.mean(ends)) if ends else 0.0
-        return intercept, float(max(0.0, top - bottom))
+        return between(self.s, self.alpha < self.upper - margin, self.alpha > margin, v)

@@ -72,13 +72,15 @@ class WithoutOne:
         found = np.empty((len(left_out), len(alphas)))
         told = np.empty((len(left_out), 3))
         rows = np.asarray(left_out, np.int64)
+        unit = self.problem.unit(engine.alpha, engine.s, engine.v)
+        engine.stop = self.tol * unit
         start, matrix = engine._gathered(engine.active.points), engine.active.rows()
         threads = placing.threads()
 
         def task(first: int) -> None:
             mine = slice(first, None, threads)
-            run(rows[mine], _MOST_STEPS, engine.tol, *start, np.zeros(2), found[mine], told[mine], *matrix)
+            run(rows[mine], _MOST_STEPS, engine.stop, *start, np.zeros(2), found[mine], told[mine], *matrix)
 
         run_in_threads(task, range(min(threads, len(rows))), threads)
         found = np.minimum(found / engine.unit, self.problem.upper)
-        return Without(found, told[:, 0], told[:, 1] / self.problem.scale, told[:, 2].astype(int))
+        return Without(found, told[:, 0], told[:, 1] / unit, told[:, 2].astype(int))

@@ -34,6 +34,28 @@ def _make_up(owed, s, c, upper, alpha, v, gram):
             v[t] -= c[t] * sign * step * c[best] * row[t]
 
 
+@njit
+def _intercept(s, upper, alpha, v):
+    """As ``problem.between`` has it: the mean level of the free, else the middle of what is allowed."""
+    total, count = 0.0, 0
+    top, bottom = -np.inf, np.inf
+    for t in range(s.size):
+        margin = AT_BOUND * upper[t]
+        rises, falls = alpha[t] < upper[t] - margin, alpha[t] > margin
+        if rises and falls:
+            total += v[t]
+            count += 1
+        if rises if s[t] > 0 else falls:
+            top = max(top, v[t])
+        if falls if s[t] > 0 else rises:
+            bottom = min(bottom, v[t])
+    if count > 0:
+        return total / count
+    if np.isfinite(top) and np.isfinite(bottom):
+        return (top + bottom) / 2.0
+    return top if np.isfinite(top) else bottom
+
+
 @njit(nogil=True, cache=True)
 def solve_without(
     left_out, limit, tol, s, c, diagonal, upper, alpha, v, state, found, told,
@@ -67,16 +89,6 @@ def solve_without(
             limit, tol, s, c, diagonal, bounds, now, levels, state,
             mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
         )  # fmt: skip
-        total, count = 0.0, 0
-        for t in range(s.size):
-            if AT_BOUND * bounds[t] < now[t] < bounds[t] - AT_BOUND * bounds[t]:
-                total += levels[t]
-                count += 1
-        if count > 0:
-            told[which, 0] = total / count
-        elif np.isfinite(state[0]) and np.isfinite(state[1]):
-            told[which, 0] = (state[0] + state[1]) / 2.0
-        else:
-            told[which, 0] = state[0] if np.isfinite(state[0]) else state[1]
+        told[which, 0] = _intercept(s, bounds, now, levels)
         told[which, 1], told[which, 2] = max(gap, 0.0), steps
         found[which] = now

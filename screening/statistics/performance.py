@@ -145,7 +145,7 @@ def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | Non
     return found
 
 
-def summary(scores, y, groups=None, seed: int = 0) -> dict[str, Any]:
+def summary(scores, y, groups=None, seed: int = 0, *, n_settings=1) -> dict[str, Any]:
     """How well the scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
 
     `prevalence` is the average precision of a score that knows nothing.

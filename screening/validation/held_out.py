@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
@@ -231,6 +232,11 @@ def hold_out(
     finished = 0
 
     def run(fold: np.ndarray, settings: Sequence[Parameters]) -> list[_Fold]:
+        # Small matrix products by many threads mostly wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            return _run(fold, settings)
+
+    def _run(fold: np.ndarray, settings: Sequence[Parameters]) -> list[_Fold]:
         nonlocal finished
         tasks = [delayed(beside_others)(jobs, _fold, lesson, fold == k, settings) for k in range(plan.folds)]
         results = []
