@@ -44,8 +44,12 @@ class Bumps:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"tau": np.asarray(gaussian_tau(first_pass, self.n, self.width))}
 
-    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """log c at the rows of x, shape (n_rows,)."""
+    def bumps(self, first_pass: FirstPass) -> tuple[np.ndarray, np.ndarray, int]:
+        """Rates, heights and norm of the bumps on the support vectors."""
         tau = float(first_pass.remembered(self)["tau"])
         heights = first_pass.alphas if self.h == "alpha" else np.ones(len(first_pass.alphas))
-        return first_pass.log_bump_sum(x, np.asarray(1.0 / (2.0 * tau**2)), heights)
+        return np.asarray(1.0 / (2.0 * tau**2)), heights, 2
+
+    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
+        """log c at the rows of x, shape (n_rows,)."""
+        return first_pass.log_bump_sum(x, *self.bumps(first_pass))

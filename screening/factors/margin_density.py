@@ -41,8 +41,12 @@ class MarginDensity:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"tau": np.asarray(gaussian_tau(first_pass, self.n, self.width))}
 
+    def bumps(self, first_pass: FirstPass) -> tuple[np.ndarray, np.ndarray, int]:
+        """Rates, heights and norm of the bumps on the support vectors."""
+        tau = float(first_pass.remembered(self)["tau"])
+        heights = first_pass.alphas * (first_pass.margin if first_pass.margin.any() else 1.0)
+        return np.asarray(1.0 / (2.0 * tau**2)), heights, 2
+
     def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
         """log c at the rows of x, shape (n_rows,)."""
-        tau = float(first_pass.remembered(self)["tau"])
-        weights = first_pass.alphas * (first_pass.margin if first_pass.margin.any() else 1.0)
-        return first_pass.log_bump_sum(x, np.asarray(1.0 / (2.0 * tau**2)), weights)
+        return first_pass.log_bump_sum(x, *self.bumps(first_pass))

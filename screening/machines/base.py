@@ -128,6 +128,10 @@ class KernelMachine(BaseEstimator):
         check_is_fitted(self)
         return self._passes
 
+    def scores_from(self, decisions: np.ndarray) -> np.ndarray:
+        """Scores, one a class where there are several, from the decisions of the last pass."""
+        return decisions
+
     @property
     def linear(self) -> bool:
         """Whether scores are the decisions themselves, so that machines may be averaged before the rows."""

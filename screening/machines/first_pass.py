@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from screening.kernels import device, input_distances, log_sum_exp, placing, rescaled_distances, sweep
+from screening.kernels import device, input_distances, placing, rescaled_distances, sweep
 from screening.kernels.near import Near, near
+from screening.machines.sums import Key, Sums
 
 if TYPE_CHECKING:
     from screening.machines.passes import Pass
 
-# Sums of bumps below this share of the highest bump are done again in logarithms.
+# Sums of bumps are told apart down to this share of the highest bump; c ends a long way above.
 TINY_SUM = 1e-25
 
 
 class Basis:
     """The rows kernel expansions stand on; in training it holds their Gram and recognises them by identity.
 
-    The kernel to the rows asked for last is kept: the decision, the factor and the next pass all want it.
+    The kernel to the rows asked for last is kept, and so are the sums: the decision, the factor and the next
+    pass all want them.
     """
 
     def __init__(
-        self, kernel: Any, rows: np.ndarray, gram: np.ndarray | None = None, chain: tuple[Pass, ...] = ()
+        self, kernel: Any, rows: np.ndarray, gram: np.ndarray | None = None, sums: Sums | None = None
     ):
         self.kernel = kernel
         self.rows = rows
-        self.chain = chain
-        self._dtype: Any = None
-        self._sums: tuple[np.ndarray | None, dict[int, np.ndarray]] = (None, {})
+        self.sums = sums
+        self._at: tuple[np.ndarray | None, dict[Key, np.ndarray]] = (None, {})
         self.gram = gram if isinstance(gram, np.ndarray) else None  # rows on the fly are for the solver alone
         self._last: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
 
@@ -43,23 +45,13 @@ class Basis:
             self._last = (x, gram)
         return gram
 
-    def expansion(self, x: np.ndarray, one: Pass) -> np.ndarray:
-        """K between the rows of x and the basis, times the coefficients of a pass, (n, n_outputs).
-
-        All passes known beforehand (``chain``) are summed in one sweep: most factors want several.
-        """
-        at = next((t for t, each in enumerate(self.chain) if each is one), None)
-        if at is None or (self.gram is not None and x is self.rows):
-            return self.times(x, one.coefficients)
-        known, sums = self._sums
-        if known is not x:
-            coefficients = [each.coefficients for each in self.chain]
-            if self._dtype is None:
-                self._dtype = self._precise(coefficients)
-            ends = np.cumsum([each.shape[1] for each in coefficients])[:-1]
-            sums = dict(enumerate(np.split(self.times(x, np.hstack(coefficients)), ends, axis=1)))
-            self._sums = (x, sums)
-        return sums[at]
+    def sum_at(self, x: np.ndarray, key: Key) -> np.ndarray | None:
+        """A sum known beforehand at the rows of x, all of them made at once; None in training."""
+        if self.sums is None:
+            return None
+        if self._at[0] is not x:
+            self._at = (x, self.sums.at(x))
+        return self._at[1][key]
 
     def times(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one sweep."""
@@ -70,16 +62,8 @@ class Basis:
         library = placing.library()
         if library is not None and len(used):
             return device.moved_sum(library, self.kernel, x, rows, weights)
-        dtype = self._dtype if self._dtype is not None else sweep.precise_enough(self.kernel, rows, weights)
+        dtype = sweep.precise_enough(self.kernel, rows, weights)
         return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
-
-    def _precise(self, several: list[np.ndarray]) -> type:
-        """float32 where it would do for each of these alone."""
-        for weights in several:
-            used = np.flatnonzero(weights.any(axis=1))
-            if sweep.precise_enough(self.kernel, self.rows[used], weights[used]) is np.float64:
-                return np.float64
-        return np.float32
 
     def among(self, at: np.ndarray) -> np.ndarray:
         """K among the rows ``at`` of the basis."""
@@ -101,9 +85,20 @@ class Stage:
     """
 
     def __init__(
-        self, basis: Basis, one: Pass, previous: Stage | None, factor: Any, class_counts: np.ndarray
+        self,
+        basis: Basis,
+        one: Pass,
+        previous: Stage | None,
+        factor: Any,
+        class_counts: np.ndarray,
+        rows: np.ndarray,
+        places: np.ndarray,
+        number: int = 0,
     ) -> None:
         self.basis = basis
+        self.rows = rows
+        self.places = places  # of the rows in the basis
+        self.key: Key = (number, -1)
         self.one = one
         self.previous = previous
         self.factor = factor
@@ -155,16 +150,22 @@ class Stage:
         return self._keep("decisions", x, self._decisions)
 
     def _decisions(self, x: np.ndarray) -> np.ndarray:
-        return self.basis.expansion(x, self.one) * self.c(x) + self.one.dual.intercept
+        known = self.basis.sum_at(x, self.key)
+        sums = self.basis.times(x, self.one.coefficients) if known is None else known
+        return sums * self.c(x) + self.one.dual.intercept
+
+    def bumps(self) -> Iterator[tuple[int, np.ndarray, tuple[np.ndarray, np.ndarray, int]]]:
+        """Of every output whose factor is a sum of bumps: its number, its places in the basis, and the bumps."""
+        for m, output in enumerate(self.outputs):
+            bumps = self.factor.bumps(output) if hasattr(self.factor, "bumps") else None
+            if bumps is not None:
+                rates, heights, norm = bumps
+                yield m, output.places, (np.broadcast_to(rates, heights.shape), heights, norm)
 
     def predicted(self, x: np.ndarray) -> np.ndarray:
         """Class number with the largest decision; of one decision, its sign."""
         decisions = self.decisions(x)
         return (decisions[:, 0] > 0).astype(int) if decisions.shape[1] == 1 else decisions.argmax(axis=1)
-
-    @property
-    def rows(self) -> np.ndarray:
-        return self.basis.rows
 
     @property
     def kernel(self) -> Any:
@@ -188,6 +189,11 @@ class Output:
         self._stage = stage
         self._m = m
         self._at = np.flatnonzero(stage.one.dual.weights[:, m])
+
+    @property
+    def places(self) -> np.ndarray:
+        """Of the support vectors in the basis."""
+        return self._stage.places[self._at]
 
     def _c(self, c: np.ndarray) -> np.ndarray:
         return c[:, self._m if c.shape[1] > 1 else 0]
@@ -245,7 +251,7 @@ class Output:
         return self._stage.decisions(x)[:, self._m]
 
     def feature_distances(self, x: np.ndarray) -> np.ndarray:
-        return self._distances(self._stage.basis.columns(x, self._at), self._c(self._stage.c(x)), x)
+        return self._distances(self._stage.basis.columns(x, self.places), self._c(self._stage.c(x)), x)
 
     def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
         c_x, c = self._both_c(x, mine)
@@ -253,8 +259,8 @@ class Output:
 
     def mean_distance(self, x: np.ndarray, mine: np.ndarray) -> np.ndarray:
         c_x, c = self._both_c(x, mine)
-        weights = np.zeros((len(self.rows), 1))
-        weights[self._at, 0] = c / len(c)
+        weights = np.zeros((len(self._stage.basis.rows), 1))
+        weights[self.places, 0] = c / len(c)
         across = c_x * self._stage.basis.times(x[mine], weights)[:, 0]
         own = np.square(c_x) * self.kernel.diagonal(x[mine])
         there = np.mean(np.square(c) * self.kernel.diagonal(self.support_vectors))
@@ -265,7 +271,7 @@ class Output:
         return self._c(self._stage.c(x))[mine], self._c(self._stage.one.c)[self._at]
 
     def support_distances(self) -> np.ndarray:
-        gram = self._stage.basis.among(self._at)
+        gram = self._stage.basis.among(self.places)
         return self._distances(gram, self._c(self._stage.one.c)[self._at], self.support_vectors)
 
     def _distances(self, gram: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -279,17 +285,17 @@ class Output:
     def log_bump_sum(
         self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int = 2
     ) -> np.ndarray:
-        rates = np.broadcast_to(np.asarray(rates, float), heights.shape)
+        heights = np.asarray(heights, float)
+        known = self._stage.basis.sum_at(x, (self._stage.key[0], self._m))
+        total = self._bump_sum(x, rates, heights, norm) if known is None else known[:, 0]
+        # What lies further below the highest bump is below the floor of c, whatever it is exactly.
+        return np.log(np.maximum(total, TINY_SUM * heights.max(initial=0.0)))
+
+    def _bump_sum(self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int) -> np.ndarray:
         used = np.flatnonzero(heights)
-        centres, rates = self.support_vectors[used], rates[used]
-        weights = np.asarray(heights, float)[used, None]
+        centres, rates = self.support_vectors[used], np.broadcast_to(rates, heights.shape)[used]
         dtype = sweep.precise_bumps(norm, centres, rates)
-        total = sweep.weighted_sums(norm, x, centres, [(rates, weights)], dtype=dtype)[0][:, 0]
-        # A sweep's exponentials stop at 2^-125; what they left is far below every other row's.
-        far = np.flatnonzero(total < TINY_SUM * weights.max(initial=0.0))
-        log_total = np.log(np.where(total > 0, total, 1.0))
-        log_total[far] = log_sum_exp(-rates * input_distances(x[far], centres, norm), weights[:, 0])
-        return log_total
+        return sweep.weighted_sums(norm, x, centres, [(rates, heights[used, None])], dtype=dtype)[0][:, 0]
 
     def remembered(self, factor: Any) -> dict[str, np.ndarray]:
         return self._stage.remembered(factor, self._m)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 
 from screening.errors import ModelError
 from screening.machines.base import KernelMachine
-from screening.machines.first_pass import Basis
-from screening.suspicion import oriented, suspicion
+from screening.machines.passes import Pass, Passes
+from screening.machines.scorer import Scorer
+from screening.orientation import oriented, oriented_decisions
 
 
 class FoldEnsemble:
@@ -42,13 +44,23 @@ class FoldEnsemble:
         ndarray, shape (n_rows, 1), or (n_rows, n_classes) for multi-class machines
         """
         x = np.ascontiguousarray(x, dtype=np.float64)
-        if self._expansion is not None:
-            basis, weights, intercept = self._expansion
-            return oriented(basis.times(x, weights) + intercept, self.kind)
-        total: np.ndarray | float = 0.0
-        for machine in self.machines:
-            total = total + suspicion(machine, x, self.kind, self.n_classes)
-        return np.asarray(total) / len(self.machines)
+        if not self.kernel_machines:
+            each = [oriented_decisions(machine, x, self.kind, self.n_classes) for machine in self.machines]
+        else:
+            found = self._scorer.decisions(x)
+            pairs = zip(found, self.machines, strict=False)  # one decision where plain machines are averaged
+            each = [
+                oriented(machine.scores_from(own), machine, self.kind, self.n_classes) for own, machine in pairs
+            ]
+        return np.mean(each, axis=0)
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        """All machines, or the one they average to, ready to score over the union of their rows."""
+        if self._one is not None:
+            return self._one.scorer
+        rows, places = self.union
+        return Scorer([machine.passes_kept for machine in self.machines], rows, places)
 
     @property
     def kernel_machines(self) -> bool:
@@ -73,18 +85,20 @@ class FoldEnsemble:
         return together[first], np.split(place.ravel(), ends)
 
     @cached_property
-    def _expansion(self) -> tuple[Basis, np.ndarray, np.ndarray] | None:
-        """Plain machines as one expansion over the union of their rows; None where there is a factor or vote."""
-        if not (self.kernel_machines and all(self._is_linear(machine) for machine in self.machines)):
+    def _one(self) -> Passes | None:
+        """Plain machines as a single one over the union of their rows; None where there is a factor or a vote."""
+        if not all(self._is_linear(machine) for machine in self.machines):
             return None
         rows, places = self.union
+        parts = [machine.passes_kept.last.dual for machine in self.machines]
+        weights = np.zeros((len(rows), parts[0].weights.shape[1]))
+        for dual, place in zip(parts, places, strict=True):
+            np.add.at(weights, place, dual.weights / len(parts))
+        intercept = np.mean([dual.intercept for dual in parts], axis=0)
+        dual = replace(parts[0], weights=weights, intercept=intercept, margin=weights != 0)
+        labels, plain = np.sign(weights).astype(np.int8), np.ones((len(rows), 1))
         first = self.machines[0].passes_kept
-        weights = np.zeros((len(rows), first.last.dual.weights.shape[1]))
-        intercept = np.zeros(weights.shape[1])
-        for machine, place in zip(self.machines, places, strict=True):
-            np.add.at(weights, place, machine.passes_kept.last.coefficients / len(self.machines))
-            intercept += machine.passes_kept.last.dual.intercept / len(self.machines)
-        return Basis(first.kernel, rows), weights, intercept
+        return replace(first, rows=rows, support=np.arange(len(rows)), chain=(Pass(dual, labels, plain),))
 
     def _is_linear(self, machine: KernelMachine) -> bool:
         passes = machine.passes_kept

@@ -176,7 +176,9 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
 
     def class_scores(self, X: Any) -> np.ndarray:
         """One score a class, (n_rows, n_classes), also where there are two classes."""
-        decisions = self._decisions(X)
+        return self.scores_from(self._decisions(X))
+
+    def scores_from(self, decisions: np.ndarray) -> np.ndarray:
         return SCHEMES[self.scheme].scores(decisions)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -185,4 +187,4 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         return self.classes_[scores.argmax(axis=1)]
 
     def _codes(self, decisions: np.ndarray) -> np.ndarray:
-        return SCHEMES[self.scheme].scores(decisions).argmax(axis=1)
+        return self.scores_from(decisions).argmax(axis=1)

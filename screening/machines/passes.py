@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,7 @@ import numpy as np
 from screening.errors import ModelError
 from screening.kernels import Scale, shared
 from screening.machines.first_pass import Basis, Stage
-
-_BLOCK_BYTES = 32_000_000
+from screening.machines.scorer import Scorer
 
 
 @dataclass(frozen=True)
@@ -103,27 +103,17 @@ class Passes:
 
     def decisions(self, x: np.ndarray, upto: int | None = None) -> np.ndarray:
         """f of the last pass (or of pass ``upto``) at the rows of x, (n, n_outputs)."""
-        chain = self.chain if upto is None else self.chain[: upto + 1]
-        blocks = [stage.decisions(block) for block, stage in self._stages(x, chain)]
-        return np.concatenate(blocks) if blocks else np.empty((0, len(self.last.dual.intercept)))
+        passes = self if upto is None else replace(self, chain=self.chain[: upto + 1])
+        return passes.scorer.decisions(x)[0]
 
     def factors(self, x: np.ndarray) -> np.ndarray:
         """The product of all factors at the rows of x: c of the last pass, (n, 1) or (n, n_outputs)."""
-        return np.concatenate([stage.c(block) for block, stage in self._stages(x, self.chain)])
+        return self.scorer.factors(x)[0]
 
-    def _stages(self, x: np.ndarray, chain: tuple[Pass, ...]) -> Iterator[tuple[np.ndarray, Stage]]:
-        size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
-        basis = Basis(self.kernel, self.rows, chain=chain)
-        for start in range(0, len(x), size):
-            yield x[start : start + size], self.stage(basis)
-
-    def stage(self, basis: Basis) -> Stage:
-        """The last pass of the basis' chain as factors see it."""
-        stage = None
-        for one in basis.chain:
-            stage = Stage(basis, one, stage, self.factor, self.class_counts)
-        assert stage is not None
-        return stage
+    @cached_property
+    def scorer(self) -> Scorer:
+        """This machine alone, ready to score."""
+        return Scorer([self], self.rows, [np.arange(len(self.rows))])
 
     def moved(self, threshold: float) -> Passes:
         """The same machine with ``threshold`` subtracted from its decision."""
@@ -244,10 +234,11 @@ def _passes(
     c = np.ones((len(rows), 1))
     chain: list[Pass] = []
     stage: Stage | None = None
+    everything = np.arange(len(rows))
     for left in range(n_passes if factor is not None else 0, -1, -1):
         one = Pass(solve(c), labels, c)
         if left:
-            stage = Stage(basis, one, stage, factor, class_counts)
+            stage = Stage(basis, one, stage, factor, class_counts, rows, everything)
             remembered = stage.learn()
             before, now = np.log(c), stage.log_factor_at(rows)
             scale = Scale.over(before, now, normalise)

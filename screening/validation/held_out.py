@@ -23,7 +23,7 @@ from screening.kernels import shared
 from screening.kernels.placing import beside_others
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipe import Recipe
-from screening.suspicion import suspicion
+from screening.orientation import oriented_decisions
 from screening.task import Task
 from screening.validation.candidates import Parameters, by_shared_work, rows_held
 from screening.validation.choice import Search, choose_setting
@@ -103,7 +103,7 @@ class Lesson:
 
     def decisions(self, machine: Any, x: np.ndarray, parameters: Parameters) -> np.ndarray:
         """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
-        return suspicion(machine, x, self.recipe.resolve(parameters)[0].machine, self.n_classes)
+        return oriented_decisions(machine, x, self.recipe.resolve(parameters)[0].machine, self.n_classes)
 
 
 @dataclass(frozen=True)

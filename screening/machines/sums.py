@@ -1,0 +1,135 @@
+"""The sums over a basis that scoring needs, for all passes of all machines at once.
+
+Distances between a row and the basis are measured once; machines whose bumps are equally wide share the
+exponentials too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from screening.kernels import device, placing, sweep
+
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Bumps:
+    """sum_k heights_k exp(-rates_k d(x, x_k)) over the basis.
+
+    Parameters
+    ----------
+    norm : {2, 1}
+    rates, heights : ndarray of shape (n_basis,)
+    """
+
+    norm: int
+    rates: np.ndarray
+    heights: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """One sweep: terms of one norm and type, and whose columns come out of it."""
+
+    norm: int
+    dtype: Any
+    terms: list[tuple[Any, np.ndarray]]
+    keys: list[Key]
+    widths: list[int]
+
+
+class Sums:
+    """Kernel expansions and sums of bumps over one basis.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, gamma a number
+    rows : ndarray of shape (n_basis, n_features)
+    expansions : mapping from key to coefficients, shape (n_basis, n_outputs)
+    bumps : mapping from key to Bumps
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        rows: np.ndarray,
+        expansions: Mapping[Key, np.ndarray],
+        bumps: Mapping[Key, Bumps] | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.rows = rows
+        self._expansions = dict(expansions)
+        self._weights = np.hstack(list(self._expansions.values()))
+        self._sweeps = [self._of_kernel(), *_of_bumps(rows, bumps or {})]
+        self._joined = _joined(self._sweeps)
+
+    def _of_kernel(self) -> _Sweep:
+        """float32 where it would do for each expansion alone."""
+        dtype: Any = np.float32
+        for weights in self._expansions.values():
+            used = np.flatnonzero(weights.any(axis=1))
+            if sweep.precise_enough(self.kernel, self.rows[used], weights[used]) is np.float64:
+                dtype = np.float64
+        widths = [each.shape[1] for each in self._expansions.values()]
+        return _Sweep(
+            self.kernel.norm, dtype, [(self.kernel.number, self._weights)], list(self._expansions), widths
+        )
+
+    def at(self, x: np.ndarray) -> dict[Key, np.ndarray]:
+        """Every sum at the rows of x, (n, n_outputs) each."""
+        library = placing.library()
+        found: dict[Key, np.ndarray] = {}
+        plan = self._joined
+        if library is not None and len(self.rows):
+            moved = device.moved_sum(library, self.kernel, x, self.rows, self._weights)
+            found |= _columns(moved, self._sweeps[0])
+            plan = self._sweeps[1:]
+        for each in plan:
+            sums = sweep.weighted_sums(each.norm, x, self.rows, each.terms, dtype=each.dtype)
+            found |= _columns(np.hstack(sums), each)
+        return found
+
+
+def _columns(sums: np.ndarray, one: _Sweep) -> dict[Key, np.ndarray]:
+    return dict(zip(one.keys, np.split(sums, np.cumsum(one.widths)[:-1], axis=1), strict=True))
+
+
+def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
+    """One sweep a norm; bumps of one and the same width are one term of several outputs."""
+    sweeps = []
+    for norm in sorted({each.norm for each in bumps.values()}):
+        own = {key: each for key, each in bumps.items() if each.norm == norm}
+        together: dict[bytes, list[Key]] = {}
+        dtype: Any = np.float32
+        for key, each in own.items():
+            used = np.flatnonzero(each.heights)
+            if sweep.precise_bumps(norm, rows[used], each.rates[used]) is np.float64:
+                dtype = np.float64
+            one_rate = bool(len(used)) and np.ptp(each.rates[used]) == 0.0
+            name = each.rates[used[:1]].tobytes() if one_rate else repr(key).encode()
+            together.setdefault(name, []).append(key)
+        terms = []
+        for keys in together.values():
+            first = own[keys[0]]
+            rate = first.rates if len(keys) == 1 else first.rates[first.heights != 0][0]
+            terms.append((rate, np.column_stack([own[key].heights for key in keys])))
+        order = [key for keys in together.values() for key in keys]
+        sweeps.append(_Sweep(norm, dtype, terms, order, [1] * len(order)))
+    return sweeps
+
+
+def _joined(sweeps: list[_Sweep]) -> list[_Sweep]:
+    """Sweeps of one norm and type as one: they share the distances."""
+    found: dict[tuple[int, str], _Sweep] = {}
+    for each in sweeps:
+        name = (each.norm, np.dtype(each.dtype).str)
+        known = found.get(name)
+        found[name] = each if known is None else _Sweep(
+            each.norm, each.dtype, known.terms + each.terms, known.keys + each.keys, known.widths + each.widths
+        )  # fmt: skip
+    return list(found.values())
