@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.statistics.intervals import percentiles, wilson
-from screening.statistics.tally import Tally, spaced_thresholds
+from screening.statistics.tally import Tally, spaced_thresholds, units_of
 
 
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
@@ -84,11 +84,6 @@ def spread(
     units = min(units_of(positive, codes), units_of(~positive, codes))
     square = np.square(sums).sum() * units / max(units - 1, 1)
     return float(stdtrit(max(units - 1, 1), 0.5 + level / 2) * np.sqrt(square))
-
-
-def units_of(chosen: np.ndarray, codes: np.ndarray | None) -> int:
-    """Chosen rows, or groups that hold some."""
-    return int(chosen.sum()) if codes is None else len(np.unique(codes[chosen]))
 
 
 def _check_boolean(positive: np.ndarray) -> None:

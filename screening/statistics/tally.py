@@ -24,6 +24,11 @@ def group_codes(groups) -> np.ndarray | None:
     return None if codes.max(initial=-1) + 1 == len(codes) else codes
 
 
+def units_of(chosen: np.ndarray, codes: np.ndarray | None) -> int:
+    """Chosen rows, or groups that hold some."""
+    return int(chosen.sum()) if codes is None else len(np.unique(codes[chosen]))
+
+
 @dataclass(frozen=True)
 class Tally:
     """How many positives and negatives score at or above each of a list of thresholds.
@@ -101,7 +106,7 @@ class Tally:
 
     def n_units(self, chosen: np.ndarray) -> int:
         """Rows, or groups where there are any, among the chosen rows."""
-        return int(chosen.sum()) if self.codes is None else len(np.unique(self.codes[chosen]))
+        return units_of(chosen, self.codes)
 
     def _scatter(self, chosen: np.ndarray, block: np.ndarray | None = None, blocks: int = 1) -> np.ndarray:
         """Rows between each threshold and the next, by block: shape (blocks, n_thresholds)."""
