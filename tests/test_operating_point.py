@@ -23,7 +23,6 @@ from screening.operating_point import (
     summary,
 )
 from screening.statistics.intervals import wilson
-from screening.statistics.placement import place
 
 
 def labelled(n_rows: int = 300, share: float = 0.1, shift: float = 1.5, seed: int = 0):
@@ -94,27 +93,56 @@ def test_g_mean_is_the_largest_of_all_thresholds(rows):
     assert g_mean(choose(scores, y, Rule("g_mean")).threshold) >= max(map(g_mean, scores)) - 1e-9
 
 
-@pytest.mark.parametrize("rule", [*RULES, Rule("threshold", 0.5)], ids=str)
-def test_rates_shown_are_those_of_the_rows_flagged_at_or_above_the_threshold(rule):
-    scores, y = labelled()
-    point = choose(np.round(scores, 1), y, rule)
-    flagged = np.round(scores, 1) >= point.threshold
+@given(cohorts, st.sampled_from([0.5, 0.75, 0.8, 0.9, 0.95]))
+@settings(max_examples=60, deadline=None)
+def test_the_expected_sensitivity_is_at_least_the_one_asked_for(rows, least):
+    scores, y = arrays(rows)
+    point = choose(scores, y, Rule("min_sensitivity", least))
 
-    assert point.sensitivity == pytest.approx(flagged[y].mean())
-    assert point.specificity == pytest.approx(1 - flagged[~y].mean())
-    assert point.flag_rate == pytest.approx(flagged.mean())
-    assert point.ppv == pytest.approx(y[flagged].mean())
-    assert point.nne == pytest.approx(1 / y[flagged].mean())
-    assert point.sensitivity_low <= point.sensitivity <= point.sensitivity_high
-    assert point.specificity_low <= point.specificity <= point.specificity_high
+    assert point.sensitivity >= least - 1e-9
+    assert point.misses == (scores[y] < point.threshold).sum()
+
+
+@pytest.mark.parametrize("rule", [*RULES, Rule("threshold", 0.5)], ids=str)
+def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
+    scores, y = labelled()
+    scores = np.round(scores, 1)
+    point = choose(scores, y, rule, fold=np.arange(len(y)) % 5)
+    hits, share = (scores[y] >= point.threshold).sum(), y.mean()
+    found, false = share * point.sensitivity, (1 - share) * (1 - point.specificity)
+
+    assert point.misses == y.sum() - hits
+    assert point.sensitivity == pytest.approx(hits / (y.sum() + 1))
+    assert point.specificity == pytest.approx(np.mean(scores[~y] < point.threshold))
+    assert point.flag_rate == pytest.approx(found + false)
+    assert point.ppv == pytest.approx(found / point.flag_rate)
+    assert point.npv == pytest.approx((1 - share - false) / (1 - point.flag_rate))
+    assert point.nne == pytest.approx(1 / point.ppv)
+    for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate"):
+        low, value, high = (getattr(point, f"{name}{end}") for end in ("_low", "", "_high"))
+        assert low < value < high
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_row_order_does_not_move_a_threshold(rule):
     scores, y = labelled()
-    order = np.random.default_rng(1).permutation(len(y))
+    fold, order = np.arange(len(y)) % 5, np.random.default_rng(1).permutation(len(y))
+    repeats = scores + np.random.default_rng(2).normal(size=(3, len(y)))
+    point = choose(scores, y, rule, fold=fold, repeats=repeats)
+    moved = choose(scores[order], y[order], rule, fold=fold[order], repeats=repeats[:, order])
 
-    assert choose(scores, y, rule).to_dict() == choose(scores[order], y[order], rule).to_dict()
+    assert moved.to_dict() == point.to_dict()
+
+
+@given(cohorts, st.sampled_from(RULES))
+@settings(max_examples=40, deadline=None)
+def test_only_the_order_of_scores_counts(rows, rule):
+    scores, y = arrays(rows)
+    fold = np.arange(len(y)) % 3
+    point = choose(scores, y, rule, fold=fold).to_dict()
+    bent = choose(np.exp(scores) - 1, y, rule, fold=fold).to_dict()
+
+    assert bent | {"threshold": None} == point | {"threshold": None}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
@@ -131,6 +159,9 @@ def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
 
     assert (point.threshold, point.sensitivity, point.specificity) == (FLAG_EVERYTHING, 1.0, 0.0)
     assert "every row is flagged" in point.notes[0]
+    assert (point.sensitivity_low, point.flag_rate_low, point.flag_rate_high, point.npv) == (1, 1, 1, None)
+    assert point.ppv == pytest.approx(0.1)
+    assert point.ppv_low < 0.06 and point.ppv_high > 0.15
 
 
 def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enough():
@@ -156,10 +187,69 @@ def test_a_confidence_out_of_reach_flags_everything_and_says_so():
 
 def test_few_positives_are_said_aloud():
     scores, y = labelled(240, 0.1)
+    point = choose(scores, y, Rule(value=0.9))
+    reach = (point.sensitivity_high - point.sensitivity_low) / 2
 
-    assert (
-        "with 24 positives, sensitivity 0.90 is known to ± 0.12" in choose(scores, y, Rule(value=0.9)).notes
-    )
+    assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
+    assert 0.1 < reach < 0.14
+
+
+@pytest.mark.parametrize(("alike", "said"), [(0, False), (2, False), (60, True)])
+def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said):
+    scores, y = labelled(600)
+    threshold = choose(scores, y, Rule(value=0.8)).threshold
+    beside = np.flatnonzero(~y & (scores < threshold))[:alike]
+    scores[beside] = threshold - 1e-6
+
+    notes = choose(scores, y, Rule(value=0.8)).notes
+    assert any("of the negatives have one of few scores" in note for note in notes) == said
+
+
+def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
+    scores, y = labelled()
+    estimated = choose(scores, y, Rule("threshold", 1.0))
+    stated = choose(scores, y, Rule("threshold", 1.0, prevalence=float(y.mean())))
+
+    for name in ("ppv", "npv", "nne"):
+        assert getattr(estimated, name) == pytest.approx(getattr(stated, name))
+        widths = [getattr(p, f"{name}_high") - getattr(p, f"{name}_low") for p in (estimated, stated)]
+        assert widths[0] > 1.1 * widths[1]
+    assert estimated.sensitivity_high == stated.sensitivity_high
+
+
+def test_folds_that_disagree_widen_specificity_alone():
+    scores, y = labelled(600)
+    fold = np.arange(600) % 5
+    alike = choose(scores, y, Rule("threshold", 1.0), fold=fold)
+    sorted_folds = fold.copy()
+    sorted_folds[~y] = np.argsort(np.argsort(scores[~y])) * 5 // (~y).sum()
+    apart = choose(scores, y, Rule("threshold", 1.0), fold=sorted_folds)
+
+    assert apart.specificity_low < alike.specificity_low - 0.1
+    assert (apart.sensitivity_low, apart.sensitivity) == (alike.sensitivity_low, alike.sensitivity)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"fold": np.zeros(3)}, {"repeats": np.zeros((3, 7))}], ids=["fold", "repeats"]
+)
+def test_folds_and_repeats_of_other_rows_are_refused(wrong):
+    scores, y = labelled()
+
+    with pytest.raises(ValueError, match="does not fit 300 scores"):
+        choose(scores, y, Rule("g_mean"), **wrong)
+
+
+def test_a_point_stored_before_there_were_misses_still_reads():
+    scores, y = labelled()
+    stored = choose(scores, y, Rule(value=0.9)).to_dict()
+    old = {k: v for k, v in stored.items() if k not in {"misses", "nne_low", "nne_high"}}
+    old = {k: v for k, v in old.items() if not k.startswith("flag_rate_")} | {"sensitivity": 27 / 30}
+    point = OperatingPoint.from_dict(old)
+
+    assert point.misses == 3
+    assert point.nne_low == pytest.approx(1 / stored["ppv_high"])
+    assert point.flag_rate_low is None
+    assert point.sensitivity == 27 / 30
 
 
 def test_predictive_values_and_workload_hold_at_the_given_prevalence():
@@ -193,6 +283,7 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
     thrice = choose(np.repeat(scores, 3), np.repeat(y, 3), Rule(value=0.9), np.repeat(np.arange(200), 3))
 
     assert thrice.threshold == once.threshold
+    assert thrice.sensitivity == pytest.approx(once.sensitivity, abs=0.002)
     assert thrice.sensitivity_high - thrice.sensitivity_low >= once.sensitivity_high - once.sensitivity_low
 
 
@@ -216,7 +307,7 @@ def test_groups_widen_every_interval():
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
 def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
-    for stored in points(scores, y, group):
+    for stored in points(scores, y, group, fold=np.arange(len(y)) % 5):
         text = json.dumps(stored, allow_nan=False)
         assert OperatingPoint.from_dict(json.loads(text)).to_dict() == stored
     json.dumps([curve(scores, y, group), summary(scores, y, group)], allow_nan=False)
@@ -270,23 +361,3 @@ def test_a_threshold_needs_both_classes():
 def test_a_rule_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError):
         Rule(**wrong)
-
-
-@given(st.floats(0.6, 1.8), st.floats(-5, 5))
-@settings(max_examples=25, deadline=None)
-def test_placement_undoes_a_straight_line_between_fold_model_and_final_model(slope, shift):
-    rng = np.random.default_rng(0)
-    negatives, positives, test = rng.normal(size=50), rng.normal(2, size=9), rng.normal(size=20)
-    final = slope * negatives + shift, slope * positives + shift
-
-    placed, statement = place(test, negatives, final[0], positives, final[1])
-
-    assert placed == pytest.approx(slope * test + shift)
-    assert "final model's scale" in statement
-
-
-def test_rows_the_final_model_never_learned_from_keep_its_scores():
-    test, final = np.array([1.0, 2.0, 3.0]), np.array([7.0, 8.0, 9.0])
-    placed, _ = place(test, np.zeros(2), np.ones(2), unlearned=(np.array([False, True, False]), final))
-
-    assert placed.tolist() == [2.0, 8.0, 4.0]

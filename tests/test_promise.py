@@ -1,4 +1,4 @@
-"""The promise: the threshold chosen on out-of-fold scores does on unseen rows what its interval says.
+"""The promise: fold machines do on unseen rows, by their mean, what their operating point says.
 
 Machines of scikit-learn with the mathematics of ours, so that 200 cohorts take seconds.
 """
@@ -12,13 +12,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, OneClassSVM
 
 from screening.operating_point import Rule, choose
-from screening.statistics.placement import place
 
 COHORTS, N_ROWS, N_POSITIVE, FEATURES, FOLDS = 200, 300, 30, 6, 5
 
 MACHINES = {
     "svm": lambda: SVC(C=1),
-    "svm with C = 100": lambda: SVC(C=100),
+    "weighted svm with C = 100": lambda: SVC(C=100, class_weight="balanced"),
     "logistic": lambda: LogisticRegression(),
     "one class": lambda: OneClassSVM(nu=0.1),
 }
@@ -41,29 +40,30 @@ def scorer(name: str, x: np.ndarray, y: np.ndarray):
 
 
 def promised_and_true(name: str, seed: int):
-    """An operating point chosen as training does, and the final model's sensitivity on fresh positives."""
+    """An operating point chosen as training does, and what the fold machines do to fresh rows."""
     rng = np.random.default_rng(seed)
     x, y = patients(rng, N_POSITIVE, N_ROWS - N_POSITIVE), np.arange(N_ROWS) < N_POSITIVE
-    one_class = name == "one class"
-    final = scorer(name, x, y)
-    reference = final(x)
-    placed = np.empty(N_ROWS)
-    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(x, y):
-        fold = scorer(name, x[train], y[train])
-        own, known = fold(x[train]), y[train]
-        unlearned = (y[test], reference[test]) if one_class else None
-        placed[test], _ = place(
-            fold(x[test]), own[~known], reference[~y], own[known], reference[y], unlearned=unlearned
-        )
-    point = choose(placed, y, Rule("min_sensitivity", 0.9))
-    fresh = final(patients(rng, 1000, 0))
-    return point.sensitivity_low, point.sensitivity_high, np.mean(fresh >= point.threshold)
+    fresh, scores, fold = patients(rng, 800, 1500), np.empty(N_ROWS), np.empty(N_ROWS, int)
+    deal = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    machines = []
+    for k, (train, test) in enumerate(deal.split(x, y)):
+        machines.append(scorer(name, x[train], y[train]))
+        scores[test], fold[test] = machines[k](x[test]), k
+    point = choose(scores, y, Rule("min_sensitivity", 0.9), fold=fold)
+    flagged = np.mean([machine(fresh) for machine in machines], axis=0) >= point.threshold
+    ends = [point.sensitivity_low, point.sensitivity_high, point.specificity_low, point.specificity_high]
+    return [*ends, flagged[:800].mean(), 1 - flagged[800:].mean()]
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_the_interval_covers_the_final_models_sensitivity_and_its_mean_keeps_the_promise(name):
-    low, high, truth = np.array([promised_and_true(name, seed) for seed in range(COHORTS)]).T
+def test_intervals_hold_for_the_mean_of_the_fold_machines_and_the_promise_is_kept(name):
+    found = np.array([promised_and_true(name, seed) for seed in range(COHORTS)]).T
+    (se_low, se_high, sp_low, sp_high), (sensitivity, specificity) = found[:4], found[4:]
 
-    assert 0.92 <= np.mean((low <= truth) & (truth <= high)) <= 0.98
+    # With 30 positives in 300 rows the mean of support vector machines finds 2 in 100 positives more than one
+    # machine does, and the truth is above the interval in 9 of 100 cohorts. Below it is what hurts.
+    assert 0.88 <= np.mean((se_low <= sensitivity) & (sensitivity <= se_high)) <= 0.995
+    assert np.mean(sensitivity < se_low) <= 0.04
+    assert 0.88 <= np.mean((sp_low <= specificity) & (specificity <= sp_high)) <= 0.995
     # Two standard errors of a mean over so many cohorts.
-    assert truth.mean() >= 0.9 - 2 * truth.std() / np.sqrt(COHORTS)
+    assert sensitivity.mean() >= 0.9 - 2 * sensitivity.std() / np.sqrt(COHORTS)

@@ -1,4 +1,9 @@
-"""Paired differences between methods on one cohort: the same bootstrap weights for all of them."""
+"""Paired differences between methods on one cohort: of outer folds by resampling, of fold models by formula.
+
+Where a method's model is its folds, what is compared are two such models, each with its own threshold:
+`auroc_difference` and `specificity_difference`, of which 94 to 97 in 100 intervals held. At equal true
+sensitivity nothing narrow holds: say "at these thresholds".
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,10 @@ import numpy as np
 
 from screening.comparing.figures import Truth, measured
 from screening.comparing.outcome import Outcome
-from screening.statistics.intervals import percentiles
+from screening.statistics.held_out import between_folds, widening
+from screening.statistics.intervals import design_effect, percentiles, students_share
+from screening.statistics.ranking import placements, spread
+from screening.statistics.tally import group_codes
 
 DRAWS = 1000
 MOST = 50_000
@@ -113,3 +121,75 @@ def difference(
         "low": None if low is None else float(low),
         "high": None if high is None else float(high),
     }
+
+
+def auroc_difference(
+    scores: np.ndarray,
+    others: np.ndarray,
+    positive: np.ndarray,
+    groups: np.ndarray | None = None,
+    *,
+    n_settings: int = 1,
+) -> dict[str, float | None]:
+    """Difference of two methods' AUROC on the same held-out rows: paired DeLong, its variance widened.
+
+    Parameters
+    ----------
+    scores, others : ndarray, shape (n_rows,)
+        Held-out scores of the method and of the one it is compared with, each row once.
+    positive : ndarray of bool, shape (n_rows,)
+    groups : ndarray, shape (n_rows,), optional
+        What is one independent observation.
+    n_settings : int
+        Tried of the method that tried most.
+
+    Returns
+    -------
+    dict
+        `difference`, `low`, `high`; both ends None for fewer than two rows of a class.
+    """
+    codes = group_codes(groups)
+    (area, pull), (other, other_pull) = (placements(each, positive) for each in (scores, others))
+    if min(positive.sum(), (~positive).sum()) < 2:
+        return {"difference": area - other, "low": None, "high": None}
+    reach = spread(pull - other_pull, positive, codes) * np.sqrt(widening(n_settings))
+    return {"difference": area - other, "low": area - other - reach, "high": area - other + reach}
+
+
+def specificity_difference(
+    clear: np.ndarray,
+    others: np.ndarray,
+    fold: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> dict[str, float | None]:
+    """Difference of two methods' specificity, each at its own threshold, on the same negatives.
+
+    Parameters
+    ----------
+    clear, others : ndarray of bool, shape (n_negative,)
+        Not flagged by the method, and by the one it is compared with.
+    fold : ndarray of int, shape (n_negative,), optional
+        The fold a row was held out in; both methods have the same.
+    groups : ndarray, shape (n_negative,), optional
+
+    Returns
+    -------
+    dict
+        `difference` as seen; `low` and `high` lie about one drawn towards 0 by two rows (Agresti and Min
+        2005), with the variance between folds.
+    """
+    moved = clear.astype(float) - others.astype(float)
+    n, total = len(moved), float(moved.sum())
+    own = (np.abs(moved).sum() + 1 - total**2 / (n + 2)) / (n + 2) ** 2
+    codes, student = group_codes(groups), 1.0
+    if codes is not None:
+        own *= design_effect(moved, codes)
+        student = students_share(int(codes.max()) + 1)
+    between = 0.0
+    if fold is not None:
+        number = np.unique(fold, return_inverse=True)[1]
+        sizes = np.bincount(number)
+        between = between_folds(np.bincount(number, weights=moved) / sizes, own * n / sizes)
+    middle, reach = total / (n + 2), 1.96 * float(np.sqrt(own / student + between))
+    seen = total / n
+    return {"difference": seen, "low": min(middle - reach, seen), "high": max(middle + reach, seen)}

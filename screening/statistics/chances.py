@@ -47,7 +47,8 @@ def calibrate(
     -------
     dict
         `earned`, and either the `reason` why not, or `method`, `curve` (score and probability knots),
-        `log_loss` of both, `brier`, `brier_skill`, `slope`, `reliability` and `decision_curve`.
+        `log_loss` of both, `brier`, `brier_skill`, `slope`, `reliability` and `decision_curve`. The curve
+        lies between the frequencies observed in the first and last bin.
     """
     if one_class:
         return _unearned("a one-class machine learns from patients without the condition only")
@@ -70,7 +71,8 @@ def calibrate(
     if abs(_z(weight * (positive - p) * (1 - 2 * p), units)) > 2.576:
         return _unearned("predicted and observed frequencies differ (Spiegelhalter's test)")
     brier = float(np.average((p - positive) ** 2, weights=weight))
-    knots, chances = METHODS[method](scores, positive, weight)
+    reliability = _reliability(p, positive, weight, codes)
+    knots, chances = _capped(*METHODS[method](scores, positive, weight), _observed_ends(reliability))
     return {
         "earned": True,
         "reason": None,
@@ -81,7 +83,7 @@ def calibrate(
         "brier": brier,
         "brier_skill": 1 - brier / (prevalence * (1 - prevalence)),
         "slope": float(_logistic(np.log(p / (1 - p)), positive, weight)[1]),
-        "reliability": _reliability(p, positive, weight, codes),
+        "reliability": reliability,
         "decision_curve": decision_curve(p, positive, weight),
     }
 
@@ -91,13 +93,37 @@ def probability(calibration: Mapping[str, Any], scores: np.ndarray) -> np.ndarra
     if not calibration.get("earned"):
         return np.full(len(scores), np.nan)
     curve = calibration["curve"]
+    chances = np.asarray(curve["probability"], float)
     if calibration["method"] == "isotonic":
-        return np.interp(scores, curve["score"], curve["probability"])
-    # Two knots hold the line of the log odds, which goes on beyond them.
-    low, high = curve["score"]
-    at_low, at_high = (np.log(p / (1 - p)) for p in curve["probability"])
-    odds = at_low + (at_high - at_low) * (np.asarray(scores, float) - low) / (high - low)
-    return 1 / (1 + np.exp(-odds))
+        return np.interp(scores, curve["score"], chances)
+    # Two knots hold the line of the log odds; beyond them nothing was observed, and it stays level.
+    odds = np.interp(scores, curve["score"], np.log(chances / (1 - chances)))
+    return np.clip(1 / (1 + np.exp(-odds)), chances.min(), chances.max())
+
+
+def chance_range(calibration: Mapping[str, Any], chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """95 % interval of how often the condition was observed in the bin of predictions a chance falls in.
+
+    Parameters
+    ----------
+    chances : ndarray, shape (n_rows,)
+        Of `probability`.
+
+    Returns
+    -------
+    low, high : ndarray, shape (n_rows,)
+        They hold the chance itself; NaN where calibration was not earned.
+    """
+    chances = np.asarray(chances, float)
+    if not calibration.get("earned"):
+        return np.full(len(chances), np.nan), np.full(len(chances), np.nan)
+    bins = calibration["reliability"]
+    # The largest chance is often cut below the predictions of the last bin, which it speaks for all the same.
+    top = max(calibration["curve"]["probability"]) * (1 - 1e-9)
+    starts = [min(b.get("least", b["predicted"]), top) for b in bins]
+    place = np.maximum(np.searchsorted(starts, chances, side="right") - 1, 0)
+    low, high = (np.array([b[end] for b in bins])[place] for end in ("low", "high"))
+    return np.minimum(low, chances), np.maximum(high, chances)
 
 
 def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> dict[str, list[float]]:
@@ -127,6 +153,29 @@ def _platt(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tupl
     intercept, slope = _logistic(scores, positive, weight)
     knots = np.array([scores.min(), scores.max()])
     return knots, _squeezed(1 / (1 + np.exp(-intercept - slope * knots)), 10**9)
+
+
+def _observed_ends(reliability: list[dict[str, Any]]) -> tuple[float, float]:
+    """The least and the largest chance that observation bears out: frequencies of the first and last bin.
+
+    Eight patients of eight do not make a chance of 1: a bin counts half a patient more on either side, as far
+    as that draws it in.
+    """
+    first, last = reliability[0], reliability[-1]
+    inwards = [(b["observed"] * b["size"] + 0.5) / (b["size"] + 1) for b in (first, last)]
+    low, high = sorted((max(first["observed"], inwards[0]), min(last["observed"], inwards[1])))
+    return low, high
+
+
+def _capped(
+    knots: np.ndarray, chances: np.ndarray, ends: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The curve between two chances: a line of two knots keeps its slope and is cut, steps are lowered."""
+    capped = np.clip(chances, *ends)
+    if len(knots) == 2 and chances[0] != chances[1]:
+        odds, cut = (np.log(p / (1 - p)) for p in (chances, capped))
+        knots = knots[0] + (cut - odds[0]) * (knots[1] - knots[0]) / (odds[1] - odds[0])
+    return knots, capped
 
 
 def _isotonic(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -193,11 +242,11 @@ def _reliability(
     p: np.ndarray, positive: np.ndarray, weight: np.ndarray, codes: np.ndarray | None
 ) -> list[dict[str, Any]]:
     """Mean predicted and observed frequency in tenths of the predictions, with 95 % intervals."""
-    # Each tenth holds a tenth of the cases' and others' weight together, so the rare high end keeps its bins.
-    order = np.argsort(p, kind="stable")
-    among = np.cumsum((weight * p)[order]) / (weight * p).sum()
-    place = np.empty(len(p), dtype=int)
-    place[order] = np.minimum((among * BINS * (1 - 1e-12)).astype(int), BINS - 1)
+    # Each tenth holds a tenth of the cases to be expected, so the rare high end keeps its bins; equal
+    # predictions stay together.
+    number = np.unique(p, return_inverse=True)[1]
+    among = np.cumsum(np.bincount(number, weights=weight * p)) / (weight * p).sum()
+    place = np.minimum((among * BINS * (1 - 1e-12)).astype(int), BINS - 1)[number]
     described = []
     for number in np.unique(place):
         rows = place == number
@@ -208,11 +257,13 @@ def _reliability(
         low, high = wilson(observed * size, size)
         described.append(
             {
+                "least": float(p[rows].min()),
                 "predicted": float(np.average(p[rows], weights=w)),
                 "observed": observed,
                 "low": float(low),
                 "high": float(high),
                 "n": int(rows.sum()),
+                "size": size,
             }
         )
     return described

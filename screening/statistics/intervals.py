@@ -78,26 +78,37 @@ def percentiles(draws: np.ndarray, n_units: int, level: float = 0.95) -> tuple[n
 
 
 def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
-    """How often a row must be counted to tell as much as an independent one, for a share of rows in groups.
+    """How often a row must be counted to tell as much as an independent one, for a mean over rows in groups.
 
-    Variance of the share between whole groups (ratio estimator) over that of independent rows, at least 1 and
-    at most rows per group, which is also the answer where the share is 0 or 1.
+    Variance of the mean between whole groups (ratio estimator) over that of independent rows, at least 1; it
+    is rows per group where the rows are all alike.
 
     Parameters
     ----------
-    events : boolean ndarray of shape (n_rows,)
+    events : ndarray of shape (n_rows,)
+        True or False for a share; numbers for a mean.
     codes : int ndarray of shape (n_rows,)
         Group number of each row.
     """
     codes = np.unique(codes, return_inverse=True)[1].ravel()
     sizes, counts = np.bincount(codes), np.bincount(codes, weights=events)
-    rows, groups, share = len(codes), len(sizes), float(np.mean(events))
-    most = rows / groups
-    if share in (0.0, 1.0) or groups < 2:
-        return most
-    between = groups / (groups - 1) * np.square(counts - share * sizes).sum() / rows**2
+    rows, groups, mean = len(codes), len(sizes), float(np.mean(events))
+    alone = float(np.var(events)) / rows
+    if alone == 0 or groups < 2:
+        return rows / groups
+    between = groups / (groups - 1) * np.square(counts - mean * sizes).sum() / rows**2
     # Groups of unequal size can exceed rows per group: the largest few then decide.
-    return float(max(1.0, between / (share * (1 - share) / rows)))
+    return float(max(1.0, between / alone))
+
+
+def students_share(n_units: int) -> float:
+    """Factor on the size of a sample of few groups by which a normal quantile stands for Student's.
+
+    Groups do not only tell a share but also the spread of it (Korn and Graubard 1998).
+    """
+    from scipy.special import ndtri, stdtrit
+
+    return float(ndtri(0.975) / stdtrit(max(n_units - 1, 1), 0.975)) ** 2
 
 
 def share_range(events: np.ndarray, codes: np.ndarray | None = None) -> tuple[float, float, float]:

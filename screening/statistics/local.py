@@ -11,7 +11,9 @@ from screening.statistics.intervals import share_range, wilson
 from screening.statistics.performance import rates
 from screening.statistics.tally import group_codes
 
-FIGURES = ("ppv", "ppv_low", "ppv_high", "npv", "npv_low", "npv_high", "nne", "flag_rate")
+FIGURES = tuple(
+    f"{name}{end}" for name in ("ppv", "npv", "nne", "flag_rate") for end in ("", "_low", "_high")
+)
 
 
 def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
@@ -35,7 +37,8 @@ def at_local_prevalence(
     Returns
     -------
     dict
-        `source` ("given" or "estimated") and `rows`, low to high prevalence.
+        `source` ("given" or "estimated") and `rows`, low to high prevalence. At the point's own prevalence
+        the figures are the point's, which hold what is not known of it; at the ends it is taken as known.
     """
     if given is None:
         share, low, high = prevalence_range(positive, groups)
@@ -45,7 +48,8 @@ def at_local_prevalence(
     clear = (point.specificity, point.specificity_low, point.specificity_high)
     rows = []
     for prevalence in (low, share, high):
-        found = rates(hits, clear, prevalence)
+        own = np.isclose(prevalence, point.prevalence)
+        found = point.to_dict() if own else rates(hits, clear, prevalence)
         rows.append({"prevalence": prevalence} | {name: found[name] for name in FIGURES})
     return {"source": "estimated" if given is None else "given", "rows": rows}
 

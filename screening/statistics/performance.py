@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from screening.errors import UsageError
+from screening.statistics.held_out import predictive, widening
 from screening.statistics.intervals import predictive_interval, share_range
 from screening.statistics.ranking import ranking
 from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
@@ -57,27 +58,30 @@ def rates(sensitivity: Triple, specificity: Triple, prevalence: float) -> dict[s
     """
     found: dict[str, Any] = {**_named("sensitivity", sensitivity), **_named("specificity", specificity)}
     if sensitivity[0] is None or specificity[0] is None:
-        flagged = sensitivity[0] if specificity[0] is None else 1 - specificity[0]
-        undefined = {**_named("ppv", UNDEFINED), **_named("npv", UNDEFINED)}
-        return {**found, **undefined, "nne": None, "flag_rate": flagged}
-    hit = np.array(sensitivity, float)
-    clear = np.array(specificity, float)
-    true, false = prevalence * hit[0], (1 - prevalence) * (1 - clear[0])
-    flagged = float(true + false)
-    others = (1 - prevalence) * clear[0]
-    ppv: Triple = UNDEFINED
-    npv: Triple = UNDEFINED
-    if flagged > 0 and 0 < prevalence < 1:
-        ends = predictive_interval(prevalence, tuple(hit), tuple(1 - clear[[0, 2, 1]]))
-        ppv = (true / flagged, *ends)
-    if flagged < 1 and 0 < prevalence < 1:
-        ends = predictive_interval(1 - prevalence, tuple(clear), tuple(1 - hit[[0, 2, 1]]))
-        npv = (others / (1 - flagged), *ends)
-    nne = flagged / true if true > 0 else None
-    return {
-        **found, **_named("ppv", ppv), **_named("npv", npv),
-        "nne": None if nne is None else float(nne), "flag_rate": flagged,
-    }  # fmt: skip
+        flagged = sensitivity if specificity[0] is None else 1 - np.array(specificity)[[0, 2, 1]]
+        for name, value in (
+            ("ppv", UNDEFINED),
+            ("npv", UNDEFINED),
+            ("nne", UNDEFINED),
+            ("flag_rate", flagged),
+        ):
+            found |= _named(name, value)
+        return found
+    hit, clear = np.array(sensitivity, float), np.array(specificity, float)
+    false = 1 - clear[[0, 2, 1]]
+    at = predictive(prevalence, hit[0], false[0])
+    parts = prevalence * (hit - hit[0]), (1 - prevalence) * (false - false[0])
+    reach = np.hypot(*parts)
+    ranges = {"flag_rate": (at["flag_rate"] - reach[1], at["flag_rate"] + reach[2])}
+    if 0 < prevalence < 1:
+        ranges["ppv"] = predictive_interval(prevalence, tuple(hit), tuple(false))
+        ranges["npv"] = predictive_interval(1 - prevalence, tuple(clear), tuple(1 - hit[[0, 2, 1]]))
+        with np.errstate(divide="ignore"):
+            ranges["nne"] = 1 / ranges["ppv"][1], 1 / ranges["ppv"][0]
+    for name, value in at.items():
+        known = name in ranges and np.isfinite(value)
+        found |= _named(name, (value, *ranges[name]) if known else UNDEFINED)
+    return found
 
 
 def _named(name: str, triple) -> dict[str, float | None]:
@@ -137,28 +141,33 @@ def performance(
 
 
 def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:
-    """PPV and NPV of these rows, whose share of positives is chance too: their intervals are wider."""
-    found: dict[str, float | None] = {}
+    """PPV, NPV and flag rate of these rows, whose share of positives is chance too: wider intervals."""
+    found = _named("flag_rate", share_range(flagged, codes))
     for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
         if rows.any():
-            found |= _named(name, share_range(right[rows], None if codes is None else codes[rows]))
+            share = share_range(right[rows], None if codes is None else codes[rows])
+            found |= _named(name, share)
+            if name == "ppv":
+                found |= _named("nne", [1 / end if end else None for end in (share[0], share[2], share[1])])
     return found
 
 
-def summary(scores, y, groups=None, seed: int = 0, *, n_settings=1) -> dict[str, Any]:
-    """How well the scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
+def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> dict[str, Any]:
+    """How well held-out scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
 
-    `prevalence` is the average precision of a score that knows nothing.
+    Both are widened for the fold machines and for the `n_settings` that were tried on the same rows
+    (`screening.statistics.held_out.widening`). `prevalence` is the average precision of a score that knows
+    nothing.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     m, n = int(positive.sum()), int((~positive).sum())
     counts = {"n_positive": m, "n_negative": n, "n_groups": n_groups, "prevalence": m / max(m + n, 1)}
-    return counts | _ranking(scores, positive, codes, seed, bool(m and n))
+    return counts | _ranking(scores, positive, codes, seed, bool(m and n), widening(n_settings))
 
 
-def _ranking(scores, positive, codes, seed: int, both: bool) -> dict[str, float | None]:
+def _ranking(scores, positive, codes, seed: int, both: bool, factor: float = 1.0) -> dict[str, float | None]:
     names = [f"{name}{end}" for name in ("auroc", "average_precision") for end in ("", "_low", "_high")]
-    return dict(ranking(scores, positive, codes, seed)) if both else dict.fromkeys(names)
+    return dict(ranking(scores, positive, codes, seed, factor)) if both else dict.fromkeys(names)
 
 
 def curve(

@@ -5,43 +5,95 @@ from __future__ import annotations
 import numpy as np
 
 from screening.statistics.intervals import percentiles, wilson
-from screening.statistics.tally import Tally, spaced_thresholds
+from screening.statistics.tally import Tally, spaced_thresholds, units_of
 
 
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Area under the ROC curve, ties counting half."""
-    return float(_placements(scores, positive)[0].mean())
+    """Area under the ROC curve, ties counting half; `positive` is boolean."""
+    return placements(scores, positive)[0]
 
 
-def delong(scores: np.ndarray, positive: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """Interval of the AUROC by DeLong et al. (1988) on the logit scale, for independent rows.
+def delong(
+    scores: np.ndarray,
+    positive: np.ndarray,
+    level: float = 0.95,
+    codes: np.ndarray | None = None,
+    widening: float = 1.0,
+) -> tuple[float, float]:
+    """Interval of the AUROC by DeLong et al. (1988) on the logit scale.
 
     Separated classes have no placement variance; Wilson on the rarer class then gives the honest end.
-    """
-    from scipy.special import expit, logit, ndtri
 
-    of_positive, of_negative = _placements(scores, positive)
-    m, n, area = len(of_positive), len(of_negative), float(of_positive.mean())
-    if area in (0.0, 1.0) or min(m, n) < 2:
-        low, high = wilson(area * min(m, n), min(m, n), level)
+    Parameters
+    ----------
+    codes : int ndarray of shape (n_rows,), optional
+        Group of each row: what its rows do to the area is added up (Obuchowski 1997), and Student's quantile
+        stands for the normal one.
+    widening : float
+        Factor on the variance.
+    """
+    from scipy.special import expit, logit
+
+    area, pull = placements(scores, positive)
+    rarer = min(units_of(positive, codes), units_of(~positive, codes))
+    if area in (0.0, 1.0) or rarer < 2:
+        low, high = wilson(area * rarer / widening, rarer / widening, level)
         return float(low), float(high)
-    spread = np.sqrt(of_positive.var(ddof=1) / m + of_negative.var(ddof=1) / n)
-    reach = ndtri(0.5 + level / 2) * spread / (area * (1 - area))
+    reach = spread(pull, positive, codes, level) * np.sqrt(widening) / (area * (1 - area))
     return float(expit(logit(area) - reach)), float(expit(logit(area) + reach))
 
 
-def _placements(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndarray]:
+    """AUROC, and how far each row pulls it: the squares of independent rows' pulls sum to DeLong's variance.
+
+    Returns
+    -------
+    area : float
+    pull : ndarray of shape (n_rows,)
+        The share of the other class that a row is on the right side of, less the area, over
+        sqrt(n (n - 1)) with n the rows of its class.
+
+    Raises
+    ------
+    ValueError
+        Labels that are not boolean: -1 - and ~1 of 0/1 integers would give nonsense in silence.
+    """
     from scipy.stats import rankdata
 
-    m, n = positive.sum(), (~positive).sum()
-    overall = rankdata(scores)
-    of_positive = (overall[positive] - rankdata(scores[positive])) / n
-    of_negative = 1 - (overall[~positive] - rankdata(scores[~positive])) / m
-    return of_positive, of_negative
+    _check_boolean(positive)
+    overall, pull = rankdata(scores), np.empty(len(scores))
+    area = np.nan
+    for side, sign in ((~positive, -1), (positive, 1)):
+        n, others = int(side.sum()), int((~side).sum())
+        right = (overall[side] - rankdata(scores[side])) / max(others, 1)
+        right = right if sign > 0 else 1 - right
+        area = float(right.mean()) if n and others else np.nan
+        pull[side] = (right - area) / np.sqrt(n * max(n - 1, 1)) if n else 0.0
+    return area, pull
+
+
+def spread(
+    pull: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None, level: float = 0.95
+) -> float:
+    """Half-width of the interval of a sum of pulls, those of one group taken together."""
+    from scipy.special import ndtri, stdtrit
+
+    if codes is None:
+        return float(ndtri(0.5 + level / 2) * np.sqrt(np.square(pull).sum()))
+    sums = np.bincount(codes, weights=pull)
+    units = min(units_of(positive, codes), units_of(~positive, codes))
+    square = np.square(sums).sum() * units / max(units - 1, 1)
+    return float(stdtrit(max(units - 1, 1), 0.5 + level / 2) * np.sqrt(square))
+
+
+def _check_boolean(positive: np.ndarray) -> None:
+    if np.asarray(positive).dtype != bool:
+        raise ValueError(f"labels must be boolean, not {np.asarray(positive).dtype}: give y == 1")
 
 
 def average_precision(scores: np.ndarray, positive: np.ndarray) -> float:
     """Mean precision over the positives, each at its own score, ties together; by chance the prevalence."""
+    _check_boolean(positive)
     thresholds = np.unique(scores)
     hits, alarms = Tally(scores, positive, None, thresholds).counts
     return float(_precision_area(hits, alarms))
@@ -52,37 +104,24 @@ def _precision_area(hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
     return (gained * hits / np.maximum(hits + alarms, 1)).sum(axis=-1) / np.maximum(hits[..., 0], 1)
 
 
-def _roc_area(hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
-    gained = hits - np.concatenate([hits[..., 1:], np.zeros_like(hits[..., :1])], axis=-1)
-    above = np.concatenate([alarms[..., 1:], np.zeros_like(alarms[..., :1])], axis=-1)
-    below_or_tied = 2 * alarms[..., :1] - alarms - above
-    size = hits[..., 0] * alarms[..., 0]
-    return (gained * below_or_tied).sum(axis=-1) / (2.0 * np.where(size > 0, size, np.nan))
-
-
 def ranking(
-    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, seed: int = 0
+    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, seed: int = 0, widening: float = 1.0
 ) -> dict[str, float]:
-    """AUROC (DeLong by row, bootstrap by group) and average precision (bootstrap) with 95 % intervals.
+    """AUROC (DeLong) and average precision (bootstrap) with 95 % intervals, by group where there are any.
 
-    Resampled areas are counted on about 400 cells; the small loss of the cells is taken out by centring.
+    Resampled precision is counted on about 400 cells; the small loss of the cells is taken out by centring.
     """
-    area, precision = auroc(scores, positive), average_precision(scores, positive)
+    precision = average_precision(scores, positive)
     tally = Tally(scores, positive, codes, spaced_thresholds(scores, positive), seed)
-    units = min(tally.n_units(positive), tally.n_units(~positive))
+    units = min(units_of(positive, codes), units_of(~positive, codes))
     resampled = tally.resampled
     present = resampled[0][:, 0] > 0
     drawn = np.where(present, _precision_area(*resampled), np.nan) - _precision_area(*tally.counts)
-    ap_low, ap_high = np.clip(np.add(precision, percentiles(drawn, units)), 0, 1)
-    if codes is None:
-        low, high = delong(scores, positive)
-    elif area in (0.0, 1.0):
-        low, high = (float(end) for end in wilson(area * units, units))
-    else:
-        shift = percentiles(_roc_area(*resampled) - _roc_area(*tally.counts), units)
-        low, high = (float(end) for end in np.clip(np.add(area, shift), 0, 1))
+    shift = np.sqrt(widening) * np.array(percentiles(drawn, units))
+    ap_low, ap_high = np.clip(precision + shift, 0, 1)
+    low, high = delong(scores, positive, codes=codes, widening=widening)
     return {
-        "auroc": area, "auroc_low": low, "auroc_high": high,
+        "auroc": auroc(scores, positive), "auroc_low": low, "auroc_high": high,
         "average_precision": precision, "average_precision_low": float(ap_low),
         "average_precision_high": float(ap_high),
     }  # fmt: skip

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+FLAG_EVERYTHING = -1e12
+"""Threshold below the scores of every machine, for promises that no finite rank can keep."""
+
 _NAMES = ("min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold")
 
 

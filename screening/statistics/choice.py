@@ -1,0 +1,138 @@
+"""Labelled held-out scores: the threshold that a rule chooses, and what they tell of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from screening.statistics.held_out import Evidence, between_folds, between_repeats
+from screening.statistics.intervals import design_effect, shared_design, students_share
+from screening.statistics.performance import checked
+from screening.statistics.rules import FLAG_EVERYTHING, Rule, pick
+from screening.statistics.tally import Tally
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Labelled held-out scores from which thresholds are chosen; arguments as of `operating_point.choose`."""
+
+    scores: np.ndarray
+    positive: np.ndarray
+    codes: np.ndarray | None
+    n_groups: int | None
+    seed: int
+    fold: np.ndarray | None
+    repeats: np.ndarray | None
+
+    @classmethod
+    def of(cls, scores, y, groups, seed: int, fold, repeats) -> Choice:
+        found = checked(scores, y, groups, both=True)
+        fold = None if fold is None else np.asarray(fold)
+        repeats = None if repeats is None else np.asarray(repeats, float)
+        for name, given in (("fold", fold), ("repeats", repeats)):
+            if given is not None and given.shape[-1:] != found[0].shape:
+                raise ValueError(f"{name} {given.shape} does not fit {len(found[0])} scores")
+        return cls(*found, seed, fold, repeats)
+
+    @cached_property
+    def own(self) -> Tally:
+        """Counts of the scores themselves, which all rules share."""
+        return self._tally(self.scores)
+
+    @cached_property
+    def _of_repeats(self) -> list[Tally]:
+        """A tally a repeat; none where there are too few to tell a spread."""
+        return [] if self.repeats is None or len(self.repeats) < 3 else [*map(self._tally, self.repeats)]
+
+    def _tally(self, scores: np.ndarray) -> Tally:
+        """Counts at every score, below all of them (the column that flags everything) and above."""
+        distinct = np.unique(scores)
+        below, above = min(FLAG_EVERYTHING, 2 * distinct[0]), np.nextafter(distinct[-1], np.inf)
+        return Tally(scores, self.positive, None, np.concatenate([[below], distinct, [above]]))
+
+    def threshold(self, tally: Tally, rule: Rule) -> tuple[float, float]:
+        """The threshold, and how many positive rows of one group tell as much as one independent row.
+
+        Parameters
+        ----------
+        tally : Tally
+            `own`, or that of one repeat.
+        rule : Rule
+        """
+        own = np.sort(tally.scores[self.positive])
+        if rule.name == "min_sensitivity":
+            # The share below is what the rule counts: the rank is cut where the promise would have it.
+            cut = own[min(int((1 - (rule.value or 0)) * len(own)), len(own) - 1)]
+            design = self._design(tally.scores < cut)
+            return float(tally.thresholds[pick(rule, *tally.counts, design)]), design
+        threshold = float(rule.value or 0.0)
+        if rule.name != "threshold":
+            threshold = float(tally.thresholds[pick(rule, *tally.counts, 1.0)])
+        return threshold, self._design(tally.scores < threshold)
+
+    def _design(self, below: np.ndarray) -> float:
+        if self.codes is None:
+            return 1.0
+        return design_effect(below[self.positive], self.codes[self.positive])
+
+    def evidence(self, threshold: float, rule: Rule) -> Evidence:
+        """What the rows on both sides are worth as independent ones, and how folds differ."""
+        flagged = self.scores >= threshold
+        (_, case), (effect, other) = (
+            self._worth(threshold, side) for side in (self.positive, ~self.positive)
+        )
+        return Evidence(
+            hits=case * float((flagged & self.positive).sum()),
+            misses=case * float((~flagged & self.positive).sum()),
+            false=other * float((flagged & ~self.positive).sum()),
+            clear=other * float((~flagged & ~self.positive).sum()),
+            between=self._between(~flagged[~self.positive], effect, rule),
+            everything=threshold <= FLAG_EVERYTHING,
+        )
+
+    def _worth(self, threshold: float, chosen: np.ndarray) -> tuple[float, float]:
+        """Design effect of the share flagged, and how many independent rows a row then stands for."""
+        if self.codes is None:
+            return 1.0, 1.0
+        at = Tally(self.scores, self.positive, self.codes, np.array([-np.inf, threshold]), self.seed)
+        effect = float(shared_design(*at.by_group(chosen))[1])
+        # Few groups do not even tell the design effect well.
+        worth = students_share(at.n_units(chosen)) / effect
+        return effect, max(worth, 1 / chosen.sum())
+
+    def _between(self, clear: np.ndarray, effect: float, rule: Rule) -> float:
+        """Variance of the specificity between repeats, or between folds: `clear` of the negatives."""
+        if self._of_repeats:
+            at = [(tally.scores, self.threshold(tally, rule)[0]) for tally in self._of_repeats]
+            return between_repeats(np.array([np.mean(own[~self.positive] < cut) for own, cut in at]))
+        if self.fold is None:
+            return 0.0
+        number = np.unique(self.fold[~self.positive], return_inverse=True)[1]
+        sizes, rate = np.bincount(number), float(clear.mean())
+        own = effect * rate * (1 - rate) / sizes
+        return between_folds(np.bincount(number, weights=clear) / sizes, own)
+
+    def prevalence(self, rule: Rule) -> float | tuple[float, float]:
+        """The stated prevalence, or what independent positives and negatives it is estimated from."""
+        if rule.prevalence is not None:
+            return rule.prevalence
+        worth = 1.0
+        if self.codes is not None:
+            worth = students_share(int(self.codes.max()) + 1) / design_effect(self.positive, self.codes)
+        return worth * float(self.positive.sum()), worth * float((~self.positive).sum())
+
+    def atom(self, threshold: float) -> float:
+        """Share of negatives whose score, near the threshold, is that of at least one negative in a hundred.
+
+        Rows that are alike score alike in one fold, and nearly alike in another: all within 2 % of the
+        negatives on either side of the threshold count.
+        """
+        own = np.sort(self.scores[~self.positive])
+        step = 1e-9 * (own[-1] - own[0])
+        number = np.concatenate([[0], np.cumsum(np.diff(own) > step)])
+        at, reach = int(np.searchsorted(own, threshold)), max(len(own) // 50, 1)
+        near = np.unique(number[max(at - reach, 0) : at + reach])
+        sizes = np.bincount(number)[near]
+        return float(sizes[sizes > max(0.01 * len(own), 2)].sum()) / len(own)
