@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # A name that several parts may have, and all of them take.
 _SHARED = ("seed",)
+# The parameter that says which kernel, in place of the recipe's [kernel] type.
+KERNEL = "kernel"
 
 
 class Parts:
@@ -33,6 +35,7 @@ class Parts:
         self._add("kernel", recipe.kernel or {"type": "gaussian"}, KERNELS)
         if self.types["kernel"] is Gaussian:
             self.own["kernel"] += ("sigma",)
+        self.own["kernel"] += (KERNEL,)
         if recipe.factor:
             self._add("factor", recipe.factor, factors.FACTORS)
         for name, values in recipe.remedies.items():
@@ -105,7 +108,7 @@ class Parts:
         values = self._values(recipe.parameters)
         factor = self._part("factor", values)
         if factor is not None:
-            reason = why_not(factor, recipe.machine, scheme, self.types["kernel"].name)
+            reason = why_not(factor, recipe.machine, scheme, self._part("kernel", values).name)
             if reason:
                 raise ValueError(reason)
 
@@ -120,9 +123,19 @@ class Parts:
         if part not in self.types:
             return None
         given = values[part]
-        if part == "kernel" and "sigma" in given:
-            return Gaussian.from_sigma(given["sigma"])
+        if part == "kernel":
+            return self._kernel(**given)
         return self.types[part](**given)
+
+    def _kernel(self, kernel: str | None = None, sigma: float | None = None, **given: Any) -> Any:
+        kind = self.types["kernel"] if kernel is None else KERNELS.get(kernel)
+        if kind is None:
+            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}")
+        if sigma is None:
+            return kind(**given)
+        if kind is not Gaussian:
+            raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
+        return Gaussian.from_sigma(sigma)
 
     def estimator(self, parameters: dict[str, Any]) -> Any:
         """The machine with its parts, parameters checked (ValueError)."""

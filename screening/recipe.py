@@ -164,7 +164,8 @@ class Recipe:
         """Settings for inner validation to choose among.
 
         The first is the default and, where there is a factor, the second its limit (no pass), so that
-        validation can decline the factor; the rest is drawn from the grid without repetition.
+        validation can decline the factor; the rest is drawn from the grid without repetition and without
+        settings whose parts do not go together.
 
         Parameters
         ----------
@@ -201,9 +202,17 @@ class Recipe:
                 setting[name] = grid[name][at]
             tried += 1
             setting = self._plain(setting)
-            if setting not in found:
+            if setting not in found and self._works(setting):
                 found.append(setting)
         return found[:n]
+
+    def _works(self, setting: dict[str, Any]) -> bool:
+        """Whether the parts of this setting go together."""
+        try:
+            self.build(**setting)
+        except RecipeError:
+            return False
+        return True
 
     def _plain(self, setting: dict[str, Any]) -> dict[str, Any]:
         """Without a pass the factor's own parameters say nothing: keep them at their defaults."""

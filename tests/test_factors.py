@@ -119,13 +119,10 @@ def test_log_of_bumps_is_right_where_their_sum_is_below_every_number(factor, n_r
     rows = np.linspace(0.0, 300.0, 50)[:, None] * np.ones(3)
     remembered = output.remembered(factor)
     rates = 1.0 / remembered["tau2"] if "tau2" in remembered else 1.0 / (2.0 * remembered["tau"] ** 2)
-    heights = (
-        {True: output.alphas, False: np.ones(len(output.alphas))}[
-            factor in (Bumps(h="alpha"), MarginDensity())
-        ]
-        * {True: output.margin, False: 1.0}[factor == MarginDensity()]
-        * remembered.get("kept", 1.0)
-    )
+    heights = {
+        Bumps(h="alpha"): output.alphas,
+        MarginDensity(): output.alphas * output.margin,
+    }.get(factor, np.ones(len(output.alphas)) * remembered.get("kept", 1.0))
     terms = -rates * np.square(rows[:, None] - output.support_vectors).sum(axis=-1)
     with np.errstate(divide="ignore"):
         expected = logsumexp(terms + np.log(heights), axis=1)

@@ -253,3 +253,40 @@ def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write():
     assert len(fitted.passes_) == 2
     with pytest.raises(RecipeError, match="ambiguous"):
         Recipe.from_text(text.replace("'factor.k'", "k"))
+
+
+def test_a_recipe_may_leave_its_kernel_to_the_search():
+    recipe = load_recipe("one_class")
+    kernels = {"gaussian": "Gaussian", "laplacian": "Laplacian"}
+
+    searched = {one["kernel"] for one in recipe.candidates(24, np.random.default_rng(0))}
+
+    assert searched == set(kernels)
+    built = {name: type(recipe.build(kernel=name).kernel).__name__ for name in kernels}
+    assert built == kernels
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"kernel": "cubic"}, "cubic"),
+        ({"kernel": "laplacian", "sigma": 0.5}, "sigma needs the kernel gaussian"),
+    ],
+)
+def test_a_kernel_that_cannot_be_is_refused(given, word):
+    with pytest.raises(RecipeError, match=word):
+        load_recipe("one_class").build(**given)
+
+
+def test_candidates_are_only_settings_whose_parts_go_together():
+    text = load_recipe("one_class_conformal").text.replace("[search.grid]", "[search.grid]\nkernel = KERNELS")
+    text = text.replace("KERNELS", '["gaussian", "laplacian"]').replace(
+        "[parameters]", '[parameters]\nkernel = "gaussian"'
+    )
+    recipe = Recipe.from_text(text)
+
+    with pytest.raises(RecipeError, match="margin_density needs a kernel of gaussian, not laplacian"):
+        recipe.build(kernel="laplacian")
+    candidates = recipe.candidates(50, np.random.default_rng(0))
+    assert {one["kernel"] for one in candidates} == {"gaussian"}
+    assert len(candidates) == 50

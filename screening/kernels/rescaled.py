@@ -11,6 +11,8 @@ import numpy as np
 FLOOR = 1e-12
 # The largest log c over the training rows lies within the one, log c of a row to score below the other.
 REACH, MOST = 100.0, 300.0
+# A number that can be stored.
+NO_FLOOR = -1e300
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Scale:
 
     shift: np.ndarray
     floor: np.ndarray
-    alone: float = -np.inf
+    alone: float = NO_FLOOR
 
     @classmethod
     def over(cls, before: np.ndarray, now: np.ndarray, normalise: bool) -> Scale:
