@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fold_machines import drawn, folded
 
 from screening.operating_point import Rule, choose
-from screening.statistics.held_out import predictive
+from screening.statistics.evidence import predictive
 from screening.statistics.intervals import wilson
 from screening.statistics.tally import Tally, rate_bands
 

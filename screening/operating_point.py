@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.statistics.choice import Choice
-from screening.statistics.held_out import predictive
+from screening.statistics.labelled import Choice
+from screening.statistics.evidence import predictive
 from screening.statistics.performance import curve, performance, summary
 from screening.statistics.rules import FLAG_EVERYTHING, RULES, Rule
 
@@ -124,7 +124,7 @@ def choose(scores, y, rule: Rule, groups=None, seed: int = 0, *, fold=None, repe
     Beta(m - r + 1, r), whatever the scores' distribution: its mean is at least s. Where rows come in groups,
     d = design effect of the share below, rows count as m / d and the condition "below + 1 <= (1 - s)(m + 1)"
     becomes "below + d <= (1 - s)(m + d)"; intervals take d from `shared_design` and are widened for the few
-    groups that tell it. For the other rules r = misses + 1. Intervals: `screening.statistics.held_out`.
+    groups that tell it. For the other rules r = misses + 1. Intervals: `screening.statistics.evidence`.
     """
     return _point(Choice.of(scores, y, groups, seed, fold, repeats), rule)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from screening.comparing.figures import Truth, measured
 from screening.comparing.outcome import Outcome
-from screening.statistics.held_out import between_folds, widening
+from screening.statistics.evidence import between_folds, widening
 from screening.statistics.intervals import design_effect, percentiles, students_share
 from screening.statistics.ranking import placements, spread
 from screening.statistics.tally import group_codes

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from screening.errors import UsageError
-from screening.statistics.held_out import predictive, widening
+from screening.statistics.evidence import predictive, widening
 from screening.statistics.intervals import predictive_interval, share_range
 from screening.statistics.ranking import ranking
 from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
@@ -156,7 +156,7 @@ def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> di
     """How well held-out scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
 
     Both are widened for the fold machines and for the `n_settings` that were tried on the same rows
-    (`screening.statistics.held_out.widening`). `prevalence` is the average precision of a score that knows
+    (`screening.statistics.evidence.widening`). `prevalence` is the average precision of a score that knows
     nothing.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)

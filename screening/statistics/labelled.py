@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from screening.statistics.held_out import Evidence, between_folds, between_repeats
+from screening.statistics.evidence import Evidence, between_folds, between_repeats
 from screening.statistics.intervals import design_effect, shared_design, students_share
 from screening.statistics.performance import checked
 from screening.statistics.rules import FLAG_EVERYTHING, Rule, pick

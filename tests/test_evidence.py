@@ -11,7 +11,7 @@ from scipy.stats import beta, norm
 
 from screening.comparing.paired import auroc_difference, specificity_difference
 from screening.operating_point import Rule, choose, summary
-from screening.statistics.held_out import (
+from screening.statistics.evidence import (
     Evidence,
     between_folds,
     between_repeats,
