@@ -288,7 +288,8 @@ class Output:
         # A sweep's exponentials stop at 2^-125; what they left is far below every other row's.
         far = np.flatnonzero(total < TINY_SUM * weights.max(initial=0.0))
         log_total = np.log(np.where(total > 0, total, 1.0))
-        log_total[far] = log_sum_exp(-rates * input_distances(x[far], centres, norm), weights[:, 0])
+        if len(far):
+            log_total[far] = log_sum_exp(-rates * input_distances(x[far], centres, norm), weights[:, 0])
         return log_total
 
     def remembered(self, factor: Any) -> dict[str, np.ndarray]:
