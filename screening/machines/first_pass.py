@@ -289,7 +289,7 @@ class Output:
         known = self._stage.basis.sum_at(x, (self._stage.key[0], self._m))
         total = self._bump_sum(x, rates, heights, norm) if known is None else known[:, 0]
         # What lies further below the highest bump is below the floor of c, whatever it is exactly.
-        return np.log(np.maximum(total, TINY_SUM * heights.max(initial=0.0)))
+        return np.log(np.maximum(total, max(TINY_SUM * heights.max(initial=0.0), np.finfo(float).tiny)))
 
     def _bump_sum(self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int) -> np.ndarray:
         used = np.flatnonzero(heights)

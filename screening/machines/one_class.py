@@ -31,7 +31,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     passes : int, >= 0
         Number of rescalings; without a factor it has no effect.
     tol : float, > 0
-        Largest violation of the optimality conditions, in units of the change one row at its bound makes.
+        Largest violation of the optimality conditions, in units of the change one row at its bound makes or,
+        where that is less, of the level and of the spread of f (``solvers.Problem.unit``).
     approximation : {"none", "landmarks"}
         "landmarks" trains on ``n_landmarks`` rows that stand for all (see ``machines.landmarks``).
     n_landmarks : int, >= 2

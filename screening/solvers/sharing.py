@@ -48,7 +48,7 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
     ----------
     problem : Problem
     tol : float, > 0
-        Largest violation of the optimality conditions left, in units of ``problem.scale``, so that it does
+        Largest violation of the optimality conditions left, in units of ``problem.unit``, so that it does
         not depend on the scale of c.
     """
     from screening.solvers import smo
