@@ -121,7 +121,7 @@ def train(
     candidates = candidates_of(asked, params, search, seed)
     others = recipes_of(beside, asked, task, sample.n_rows)
     plan = planned(
-        sample, task.target(labels_of(sample)), kept, repeats_of(repeats, asked, sample.n_rows), seed
+        sample, task.target(labels_of(sample)), kept, repeats_of(repeats, sample.n_rows), seed
     )
 
     held_out = hold_out(
@@ -167,7 +167,7 @@ def train(
     )
 
 
-def repeats_of(asked: int | None, recipe: Recipe, n_rows: int) -> int:
+def repeats_of(asked: int | None, n_rows: int) -> int:
     """How often the folds are dealt: as asked, or three times where fits are cheap.
 
     Three halve what one deal of the folds does to the printed specificity (root mean square error .032 with

@@ -11,7 +11,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import profile_of
 from screening.cohort.encoding import Encoder
-from screening.operating_point import OperatingPoint, curve, points, summary
+from screening.operating_point import OperatingPoint, curve, points
 from screening.statistics.intervals import wilson
 from screening.task import Task
 from screening.validation.choice import Search
@@ -96,7 +96,7 @@ def _figures(
     facts: dict[str, Any] = {"summary": {}, "curves": {}, "points": {}}
     for m, (name, point) in enumerate(zip(task.watched, chosen, strict=True)):
         scores, y, groups = validation.scores[:, m], validation.watched[:, m], validation.groups
-        facts["summary"][name] = summary(scores, y, groups, seed=seed, n_settings=validation.n_settings)
+        facts["summary"][name] = validation.ranking(m, seed)
         facts["curves"][name] = curve(scores, y, groups, seed=seed, prevalence=point.prevalence)
         facts["points"][name] = points(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
     if validation.predicted is not None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from screening.cohort.cohort import Cohort
 from screening.comparing.outcome import Outcome, outcome_of
 from screening.operating_point import Rule
@@ -55,4 +53,4 @@ def judge(
         "score_seconds": score_seconds,
         "sv_share": held_out.sv_share,
     }
-    return outcome_of(validation, np.array([point.threshold for point in points]), facts)
+    return outcome_of(validation, points, seed, facts)
