@@ -24,7 +24,8 @@ from screening.recipe import Recipe, list_recipes, load_recipe
 from screening.report.comparison import render_comparison
 from screening.store import canonical
 from screening.training import DEFAULT_RULE
-from screening.validation.held_out import Progress, labels_of
+from screening.validation.held_out import Progress
+from screening.validation.lesson import labels_of
 
 ASKED = 0.9
 """Sensitivity at which specificity is shown where the rule names none."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.statistics.labelled import Choice
 from screening.statistics.evidence import predictive
+from screening.statistics.labelled import Choice
 from screening.statistics.performance import curve, performance, summary
 from screening.statistics.rules import FLAG_EVERYTHING, RULES, Rule
 

@@ -18,7 +18,8 @@ from screening.recipe import Recipe, load_recipe
 from screening.recipe_text import ALWAYS
 from screening.task import Task
 from screening.validation.candidates import candidates_of
-from screening.validation.held_out import Plan, hold_out
+from screening.validation.folds import Plan
+from screening.validation.held_out import hold_out
 from screening.validation.validation import Validation
 
 USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}

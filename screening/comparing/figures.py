@@ -9,7 +9,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.comparing.outcome import Outcome
 from screening.task import Task
-from screening.validation.held_out import labels_of
+from screening.validation.lesson import labels_of
 
 GRID = np.linspace(0.0, 1.0, 101)
 """Sensitivities at which the mean ROC curve is kept."""

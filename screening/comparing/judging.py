@@ -1,4 +1,4 @@
-"""One method on a cohort's folds: setting and thresholds from its held-out scores, as `train` chooses them."""
+"""One method on a cohort's folds: setting and thresholds from its held-out scores, as `train` has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from screening.comparing.outcome import Outcome, outcome_of
 from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task
-from screening.validation.held_out import Parameters, Plan, hold_out
+from screening.validation.candidates import Parameters
+from screening.validation.folds import Plan
+from screening.validation.held_out import hold_out
 from screening.validation.validation import Validation
 
 

@@ -76,7 +76,9 @@ class Outcome:
         """Rebuild an outcome; ModelError where the arrays do not belong together."""
         try:
             facts = json.loads(stored["facts"].tobytes())
-            given = {name: stored[name] for name in ("rows", "fold", "scores", "thresholds", "own", "predicted")}
+            given = {
+                name: stored[name] for name in ("rows", "fold", "scores", "thresholds", "own", "predicted")
+            }
         except (KeyError, ValueError) as error:
             raise ModelError(f"a kept outcome cannot be read ({type(error).__name__})") from None
         shape = (len(given["rows"]), len(given["thresholds"]))
@@ -115,7 +117,10 @@ class Outcome:
 
 
 def outcome_of(
-    validation: Validation, points: Sequence[OperatingPoint], seed: int, facts: Mapping[str, Any] | None = None
+    validation: Validation,
+    points: Sequence[OperatingPoint],
+    seed: int,
+    facts: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """What a validation says of every row at these operating points."""
     rows = np.arange(len(validation.fold))

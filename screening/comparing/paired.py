@@ -37,8 +37,8 @@ def resampled(
 ) -> Draws:
     """Figures of every method in the same bootstrap samples of groups (or rows).
 
-    The fitted models are kept: the spread is that of new rows, not of training on another cohort. Of very many rows (``MOST``) only some are resampled, about the figures of
-    all: intervals are then a little wide.
+    The fitted models are kept: the spread is that of new rows, not of training on another cohort. Of very
+    many rows (``MOST``) only some are resampled, about the figures of all: intervals are then a little wide.
 
     Parameters
     ----------

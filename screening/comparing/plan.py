@@ -19,10 +19,11 @@ from screening.kernels.placing import beside_others
 from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task, ask, watchable
-from screening.training import LARGEST_WHOLE, repeats_of, sample_rows
+from screening.training import LARGEST_WHOLE, sample_rows
 from screening.validation.candidates import Parameters, candidates_of
-from screening.validation.folds import units
-from screening.validation.held_out import Plan, Progress, labels_of, planned
+from screening.validation.folds import Plan, planned, units
+from screening.validation.held_out import Progress
+from screening.validation.lesson import labels_of
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def common_ground(
     sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, LARGEST_WHOLE)
     target = task.target(labels_of(sample))
     kept = units(sample, target, folds)
-    plan = planned(sample, target, kept, repeats_of(repeats, sample.n_rows), seed)
+    plan = planned(sample, target, kept, repeats, seed)
     return Ground(name, sample, rule, plan, [*notes, *task.notes, *kept.notes])
 
 

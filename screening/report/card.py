@@ -169,8 +169,8 @@ def _choosing(model: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     return {
         "said": f"This method was chosen from {shown.plural(len(rows), 'method')} by "
-        f"{shown.name(found.get('criterion'))} on held-out rows, {shown.fixed(found.get('score'), 3)} for its "
-        "own setting.",
+        f"{shown.name(found.get('criterion'))} on held-out rows, {shown.fixed(found.get('score'), 3)} for "
+        "its own setting.",
         "rows": [
             {
                 "name": shown.name(row.get("recipe")),
@@ -202,15 +202,15 @@ def _validation(model: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts.append(
             (
                 "Model",
-                f"the {shown.plural(found['n_machines'], 'machine')} of the folds; a score is the mean of their "
-                "decisions, and the threshold was chosen on decisions of machines that had not seen the row",
+                f"the {shown.plural(found['n_machines'], 'machine')} of the folds; a score is the mean of "
+                "their decisions, and the threshold was chosen on decisions about rows not seen before",
             )
         )
         facts.append(
             (
                 "p-values",
-                "ranks among held-out scores of past patients without the condition: exact for one machine, for "
-                "the mean of several machines close to it (1 in 20 falls below 0.05 in 0.04 to 0.06 of cases)",
+                "ranks among held-out scores of past patients without the condition: exact for one machine; for "
+                "the mean of several, 4 to 6 in 100 of them come out at 0.05 or below",
             )
         )
     if found.get("encoded_by"):

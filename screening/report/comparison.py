@@ -181,8 +181,8 @@ def _words(asked: str) -> list[tuple[str, str]]:
     return [
         (
             "Same folds",
-            "Every method was held out on the same rows, each scored by machines that had not seen it. Setting "
-            "and threshold are chosen from these scores, as training it would; the rank of the threshold and "
+            "Every method scored the same rows by machines that had not seen them. Setting and threshold "
+            "are chosen from these scores, as training it would; the rank of the threshold and "
             "the intervals pay for that.",
         ),
         (

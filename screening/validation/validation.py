@@ -11,7 +11,8 @@ from screening.cohort.cohort import Cohort
 from screening.conformal_p import group_maxima
 from screening.operating_point import OperatingPoint, Rule, choose, summary
 from screening.task import Task, overall
-from screening.validation.held_out import HeldOut, labels_of
+from screening.validation.held_out import HeldOut
+from screening.validation.lesson import labels_of
 
 
 @dataclass(frozen=True)
