@@ -26,6 +26,7 @@ BINARY = {
     "liu_he": {"passes": 1},
     "e_smote_svm": {},
 }
+FACTOR = dict.fromkeys(("act_input_space", "wu_amari", "liu_he"), {"passes": 1})
 SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
 
 
@@ -66,6 +67,21 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tiss
     alone = [oriented_decisions(each, encoded, ensemble.kind, ensemble.n_classes) for each in ensemble.machines]
 
     together = ensemble.decisions(encoded)
+    assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
+
+
+@pytest.mark.parametrize("recipe", ["act_input_space", "wu_amari", "liu_he", "svm"])
+def test_patients_of_the_same_values_keep_their_own_weights_and_widths(tmp_path, recipe):
+    table = patients()
+    table["fever"], table["crp"] = table["fever"].round(), (table["crp"] > 10).astype(int)
+    cohort = read(table, tmp_path, label="ill", id="patient")
+    model = train(cohort, recipe, params=FACTOR.get(recipe, {}), search=1, repeats=1)
+    encoded = model.encoder.transform(cohort)
+
+    alone = [oriented_decisions(each, encoded, "two_class", 2) for each in model.ensemble.machines]
+
+    together = model.ensemble.decisions(encoded)
+    assert len(np.unique(encoded, axis=0)) < cohort.n_rows / 4
     assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
 
 
