@@ -88,12 +88,12 @@ def made(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame(x, columns=[f"v{j}" for j in range(6)]).assign(label=np.where(ill, "yes", "no"))
 
 
-def as_read(frame: pd.DataFrame) -> Cohort:
+def as_read(frame: pd.DataFrame, group: str | None = None) -> Cohort:
     """A table with a column `label` of yes and no, as the flow reads it."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "cohort.parquet"
         frame.reset_index(drop=True).to_parquet(place, index=False)
-        return read_cohort(place, label="label", positive="yes", need_label=True)
+        return read_cohort(place, label="label", positive="yes", group=group, need_label=True)
 
 
 @cache
@@ -139,6 +139,7 @@ class Trained:
     held_out: HeldOut
     groups: np.ndarray | None
     seed: int
+    rule: Rule = RULE
 
     def validation(self) -> Validation:
         return Validation.of(self.held_out, self.sample, self.task, self.groups)
@@ -146,7 +147,7 @@ class Trained:
     def checked(self) -> tuple[Validation, OperatingPoint]:
         """Held-out scores and operating point, after the self-checks."""
         validation = self.validation()
-        point = validation.operating_point(0, RULE, self.seed)
+        point = validation.operating_point(0, self.rule, self.seed)
         check_promise(self.task, [point])
         own = self.held_out.ensemble.decisions(self.held_out.encoder.transform(self.sample))
         check_model(self.held_out.recipe.name, self.task, [point], validation, own)
