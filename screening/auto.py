@@ -1,4 +1,4 @@
-"""The recipe that chooses a recipe: by inner validation, under the rule that the caller will be judged by."""
+"""The recipe that chooses a recipe: by held-out scores, under the rule that the caller will be judged by."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pandas as pd
 from screening.card.record import versions
 from screening.cohort.cohort import Cohort
 from screening.comparing.document import cohort_entry, first_figure, rank_entry
-from screening.comparing.figures import Truth
+from screening.comparing.figures import truth_of
 from screening.comparing.outcome import Outcome
 from screening.comparing.plan import Unit, common_ground, units_of, work_through
 from screening.comparing.shelf import Shelf
@@ -23,9 +23,9 @@ from screening.operating_point import Rule
 from screening.recipe import Recipe, list_recipes, load_recipe
 from screening.report.comparison import render_comparison
 from screening.store import canonical
-from screening.task import Task
 from screening.training import DEFAULT_RULE
-from screening.validation.held_out import Progress, labels_of
+from screening.validation.held_out import Progress
+from screening.validation.lesson import labels_of
 
 ASKED = 0.9
 """Sensitivity at which specificity is shown where the rule names none."""
@@ -95,7 +95,7 @@ def compare(
     *,
     rule: Rule = DEFAULT_RULE,
     folds: int = 5,
-    repeats: int = 1,
+    repeats: int | None = None,
     search: int | None = None,
     seed: int = 0,
     jobs: int = -1,
@@ -177,11 +177,11 @@ def compare(
                 {
                     recipe.name: (
                         recipe,
-                        [outcomes[unit.key] for unit in mine if unit.recipe.name == recipe.name],
+                        next(outcomes[unit.key] for unit in mine if unit.recipe.name == recipe.name),
                     )
                     for recipe in methods
                 },
-                {unit.recipe.name: _truth(ground.sample, unit.task) for unit in mine},
+                {unit.recipe.name: truth_of(ground.sample, unit.task) for unit in mine},
                 ground.groups,
                 asked=document["asked_sensitivity"],
                 control=control,
@@ -238,12 +238,6 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
         raise UsageError("two of the recipes have the same name; a comparison needs each once")
     first = named.pop(control, None) or load_recipe(control)
     return [first, *named.values()]
-
-
-def _truth(sample: Cohort, task: Task) -> Truth:
-    label = labels_of(sample)
-    target = task.target(label) if task.kind == "multi" else None
-    return Truth(task.is_watched(label), target, len(task.classes))
 
 
 def _scores(plan: Sequence[Unit], outcomes: Mapping[str, Outcome]) -> pd.DataFrame:

@@ -23,7 +23,7 @@ def p_values(calibration: np.ndarray, scores: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     calibration : ndarray of shape (n,)
-        Out-of-fold scores of known negatives, sorted ascending; where rows come in groups, one a group
+        Held-out scores of known negatives, sorted ascending; where rows come in groups, one a group
         (`group_maxima`), and then a p-value is asked for a group's highest score.
     scores : ndarray of any shape
 

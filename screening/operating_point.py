@@ -1,4 +1,4 @@
-"""The threshold: chosen by a rule from out-of-fold scores, with what it may be expected to do on unseen rows.
+"""The threshold: chosen by a rule from held-out scores, with what it may be expected to do on unseen rows.
 
 A row is flagged if and only if its score is at or above the threshold; higher scores are more suspicious.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.statistics.labelled import Choice
 from screening.statistics.evidence import predictive
+from screening.statistics.labelled import Choice
 from screening.statistics.performance import curve, performance, summary
 from screening.statistics.rules import FLAG_EVERYTHING, RULES, Rule
 

@@ -1,4 +1,4 @@
-"""Another operating point for a trained model, from the out-of-fold scores it was validated with."""
+"""Another operating point for a trained model, from the held-out scores it was validated with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
     UsageError
         The reason is empty, or the class is not watched.
     ModelError
-        The model holds no out-of-fold scores to choose from.
+        The model holds no held-out scores to choose from.
     """
     if not reason.strip():
         raise UsageError("--reason: say why in a few words; every page will show it")

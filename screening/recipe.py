@@ -48,11 +48,11 @@ class Recipe:
     parameters : dict
         What ``build`` lets the caller override, with the defaults.
     search : dict of list
-        Values that inner validation tries, by parameter.
+        Values that the search tries, by parameter.
     paper_search : dict of list
         The paper's own grid, for data scaled as in the paper.
     criterion : str
-        What inner validation maximises.
+        What the search maximises on held-out rows.
     default_candidates : int
         Settings tried where the caller does not say how many.
     kernel, factor : dict
@@ -161,7 +161,7 @@ class Recipe:
     def candidates(
         self, n: int, rng: np.random.Generator, grid: dict[str, list[Any]] | None = None
     ) -> list[dict[str, Any]]:
-        """Settings for inner validation to choose among.
+        """Settings to choose among.
 
         The first is the default and, where there is a factor, the second its limit (no pass), so that
         validation can decline the factor; the rest is drawn from the grid without repetition and without

@@ -1,4 +1,4 @@
-"""From a labelled cohort to a model: plan the folds, hold every row out, choose the threshold, write the card."""
+"""From a labelled cohort to a model: plan folds, hold every row out, choose a threshold, write the card."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from screening.task import Task, ask, overall, watchable
 from screening.validation.approximation import cost_of_landmarks, with_landmarks
 from screening.validation.candidates import candidates_of
 from screening.validation.checks import check_model, check_promise
-from screening.validation.folds import in_hash_order, sub_sample, units
-from screening.validation.held_out import Progress, hold_out, labels_of, planned
+from screening.validation.folds import in_hash_order, planned, sub_sample, units
+from screening.validation.held_out import Progress, hold_out
+from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation, calibration_of
 
 DEFAULT_RULE = Rule("min_sensitivity", 0.9)
@@ -33,8 +34,6 @@ DEFAULT_RULE = Rule("min_sensitivity", 0.9)
 RARE_SHARE = 0.2
 # Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.
 LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
-# Up to so many rows the folds are dealt three times; see `repeats_of`.
-CHEAP_ROWS, CHEAP_REPEATS = 5_000, 3
 
 
 def train(
@@ -120,9 +119,7 @@ def train(
     notes += [*task.notes, *kept.notes]
     candidates = candidates_of(asked, params, search, seed)
     others = recipes_of(beside, asked, task, sample.n_rows)
-    plan = planned(
-        sample, task.target(labels_of(sample)), kept, repeats_of(repeats, asked, sample.n_rows), seed
-    )
+    plan = planned(sample, task.target(labels_of(sample)), kept, repeats, seed)
 
     held_out = hold_out(
         sample, asked, task, plan, candidates, seed=seed, jobs=jobs, progress=progress, memory=memory
@@ -167,17 +164,6 @@ def train(
     )
 
 
-def repeats_of(asked: int | None, recipe: Recipe, n_rows: int) -> int:
-    """How often the folds are dealt: as asked, or three times where fits are cheap.
-
-    Three halve what one deal of the folds does to the printed specificity (root mean square error .032 with
-    one, .027 with three, at 500 rows; docs/benchmarks.md); more gain nothing.
-    """
-    if asked is not None:
-        return asked
-    return CHEAP_REPEATS if n_rows <= CHEAP_ROWS else 1
-
-
 def largest_exact(recipe: Recipe, params: dict[str, Any]) -> int | None:
     """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
     if recipe.machine == "baseline":
@@ -218,9 +204,7 @@ def sample_rows(
     return cohort.take(kept), rule, notes
 
 
-def _table(
-    validation: Validation, sample: Cohort, task: Task, points: list[OperatingPoint]
-) -> pd.DataFrame:
+def _table(validation: Validation, sample: Cohort, task: Task, points: list[OperatingPoint]) -> pd.DataFrame:
     """`validation.parquet`: a line a row, with the score of every repeat where there are several."""
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from screening.validation.picking import pick
 
 from screening.auto import Auto, account, criterion_of
 from screening.cohort import read_cohort
@@ -17,7 +18,6 @@ from screening.report import render_model
 from screening.store import load_model, save_model
 from screening.training import train
 from screening.validation.criteria import criterion
-from screening.validation.picking import pick
 
 FEW = ("svm_weighted", "svm", "logistic", "boosting", "one_vs_rest")
 TEXT = """

@@ -7,11 +7,11 @@ import pytest
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
+from screening.statistics.placement import like_anchor
 
 from screening import read_cohort, train
 from screening.errors import UsageError
 from screening.operating_point import Rule
-from screening.statistics.placement import like_anchor
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from screening.card.forward import forward_validation
 from screening.cohort.cohort import Cohort
 from screening.operating_point import OperatingPoint
@@ -15,7 +13,7 @@ from screening.statistics.local import at_local_prevalence
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.store import Model
 from screening.task import Task
-from screening.validation.held_out import labels_of
+from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation
 
 

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.comparing.figures import Truth, measured
+from screening.comparing.figures import Truth, measured, truth_of
 from screening.comparing.outcome import Outcome, outcome_of
-from screening.comparing.paired import DRAWS, difference, independent_units, resampled
+from screening.comparing.paired import difference, differences, independent_units, resampled
 from screening.errors import RecipeError, UsageError
 from screening.operating_point import OperatingPoint, Rule
 from screening.recipe import Recipe, load_recipe
 from screening.recipe_text import ALWAYS
 from screening.task import Task
 from screening.validation.candidates import candidates_of
-from screening.validation.held_out import Plan, hold_out, labels_of
+from screening.validation.folds import Plan
+from screening.validation.held_out import hold_out
 from screening.validation.validation import Validation
 
 USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
@@ -31,9 +32,6 @@ MACHINES = {"binary": ("one_class", "two_class", "baseline"), "multi": ("multi_c
 
 # Beside a method that is no kernel machine, one on more rows than this would take most of the time.
 LARGEST_UNASKED = 5000
-
-FIGURES = ("auroc", "sensitivity", "specificity")
-OF_CLASSES = ("macro_recall",)
 
 
 def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
@@ -86,7 +84,7 @@ def comparison(
     jobs: int = -1,
     memory: int | None = None,
 ) -> dict[str, Any]:
-    """Hold every row out by every other method on the method's own folds, and resample the differences.
+    """Hold every row out by every other method on the method's own folds, and say what differs.
 
     Each has its setting and its thresholds chosen from its own held-out scores by the same rule, so that its
     figures are those that training it would state. A method that cannot be trained on this cohort is listed
@@ -118,7 +116,7 @@ def comparison(
     if not others:
         return {}
     rules = [_shared(rule, point) for point in points]
-    runs = {"": [outcome_of(validation, np.array([point.threshold for point in points]))]}
+    own = outcome_of(validation, points, seed)
     rows: list[dict[str, Any]] = []
     for other in others:
         row: dict[str, Any] = {"recipe": other.name, "title": other.title}
@@ -127,61 +125,48 @@ def comparison(
             candidates = candidates_of(other, fixed, search, seed)
             held_out = hold_out(sample, other, task, plan, candidates, seed=seed, jobs=jobs, memory=memory)
             found = Validation.of(held_out, sample, task, plan.groups)
-            thresholds = np.array(
-                [found.operating_point(m, each, seed).threshold for m, each in enumerate(rules)]
-            )
+            chosen = [found.operating_point(m, each, seed) for m, each in enumerate(rules)]
         except (RecipeError, UsageError) as error:
             rows.append(row | {"reason": str(error)})
             continue
-        runs[other.name] = [outcome_of(found, thresholds)]
-        chosen = {
-            "n_candidates": len(candidates), "chosen": held_out.search.chosen, "thresholds": thresholds.tolist()
-        }  # fmt: skip
-        rows.append(row | chosen)
-    facts = {"rule": asdict(rules[0]), "draws": DRAWS, "n_watched": len(points)}
-    return {"comparison": facts | _judged(rows, runs, sample, task, plan.groups, seed)}
+        outcome = outcome_of(found, chosen, seed)
+        rows.append(
+            row
+            | {"n_candidates": len(candidates), "chosen": held_out.search.chosen}
+            | {"thresholds": outcome.thresholds.tolist()}
+            | _judged(own, outcome, sample, task, plan.groups, seed)
+        )
+    figures = {name: figure["value"] for name, figure in own.figures().items()}
+    if task.kind == "multi":
+        figures["macro_recall"] = _recall(own, truth_of(sample, task))
+    return {
+        "comparison": {
+            "rule": asdict(rules[0]), "n_watched": len(points), "figures": figures, "beside": rows,
+        }
+    }  # fmt: skip
 
 
 def _judged(
-    rows: Sequence[dict[str, Any]],
-    runs: Mapping[str, list[Outcome]],
-    sample: Cohort,
-    task: Task,
-    groups: np.ndarray | None,
-    seed: int,
+    own: Outcome, other: Outcome, sample: Cohort, task: Task, groups: np.ndarray | None, seed: int
 ) -> dict[str, Any]:
-    """Figures of the method ("") and of the others, with what the same draws say of their differences."""
-    label = labels_of(sample)
-    several = task.kind == "multi"
-    truth = Truth(task.is_watched(label), task.target(label) if several else None, len(task.classes))
-    names = (*FIGURES, *OF_CLASSES) if several else FIGURES
-    asked = 0.9  # of a figure that is not shown here
-    values = {
-        name: {key: float(found[key][0]) for key in names}
-        for name, found in ((name, measured(run, truth, asked)) for name, run in runs.items())
-    }
-    draws = resampled(runs, dict.fromkeys(runs, truth), groups, asked, seed=seed)
-    n_units = independent_units(truth, groups)
-    return {
-        "figures": values[""],
-        "beside": [
-            row
-            if "reason" in row
-            else row
-            | {
-                "figures": values[row["recipe"]],
-                "differences": {
-                    key: difference(
-                        (values[""][key], values[row["recipe"]][key]),
-                        (draws[""][key], draws[row["recipe"]][key]),
-                        n_units,
-                    )
-                    for key in names
-                },
-            }
-            for row in rows
-        ],
-    }
+    """Figures of another method, and what the method's own are above them."""
+    truth = truth_of(sample, task)
+    figures = {name: figure["value"] for name, figure in other.figures().items()}
+    gaps = differences(own, other, truth, groups)
+    if task.kind == "multi":
+        figures["macro_recall"] = _recall(other, truth)
+        pair = {"own": own, "other": other}
+        draws = resampled(pair, dict.fromkeys(pair, truth), groups, 0.9, seed=seed)
+        gaps["macro_recall"] = difference(
+            (_recall(own, truth), figures["macro_recall"] or 0.0),
+            (draws["own"]["macro_recall"], draws["other"]["macro_recall"]),
+            independent_units(truth, groups),
+        )
+    return {"figures": figures, "differences": gaps}
+
+
+def _recall(outcome: Outcome, truth: Truth) -> float:
+    return float(measured(outcome, truth, 0.9)["macro_recall"][0])
 
 
 def _shared(rule: Rule, point: OperatingPoint) -> Rule:

@@ -13,7 +13,7 @@ from screening.errors import CohortError, RecipeError, UsageError
 from screening.statistics.performance import performance
 from screening.store import Model
 from screening.task import Task
-from screening.validation.held_out import labels_of
+from screening.validation.lesson import labels_of
 
 PAST_SHARE = 0.7
 FEWEST_CASES = 5

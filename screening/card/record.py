@@ -11,11 +11,13 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import profile_of
 from screening.cohort.encoding import Encoder
-from screening.operating_point import OperatingPoint, curve, points, summary
+from screening.operating_point import OperatingPoint, curve, points
 from screening.statistics.intervals import wilson
 from screening.task import Task
 from screening.validation.choice import Search
-from screening.validation.held_out import HeldOut, Plan, labels_of
+from screening.validation.folds import Plan
+from screening.validation.held_out import HeldOut
+from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation
 
 PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
@@ -60,7 +62,7 @@ def model_document(
         ],
         "validation": {
             "folds": plan.folds,
-            "repeats": plan.repeats,
+            "repeats": len(held_out.fold),
             "grouped": plan.groups is not None,
             "n_rows": sample.n_rows,
             "n_positive": int(validation.watched.any(axis=1).sum()),
@@ -96,7 +98,7 @@ def _figures(
     facts: dict[str, Any] = {"summary": {}, "curves": {}, "points": {}}
     for m, (name, point) in enumerate(zip(task.watched, chosen, strict=True)):
         scores, y, groups = validation.scores[:, m], validation.watched[:, m], validation.groups
-        facts["summary"][name] = summary(scores, y, groups, seed=seed, n_settings=validation.n_settings)
+        facts["summary"][name] = validation.ranking(m, seed)
         facts["curves"][name] = curve(scores, y, groups, seed=seed, prevalence=point.prevalence)
         facts["points"][name] = points(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
     if validation.predicted is not None:
@@ -165,7 +167,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _machine(held_out: HeldOut) -> dict[str, Any]:
-    """Size and certificate of the machines: passes are those of the first; a baseline has no support vectors."""
+    """Size and certificate of the machines, with the passes of the first; a baseline has none of these."""
     ensemble = held_out.ensemble
     if not ensemble.kernel_machines:
         return {"n_support_vectors": None, "sv_share": None, "passes": [], "kkt_gap": None}

@@ -45,7 +45,7 @@ def compare(
     prevalence: options.Prevalence = None,
     search: options.Search = None,
     folds: options.Folds = 5,
-    repeats: options.Repeats = 1,
+    repeats: options.Repeats = None,
     max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,

@@ -31,7 +31,8 @@ Drop = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave 
 Search = Annotated[int | None, typer.Option(help="Settings that compete on the held-out rows.", min=1)]
 Folds = Annotated[int, typer.Option(help="Folds; each row is held out once.", min=2)]
 Repeats = Annotated[
-    int | None, typer.Option(help="Times the folds are dealt; 3 where fits are cheap.", min=1, show_default=False)
+    int | None,
+    typer.Option(help="Times the folds are dealt; 3 where fits are cheap.", min=1, show_default=False),
 ]
 
 MinSensitivity = Annotated[

@@ -19,7 +19,7 @@ def recipes(
 ) -> None:
     """List the methods, or show one in full.
 
-    In full: its paper, its parameters with their defaults, and what inner validation tries.
+    In full: its paper, its parameters with their defaults, and what its search tries.
     """
     from ..recipe import list_recipes, load_recipe
 

@@ -31,7 +31,7 @@ def threshold(
 ) -> None:
     """Choose another operating point for MODEL by RULE.
 
-    It is chosen from the out-of-fold scores the model was validated with; the machine stays as it is.
+    It is chosen from the held-out scores the model was validated with; the machines stay as they are.
     """
     with exits():
         rule = options.rule_from(

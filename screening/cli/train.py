@@ -50,8 +50,9 @@ def train(
 ) -> None:
     """Validate a method on COHORT, choose a threshold, write a model.
 
-    The method is cross-validated, the operating point chosen by RULE from the out-of-fold scores, and the
-    machine then fitted on all rows. The model directory holds patients' rows: keep it private.
+    Every row is scored by machines that have not seen it; setting and operating point (RULE) are chosen on
+    these scores, and the machines of the folds are the model: a new row's score is the mean of their
+    decisions. The model directory holds patients' rows: keep it private.
     """
     with exits():
         rule = options.rule_from(

@@ -49,7 +49,8 @@ class Encoder:
 
     def __init__(self, contract: Contract):
         self.contract = contract
-        self._features: list[str] = list(contract.features)
+        # By name: the columns of a table in another order are encoded alike.
+        self._features: list[str] = sorted(contract.features)
 
     def fit(self, cohort: Cohort) -> Encoder:
         """Learn from the rows of `cohort`; returns self."""

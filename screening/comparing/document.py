@@ -24,7 +24,7 @@ def first_figure(rule_name: str) -> str:
 
 def cohort_entry(
     name: str,
-    methods: Mapping[str, tuple[Recipe, Sequence[Outcome]]],
+    methods: Mapping[str, tuple[Recipe, Outcome]],
     truths: Mapping[str, Truth],
     groups: np.ndarray | None,
     *,
@@ -37,7 +37,7 @@ def cohort_entry(
 
     Parameters
     ----------
-    methods : mapping from recipe name to (recipe, its outcomes on every fold)
+    methods : mapping from recipe name to (recipe, its outcome)
     truths : mapping from recipe name to Truth
         Binary and multi-class recipes may see the same rows as different questions.
     control : str
@@ -59,7 +59,8 @@ def cohort_entry(
             "figures": {
                 figure: _with_interval(float(value[0]), draws[key][figure], n_units)
                 for figure, value in estimates[key].items()
-            },
+            }
+            | found.figures(),
             "differences": None,
             "curve": [round(float(x), 5) for x in figures.mean_curve(found, truths[key])],
         } | _costs(found)
@@ -72,7 +73,7 @@ def cohort_entry(
                 )
                 for figure in estimates[key]
                 if figure in estimates[control]
-            }
+            } | paired.differences(found, outcomes[control], truth, groups)
         entries.append(entry)
     return {
         "name": name,
@@ -98,18 +99,13 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _costs(found: Sequence[Outcome]) -> dict[str, Any]:
-    """Size, seconds and what the inner folds chose."""
-    facts = [outcome.facts for outcome in found]
-    shares = [fact["sv_share"] for fact in facts if fact["sv_share"] is not None]
-    passes = [fact["chosen"]["passes"] for fact in facts if "passes" in fact["chosen"]]
-    return {
-        "sv_share": float(np.mean(shares)) if shares else None,
-        "fit_seconds": float(np.mean([fact["fit_seconds"] for fact in facts])),
-        "score_seconds": float(np.mean([fact["score_seconds"] for fact in facts])),
-        "chosen": [fact["chosen"] for fact in facts],
-        "factor_declined": sum(each == 0 for each in passes) if passes else None,
-        "n_folds": len(facts),
+def _costs(found: Outcome) -> dict[str, Any]:
+    """Size, seconds, and which setting was chosen."""
+    facts = found.facts
+    passes = [each.get("passes") for each in facts["candidates"]]
+    return {name: facts[name] for name in ("sv_share", "fit_seconds", "score_seconds", "chosen")} | {
+        "n_candidates": facts["n_candidates"],
+        "factor_declined": facts["chosen"].get("passes") == 0 if 0 in passes else None,
     }
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from screening.cohort.cohort import Cohort
 from screening.comparing.outcome import Outcome
+from screening.task import Task
+from screening.validation.lesson import labels_of
 
 GRID = np.linspace(0.0, 1.0, 101)
 """Sensitivities at which the mean ROC curve is kept."""
 
 BINARY = (
     "sensitivity", "specificity", "g_mean", "min_sensitivity", "auroc", "average_precision", "specificity_at",
-    "own_g_mean", "fold_g_mean",
+    "own_g_mean",
 )  # fmt: skip
 MULTI = ("macro_recall", "macro_g", "geometric_recall", "min_recall", "macro_f1")
 
@@ -42,31 +44,28 @@ class Truth:
         )
 
 
-def measured(
-    outcomes: Sequence[Outcome],
-    truth: Truth,
-    asked: float,
-    weights: np.ndarray | None = None,
-    repeats: np.ndarray | None = None,
-) -> dict[str, np.ndarray]:
-    """Figures of one method on one cohort.
+def truth_of(sample: Cohort, task: Task) -> Truth:
+    """What a cohort's rows really are to a task."""
+    label = labels_of(sample)
+    target = task.target(label) if task.kind == "multi" else None
+    return Truth(task.is_watched(label), target, len(task.classes))
 
-    Sensitivity and specificity count every row once a repeat, over all folds, and the G-mean is of those two;
-    `fold_g_mean` is the mean over folds as most papers print it. AUROC, average precision and specificity at
-    the asked sensitivity are means over folds, because fold models have their own scales. Several watched
-    classes are averaged.
+
+def measured(
+    outcome: Outcome, truth: Truth, asked: float, weights: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Figures of one method on one cohort, over the rows of all folds together.
+
+    Several watched classes are averaged.
 
     Parameters
     ----------
-    outcomes : sequence of Outcome
-        Every fold of every repeat.
+    outcome : Outcome
     truth : Truth
     asked : float
-        Sensitivity, 0 to 1, at which `specificity_at` is read from each fold's ROC curve.
+        Sensitivity, 0 to 1, at which `specificity_at` is read from the ROC curve.
     weights : ndarray, shape (n_draws, n_rows), optional
         How often each row counts in each draw; once, if None.
-    repeats : ndarray, shape (n_draws, n_repeats), optional
-        How often each repeat counts.
 
     Returns
     -------
@@ -75,48 +74,25 @@ def measured(
     """
     if weights is None:
         weights = np.ones((1, len(truth.watched)))
-    if repeats is None:
-        repeats = np.ones((len(weights), 1 + max(outcome.repeat for outcome in outcomes)))
+    w = weights[:, outcome.rows]
     by_class = [
-        _one_class(outcomes, truth.watched[:, m], m, asked, weights, repeats)
+        _one_class(outcome, truth.watched[outcome.rows, m], m, asked, w)
         for m in range(truth.watched.shape[1])
     ]
     found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in BINARY}
     if truth.target is not None:
-        found |= _of_all_classes(outcomes, truth, weights, repeats)
+        found |= _of_all_classes(outcome, truth, w)
     return found
 
 
 def _one_class(
-    outcomes: Sequence[Outcome],
-    watched: np.ndarray,
-    m: int,
-    asked: float,
-    weights: np.ndarray,
-    repeats: np.ndarray,
+    outcome: Outcome, positive: np.ndarray, m: int, asked: float, w: np.ndarray
 ) -> dict[str, np.ndarray]:
-    n_draws = len(weights)
-    tuned, own, size = (np.zeros((2, n_draws)) for _ in range(3))
-    rankings: dict[str, list[np.ndarray]] = {"auroc": [], "average_precision": [], "specificity_at": []}
-    fold_g, shares = [], []
-    for outcome in outcomes:
-        positive, share = watched[outcome.rows], repeats[:, outcome.repeat]
-        w = weights[:, outcome.rows]
-        both = [w[:, positive], w[:, ~positive]]
-        here = np.array([part.sum(axis=1) for part in both])
-        flags = np.array(
-            [part @ outcome.flagged[c, m] for part, c in zip(both, (positive, ~positive), strict=True)]
-        )
-        own_flags = np.array(
-            [part @ outcome.own[c, m] for part, c in zip(both, (positive, ~positive), strict=True)]
-        )
-        size += share * here
-        tuned += share * flags
-        own += share * own_flags
-        fold_g.append(_g_mean(flags, here)[2])
-        shares.append(share)
-        for name, value in _ranking(outcome.scores[:, m], positive, w, asked).items():
-            rankings[name].append(value)
+    size = np.array([w[:, side].sum(axis=1) for side in (positive, ~positive)])
+    tuned, own = (
+        np.array([w[:, side] @ flags[side, m] for side in (positive, ~positive)])
+        for flags in (outcome.flagged, outcome.own)
+    )
     sensitivity, specificity, g_mean = _g_mean(tuned, size)
     return {
         "sensitivity": sensitivity,
@@ -124,22 +100,13 @@ def _one_class(
         "g_mean": g_mean,
         "min_sensitivity": np.minimum(sensitivity, specificity),
         "own_g_mean": _g_mean(own, size)[2],
-        "fold_g_mean": _mean(fold_g, shares),
-    } | {name: _mean(values, shares) for name, values in rankings.items()}
+    } | _ranking(outcome.scores[:, m], positive, w, asked)
 
 
 def _g_mean(flags: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rate = flags / np.where(size > 0, size, np.nan)
     sensitivity, specificity = rate[0], 1 - rate[1]
     return sensitivity, specificity, np.sqrt(np.maximum(sensitivity * specificity, 0.0))
-
-
-def _mean(values: Sequence[np.ndarray], shares: Sequence[np.ndarray]) -> np.ndarray:
-    """Weighted mean over folds, those without a positive or a negative row left out."""
-    stacked, weight = np.array(values), np.array(shares, float)
-    weight = np.where(np.isfinite(stacked), weight, 0.0)
-    total = weight.sum(axis=0)
-    return (np.where(weight > 0, stacked, 0.0) * weight).sum(axis=0) / np.where(total > 0, total, np.nan)
 
 
 def _steps(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -167,18 +134,14 @@ def _ranking(
     }
 
 
-def _of_all_classes(
-    outcomes: Sequence[Outcome], truth: Truth, weights: np.ndarray, repeats: np.ndarray
-) -> dict[str, np.ndarray]:
+def _of_all_classes(outcome: Outcome, truth: Truth, w: np.ndarray) -> dict[str, np.ndarray]:
     """Figures of the predicted class; `macro_g` averages sqrt(sensitivity x specificity) over classes."""
     assert truth.target is not None
     k = truth.n_classes
-    counts = np.zeros((len(weights), k, k))
-    for outcome in outcomes:
-        target, share = truth.target[outcome.rows], repeats[:, outcome.repeat, None]
-        cells = np.zeros((len(target), k * k))
-        cells[np.arange(len(target)), target * k + outcome.predicted] = 1.0
-        counts += (share * (weights[:, outcome.rows] @ cells)).reshape(-1, k, k)
+    target = truth.target[outcome.rows]
+    cells = np.zeros((len(target), k * k))
+    cells[np.arange(len(target)), target * k + outcome.predicted] = 1.0
+    counts = (w @ cells).reshape(-1, k, k)
     size, called = counts.sum(axis=2), counts.sum(axis=1)
     total = size.sum(axis=1, keepdims=True)
     right = np.diagonal(counts, axis1=1, axis2=2)
@@ -195,20 +158,14 @@ def _of_all_classes(
     }
 
 
-def mean_curve(outcomes: Sequence[Outcome], truth: Truth) -> np.ndarray:
-    """1 - specificity at each sensitivity of `GRID`, averaged over folds and watched classes; shape (101,).
-
-    Averaged along that axis, the area beside the curve is the mean AUROC and `specificity_at` a point of it.
-    """
+def mean_curve(outcome: Outcome, truth: Truth) -> np.ndarray:
+    """1 - specificity at each sensitivity of `GRID`, averaged over watched classes; shape (101,)."""
     curves = []
-    for outcome in outcomes:
-        for m in range(truth.watched.shape[1]):
-            positive = truth.watched[outcome.rows, m]
-            if not positive.any() or positive.all():
-                continue
-            hits, alarms = _steps(outcome.scores[:, m], positive, np.ones((1, len(positive))))
-            at = np.searchsorted(hits[0], GRID * hits[0, -1] - 1e-9)
-            curve = alarms[0, at] / alarms[0, -1]
-            curve[0] = 0.0
-            curves.append(curve)
-    return np.mean(curves, axis=0) if curves else GRID
+    for m in range(truth.watched.shape[1]):
+        positive = truth.watched[outcome.rows, m]
+        hits, alarms = _steps(outcome.scores[:, m], positive, np.ones((1, len(positive))))
+        at = np.searchsorted(hits[0], GRID * hits[0, -1] - 1e-9)
+        curve = alarms[0, at] / alarms[0, -1]
+        curve[0] = 0.0
+        curves.append(curve)
+    return np.mean(curves, axis=0)

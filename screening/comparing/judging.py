@@ -1,17 +1,17 @@
-"""One method on a cohort's folds: setting and thresholds from its held-out scores, as `train` chooses them."""
+"""One method on a cohort's folds: setting and thresholds from its held-out scores, as `train` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.comparing.outcome import Outcome, outcome_of
 from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task
-from screening.validation.held_out import Parameters, Plan, hold_out
+from screening.validation.candidates import Parameters
+from screening.validation.folds import Plan
+from screening.validation.held_out import hold_out
 from screening.validation.validation import Validation
 
 
@@ -55,4 +55,4 @@ def judge(
         "score_seconds": score_seconds,
         "sv_share": held_out.sv_share,
     }
-    return outcome_of(validation, np.array([point.threshold for point in points]), facts)
+    return outcome_of(validation, points, seed, facts)

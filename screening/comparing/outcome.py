@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from screening.errors import ModelError
+from screening.operating_point import OperatingPoint
 from screening.validation.validation import Validation
 
 
@@ -18,7 +20,6 @@ class Outcome:
 
     Parameters
     ----------
-    repeat : int
     rows : ndarray of int, shape (n_rows,)
         Row numbers of the cohort the folds were dealt from.
     fold : ndarray of int, shape (n_rows,)
@@ -32,10 +33,10 @@ class Outcome:
     predicted : ndarray of int, shape (n_rows,)
         Number of the class with the largest decision; -1 for a binary task.
     facts : dict
-        What choosing and fitting cost; empty where nobody asks.
+        `sensitivity`, expected at the thresholds, one a watched class; `points`, figures with intervals;
+        `n_candidates`; and what choosing and fitting cost, where somebody asks.
     """
 
-    repeat: int
     rows: np.ndarray
     fold: np.ndarray
     scores: np.ndarray
@@ -59,7 +60,7 @@ class Outcome:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays without objects; `from_arrays` takes them back."""
-        facts = json.dumps([self.repeat, self.facts], sort_keys=True).encode()
+        facts = json.dumps(self.facts, sort_keys=True).encode()
         return {
             "rows": self.rows,
             "fold": self.fold,
@@ -74,8 +75,10 @@ class Outcome:
     def from_arrays(cls, stored: dict[str, np.ndarray]) -> Outcome:
         """Rebuild an outcome; ModelError where the arrays do not belong together."""
         try:
-            repeat, facts = json.loads(stored["facts"].tobytes())
-            given = {name: stored[name] for name in ("rows", "fold", "scores", "thresholds", "own", "predicted")}
+            facts = json.loads(stored["facts"].tobytes())
+            given = {
+                name: stored[name] for name in ("rows", "fold", "scores", "thresholds", "own", "predicted")
+            }
         except (KeyError, ValueError) as error:
             raise ModelError(f"a kept outcome cannot be read ({type(error).__name__})") from None
         shape = (len(given["rows"]), len(given["thresholds"]))
@@ -85,7 +88,27 @@ class Outcome:
             or not len(given["predicted"]) == len(given["fold"]) == shape[0]
         ):
             raise ModelError("the arrays of a kept outcome do not fit each other")
-        return cls(repeat, **given, facts=facts)
+        return cls(**given, facts=facts)
+
+    @property
+    def n_settings(self) -> int:
+        """Settings that competed on these rows."""
+        return int(self.facts["n_candidates"])
+
+    @property
+    def sensitivity(self) -> list[float]:
+        """Expected sensitivity at the thresholds, one a watched class."""
+        return list(self.facts["sensitivity"])
+
+    def figures(self) -> dict[str, dict[str, float | None]]:
+        """AUROC, sensitivity and specificity with their intervals, means over the watched classes."""
+        points = self.facts["points"]
+        return {
+            name: {
+                end: float(np.mean([each[name][end] for each in points])) for end in ("value", "low", "high")
+            }
+            for name in points[0]
+        }
 
     @property
     def flagged(self) -> np.ndarray:
@@ -93,10 +116,34 @@ class Outcome:
         return self.scores >= self.thresholds
 
 
-def outcome_of(validation: Validation, thresholds: np.ndarray, facts: dict[str, Any] | None = None) -> Outcome:
-    """What a validation says of every row at these thresholds."""
+def outcome_of(
+    validation: Validation,
+    points: Sequence[OperatingPoint],
+    seed: int,
+    facts: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """What a validation says of every row at these operating points."""
     rows = np.arange(len(validation.fold))
-    predicted = np.full(len(rows), -1) if validation.predicted is None else validation.predicted
+    shown = [asdict(point) for point in points]
+    ranked = [validation.ranking(m, seed) for m in range(len(points))]
+    own = {
+        "n_candidates": validation.n_settings,
+        "sensitivity": [point.sensitivity for point in points],
+        "points": [
+            {name: _ranged(each | rank, name) for name in ("auroc", "sensitivity", "specificity")}
+            for each, rank in zip(shown, ranked, strict=True)
+        ],
+    }
     return Outcome(
-        0, rows, validation.fold, validation.scores, thresholds, validation.own, predicted, facts or {}
+        rows=rows,
+        fold=validation.fold,
+        scores=validation.scores,
+        thresholds=np.array([point.threshold for point in points]),
+        own=validation.own,
+        predicted=np.full(len(rows), -1) if validation.predicted is None else validation.predicted,
+        facts=own | dict(facts or {}),
     )
+
+
+def _ranged(figures: Mapping[str, Any], name: str) -> dict[str, float | None]:
+    return {"value": figures[name], "low": figures[f"{name}_low"], "high": figures[f"{name}_high"]}

@@ -1,8 +1,7 @@
-"""Paired differences between methods on one cohort: of outer folds by resampling, of fold models by formula.
+"""Paired differences between methods on one cohort, each a model that is its folds with its own threshold.
 
-Where a method's model is its folds, what is compared are two such models, each with its own threshold:
-`auroc_difference` and `specificity_difference`, of which 94 to 97 in 100 intervals held. At equal true
-sensitivity nothing narrow holds: say "at these thresholds".
+AUROC and specificity by formula, of which 94 to 97 in 100 intervals held; other figures by resampling rows or
+groups. At equal true sensitivity nothing narrow holds: say "at these thresholds".
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Draws = dict[str, dict[str, np.ndarray]]
 
 
 def resampled(
-    methods: Mapping[str, Sequence[Outcome]],
+    methods: Mapping[str, Outcome],
     truths: Mapping[str, Truth],
     groups: np.ndarray | None,
     asked: float,
@@ -36,15 +35,14 @@ def resampled(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> Draws:
-    """Figures of every method in the same bootstrap samples of groups (or rows) and of repeats.
+    """Figures of every method in the same bootstrap samples of groups (or rows).
 
-    The fitted models are kept: the spread is that of new test rows and of dealing the folds anew, not of
-    training on another cohort. Of very many rows (``MOST``) only some are resampled, about the figures of
-    all: intervals are then a little wide.
+    The fitted models are kept: the spread is that of new rows, not of training on another cohort. Of very
+    many rows (``MOST``) only some are resampled, about the figures of all: intervals are then a little wide.
 
     Parameters
     ----------
-    methods : mapping from name to outcomes
+    methods : mapping from name to Outcome
     truths : mapping from name to Truth
     groups : ndarray, shape (n_rows,), or None
     asked : float
@@ -62,20 +60,18 @@ def resampled(
     if len(kept) < n_rows:
         place = np.full(n_rows, -1)
         place[kept] = np.arange(len(kept))
-        methods = {name: [each.among(place) for each in outcomes] for name, outcomes in methods.items()}
+        methods = {name: outcome.among(place) for name, outcome in methods.items()}
         truths = {name: truth.take(kept) for name, truth in truths.items()}
         groups = None if groups is None else groups[kept]
     codes = np.arange(len(kept)) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
     n_units = int(codes.max()) + 1
-    n_repeats = 1 + max(outcome.repeat for outcomes in methods.values() for outcome in outcomes)
     parts: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in methods}
     step = max(1, min(draws, _CELLS_AT_ONCE // len(kept)))
     for start in range(0, draws, step):
         size = min(step, draws - start)
         weights = stands * rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size)[:, codes]
-        repeats = rng.multinomial(n_repeats, np.full(n_repeats, 1 / n_repeats), size=size).astype(float)
-        for name, outcomes in methods.items():
-            parts[name].append(measured(outcomes, truths[name], asked, weights, repeats))
+        for name, outcome in methods.items():
+            parts[name].append(measured(outcome, truths[name], asked, weights))
     drawn = {
         name: {figure: np.concatenate([part[figure] for part in found]) for figure in found[0]}
         for name, found in parts.items()
@@ -121,6 +117,32 @@ def difference(
         "low": None if low is None else float(low),
         "high": None if high is None else float(high),
     }
+
+
+def differences(
+    method: Outcome, other: Outcome, truth: Truth, groups: np.ndarray | None
+) -> dict[str, dict[str, float | None]]:
+    """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
+
+    Over several watched classes means, of the ends of intervals too, as if all classes erred together. A
+    difference of sensitivity has no interval: both thresholds were chosen for one and the same.
+    """
+    n_settings = max(method.n_settings, other.n_settings)
+    found: dict[str, list[dict[str, float | None]]] = {"auroc": [], "sensitivity": [], "specificity": []}
+    for m, positive in enumerate(truth.watched.T):
+        pair = method.scores[:, m], other.scores[:, m]
+        found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
+        clear, others = (~each.flagged[~positive, m] for each in (method, other))
+        units = None if groups is None else groups[~positive]
+        found["specificity"].append(specificity_difference(clear, others, method.fold[~positive], units))
+        gap = method.sensitivity[m] - other.sensitivity[m]
+        found["sensitivity"].append({"difference": gap, "low": None, "high": None})
+    return {name: {end: _mean([each[end] for each in of]) for end in of[0]} for name, of in found.items()}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
 
 
 def auroc_difference(

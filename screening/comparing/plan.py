@@ -21,8 +21,9 @@ from screening.recipe import Recipe
 from screening.task import Task, ask, watchable
 from screening.training import LARGEST_WHOLE, sample_rows
 from screening.validation.candidates import Parameters, candidates_of
-from screening.validation.folds import units
-from screening.validation.held_out import Plan, Progress, labels_of, planned
+from screening.validation.folds import Plan, planned, units
+from screening.validation.held_out import Progress
+from screening.validation.lesson import labels_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def common_ground(
     control: Recipe,
     rule: Rule,
     folds: int,
-    repeats: int,
+    repeats: int | None,
     max_rows: int | None,
     seed: int,
 ) -> Ground:

@@ -64,7 +64,7 @@ class AdaptiveBumps:
         return {"kept": kept, "tau2": tau2}
 
     def bumps(self, first_pass: FirstPass) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """Rates, heights and norm of the bumps in the input space; None where they are in the feature space."""
+        """Rates, heights and norm of bumps in the input space; None where they are in the feature space."""
         if self.distance == "feature_both":
             return None
         remembered = first_pass.remembered(self)

@@ -119,7 +119,7 @@ class KernelMachine(BaseEstimator):
         return (decisions[:, 0] > 0).astype(int)
 
     def scaled_to(self, x: np.ndarray) -> KernelMachine:
-        """The same machine with the gamma, a number, that these rows give: fits on parts of them then agree."""
+        """The same machine with the gamma, a number, that these rows give: fits on parts of them agree."""
         return self.set_params(kernel=self._kernel.resolved(x))
 
     @property

@@ -155,7 +155,7 @@ class Stage:
         return sums * self.c(x) + self.one.dual.intercept
 
     def bumps(self) -> Iterator[tuple[int, np.ndarray, tuple[np.ndarray, np.ndarray, int]]]:
-        """Of every output whose factor is a sum of bumps: its number, its places in the basis, and the bumps."""
+        """Of every output whose factor is a sum of bumps: its number, places in the basis, and the bumps."""
         for m, output in enumerate(self.outputs):
             bumps = self.factor.bumps(output) if hasattr(self.factor, "bumps") else None
             if bumps is not None:

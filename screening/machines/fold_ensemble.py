@@ -50,7 +50,8 @@ class FoldEnsemble:
             found = self._scorer.decisions(x)
             pairs = zip(found, self.machines, strict=False)  # one decision where plain machines are averaged
             each = [
-                oriented(machine.scores_from(own), machine, self.kind, self.n_classes) for own, machine in pairs
+                oriented(machine.scores_from(own), machine, self.kind, self.n_classes)
+                for own, machine in pairs
             ]
         return np.mean(each, axis=0)
 
@@ -90,10 +91,15 @@ class FoldEnsemble:
         _, first, place = np.unique(names, return_index=True, return_inverse=True)
         return together[first], np.split(place.ravel(), ends)
 
+    @property
+    def averages(self) -> bool:
+        """Whether the machines average to a single one, so that more of them cost no more at scoring."""
+        return not self.kernel_machines or all(self._is_linear(machine) for machine in self.machines)
+
     @cached_property
     def _one(self) -> Passes | None:
-        """Plain machines as a single one over the union of their rows; None where there is a factor or a vote."""
-        if not all(self._is_linear(machine) for machine in self.machines):
+        """Plain machines as one over the union of their rows; None where there is a factor or a vote."""
+        if not self.averages:
             return None
         rows, places = self.union
         parts = [machine.passes_kept.last.dual for machine in self.machines]
@@ -126,7 +132,9 @@ class FoldEnsemble:
         return state
 
     @classmethod
-    def from_state(cls, build: Any, kind: str, n_classes: int, state: Mapping[str, np.ndarray]) -> FoldEnsemble:
+    def from_state(
+        cls, build: Any, kind: str, n_classes: int, state: Mapping[str, np.ndarray]
+    ) -> FoldEnsemble:
         """Inverse of ``state``.
 
         Parameters

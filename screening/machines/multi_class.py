@@ -164,7 +164,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
             decisions = Basis(kernel, rows).times(x, dual.weights) + dual.intercept
             return self._scheme(codes, np.ones(len(x))).margins(decisions) < landmarks.NEAR_MARGIN
 
-        return landmarks.choose(codes, int(self.n_landmarks), near, self.seed)
+        return landmarks.choose(x, codes, int(self.n_landmarks), near, self.seed)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """One score a class, (n_rows, n_classes) in ``classes_`` order.

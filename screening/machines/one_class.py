@@ -125,7 +125,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
             scores = Basis(kernel, rows).times(x, dual.weights)[:, 0]
             return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
 
-        return landmarks.choose(np.zeros(len(x), int), int(self.n_landmarks), near, self.seed)
+        return landmarks.choose(x, np.zeros(len(x), int), int(self.n_landmarks), near, self.seed)
 
     @property
     def offset_(self) -> float:

@@ -28,9 +28,7 @@ class Scorer:
         Where each machine's rows are among them.
     """
 
-    def __init__(
-        self, machines: Sequence[Passes], rows: np.ndarray, places: Sequence[np.ndarray]
-    ) -> None:
+    def __init__(self, machines: Sequence[Passes], rows: np.ndarray, places: Sequence[np.ndarray]) -> None:
         self.machines = machines
         self.rows = rows
         self.places = places
@@ -59,7 +57,9 @@ class Scorer:
             for one in machine.chain:
                 before = stages[-1] if stages else None
                 stages.append(
-                    Stage(basis, one, before, machine.factor, machine.class_counts, machine.rows, places, number)
+                    Stage(
+                        basis, one, before, machine.factor, machine.class_counts, machine.rows, places, number
+                    )
                 )
                 number += 1
             chains.append(stages)

@@ -128,8 +128,7 @@ def _joined(sweeps: list[_Sweep]) -> list[_Sweep]:
     found: dict[tuple[int, str], _Sweep] = {}
     for each in sweeps:
         name = (each.norm, np.dtype(each.dtype).str)
-        known = found.get(name)
-        found[name] = each if known is None else _Sweep(
-            each.norm, each.dtype, known.terms + each.terms, known.keys + each.keys, known.widths + each.widths
-        )  # fmt: skip
+        known = found.get(name, _Sweep(each.norm, each.dtype, [], [], []))
+        terms, keys, widths = known.terms + each.terms, known.keys + each.keys, known.widths + each.widths
+        found[name] = _Sweep(each.norm, each.dtype, terms, keys, widths)
     return list(found.values())

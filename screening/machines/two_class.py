@@ -171,7 +171,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             decisions = Basis(kernel, rows).times(x, dual.weights)[:, 0] + dual.intercept[0]
             return labels * decisions < landmarks.NEAR_MARGIN
 
-        return landmarks.choose(codes, int(self.n_landmarks), near, self.seed)
+        return landmarks.choose(x, codes, int(self.n_landmarks), near, self.seed)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """f(x), (n_rows,); higher is more suspicious, > 0 is the positive class."""

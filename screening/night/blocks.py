@@ -12,7 +12,7 @@ from screening.cohort.cohort import Cohort
 from screening.night.discoveries import Discoveries, drift_words, with_discoveries
 from screening.night.gathering import Scored
 from screening.night.voxels import VoxelTally, pictured
-from screening.statistics.chances import probability
+from screening.statistics.chances import chance_range, probability
 from screening.statistics.local import prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts
 from screening.store import Model
@@ -76,6 +76,14 @@ class Blocks:
             found = calibration.get(case["class"], {})
             # With several watched classes the score is the excess over the class's own threshold.
             own = case["score"] + (thresholds[case["class"]] if len(thresholds) > 1 else 0.0)
-            chance = probability(found, np.array([own]))[0] if found.get("earned") else None
-            told.append(case | {"chance": None if chance is None else float(chance)})
+            told.append(case | _chance(found, own))
         return told
+
+
+def _chance(calibration: Mapping[str, Any], score: float) -> dict[str, float | None]:
+    """The chance that belongs to a score, with the interval of what was observed of such scores."""
+    if not calibration.get("earned"):
+        return dict.fromkeys(("chance", "chance_low", "chance_high"))
+    chance = probability(calibration, np.array([score]))
+    low, high = chance_range(calibration, chance)
+    return {"chance": float(chance[0]), "chance_low": float(low[0]), "chance_high": float(high[0])}

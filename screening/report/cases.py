@@ -66,13 +66,21 @@ def case_line(
         "score": shown.fixed(case.get("score"), places),
         "exact": _on_class_scale(model, case),
         "p_value": shown.p_value(case.get("p_value")) + (" · FDR" if case.get("discovery") else ""),
-        "chance": f"chance {shown.percent(case['chance'])}" if shown.finite(case.get("chance")) else "",
+        "chance": _chance(case),
         "class": shown.name(case.get("class")),
         "panel": watched.get(str(case.get("class")), 0),
         "why": [_contribution(model, c, places) for c in sequence(case, "contributions")],
         "missing": [shown.feature(m) for m in missing[:MISSING_SHOWN]],
         "more_missing": shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
     }
+
+
+def _chance(case: Mapping[str, Any]) -> str:
+    chance, low, high = (case.get(key) for key in ("chance", "chance_low", "chance_high"))
+    if not shown.finite(chance):
+        return ""
+    between = f" ({shown.interval(low, high)})" if shown.finite(low) and shown.finite(high) else ""
+    return f"chance {shown.percent(chance)}{between}"
 
 
 def _on_class_scale(model: Mapping[str, Any], case: Mapping[str, Any]) -> str:

@@ -20,7 +20,6 @@ FIGURES = {
     "average_precision": "Average precision",
     "specificity_at": "Specificity at the asked sensitivity",
     "own_g_mean": "G-mean, own boundary",
-    "fold_g_mean": "G-mean, mean of folds",
     "macro_recall": "Mean recall",
     "macro_g": "Mean G over classes",
     "geometric_recall": "Geometric mean of recalls",
@@ -71,10 +70,9 @@ def render_comparison(document: Mapping[str, Any], templates: Path | None = None
 
 
 def _facts(settings: Mapping[str, Any], cohorts: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    repeats = settings.get("repeats")
     folds = shown.plural(settings.get("folds"), "fold")
-    if shown.finite(repeats) and repeats != 1:
-        folds += f", dealt {shown.count(repeats)} times"
+    if shown.finite(settings.get("repeats")):
+        folds += f", dealt {shown.plural(settings['repeats'], 'time')}"
     return [
         ("Cohorts", shown.count(len(cohorts))),
         ("Methods", shown.count(len(sequence(settings, "recipes")))),
@@ -115,7 +113,6 @@ def _cohort(cohort: Mapping[str, Any], number: int, first: str, asked: str) -> d
 
 def _row(method: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     figures = mapping(method, "figures")
-    declined, folds = method.get("factor_declined"), method.get("n_folds")
     return {
         "name": shown.name(method.get("recipe")),
         "title": shown.text(method.get("title") or "", 200),
@@ -131,7 +128,7 @@ def _row(method: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         "sv_share": shown.percent(method.get("sv_share")),
         "fit": _seconds(method.get("fit_seconds")),
         "score": _seconds(method.get("score_seconds")),
-        "declined": f"factor declined in {declined} of {folds} folds" if shown.finite(declined) else "",
+        "declined": "factor declined" if method.get("factor_declined") else "",
     }
 
 
@@ -184,8 +181,9 @@ def _words(asked: str) -> list[tuple[str, str]]:
     return [
         (
             "Same folds",
-            "Every method was tested on the same rows. Its parameters and its threshold were chosen by inner "
-            "validation of the training rows alone; no figure has seen a test row before.",
+            "Every method scored the same rows by machines that had not seen them. Setting and threshold "
+            "are chosen from these scores, as training it would; the rank of the threshold and "
+            "the intervals pay for that.",
         ),
         (
             "Own boundary",
@@ -193,14 +191,15 @@ def _words(asked: str) -> list[tuple[str, str]]:
             "much of a method's gain is the threshold alone.",
         ),
         (
-            "Means over folds",
-            f"AUROC, average precision and specificity at {asked} sensitivity are means over folds, because "
-            "each fold's model has its own scale. Sensitivity and specificity count all test rows, each at "
-            "the threshold that its training rows led to.",
+            "Figures",
+            f"AUROC, average precision and specificity at {asked} sensitivity are over the rows of all folds "
+            "together, because one threshold serves all machines. Sensitivity is what is expected of new "
+            "cases, not the share seen.",
         ),
         (
             "Intervals",
-            "95%, by resampling groups (rows, where there are none) and repeats, with the same draws for "
-            "every method. They hold for new patients of this cohort, the fitted models given.",
+            "95%. AUROC and specificity by formula, widened for the folds and for the settings tried; the "
+            "other figures by resampling groups (rows, where there are none), with the same draws for every "
+            "method. A difference of sensitivity has none: both thresholds aim at the same.",
         ),
     ]

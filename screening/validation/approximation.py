@@ -11,8 +11,8 @@ from screening.recipe import Recipe
 from screening.task import Task
 from screening.validation.candidates import Parameters
 from screening.validation.criteria import criterion
-from screening.validation.folds import Units, sub_sample
-from screening.validation.held_out import Lesson, labels_of, planned
+from screening.validation.folds import Units, planned, sub_sample
+from screening.validation.lesson import Lesson, labels_of
 
 # Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
 SUB_SAMPLE = 10_000

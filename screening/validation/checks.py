@@ -1,4 +1,4 @@
-"""What a model must show of itself before it is written: its own cases flagged, scores that tell rows apart."""
+"""What a model must show of itself before it is written: its own cases flagged, rows told apart."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from screening.task import Task
 from screening.validation.choice import FARTHEST_APART, ROUNDING, apart
 from screening.validation.validation import Validation
 
-# Training cases flagged may fall short of the promise by chance: this many standard errors, and so much at least.
+# Training cases flagged may fall short of the promise by this many standard errors, and by so much.
 ERRORS_SHORT, SHORT = 3.0, 0.05
 
-REMEDY = "try another recipe (logistic, svm_weighted), more settings with --search, or fewer columns with --drop"
+REMEDY = (
+    "try another recipe (logistic, svm_weighted), more settings with --search, or fewer columns with --drop"
+)
 
 
 def check_promise(task: Task, points: Sequence[OperatingPoint]) -> None:
@@ -68,8 +70,7 @@ def check_model(
                 raise RecipeError(f"recipe {recipe}: its scores{which}{words} are not finite; {REMEDY}")
             if np.ptp(values) <= ROUNDING * np.abs(values).max():
                 raise RecipeError(
-                    f"recipe {recipe}: it scores all rows alike{which}{words} (they differ by rounding only); "
-                    f"{REMEDY}"
+                    f"recipe {recipe}: it scores all rows alike{which}{words} (but for rounding); {REMEDY}"
                 )
         if max(apart(each[~positive, m], validation.fold[~positive]) for each in validation.repeats[:1]) > (
             FARTHEST_APART

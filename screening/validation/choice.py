@@ -83,15 +83,14 @@ def choose_setting(
     """
     dropped = [unusable(each, target, fold) for each in decisions]
     scores = [
-        None if why else criterion(name, each, target)
-        for why, each in zip(dropped, decisions, strict=True)
+        None if why else criterion(name, each, target) for why, each in zip(dropped, decisions, strict=True)
     ]
     usable = [at for at, why in enumerate(dropped) if why is None]
     if not usable:
         reasons = "; ".join(sorted({str(why) for why in dropped}))
         raise RecipeError(
-            f"recipe {recipe}: no setting of {len(candidates)} can be used on this table ({reasons}); try more "
-            "settings with --search, another recipe such as logistic, or drop columns that are constant or "
+            f"recipe {recipe}: no setting of {len(candidates)} can be used on this table ({reasons}); try "
+            "more settings with --search, another recipe such as logistic, or drop columns that are constant or "
             "nearly unique"
         )
     best = _best(name, [candidates[at] for at in usable], [scores[at] for at in usable],  # type: ignore[misc]

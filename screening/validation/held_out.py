@@ -1,4 +1,4 @@
-"""One matrix of held-out decisions: folds times settings. The folds' machines at the chosen setting are the model.
+"""One matrix of held-out decisions: folds times settings. The machines of the folds are the model.
 
 Every row is decided on by machines that have not seen it, at every setting. The setting, the operating point
 and all figures are read from this one matrix; nothing is fitted again.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,92 +17,20 @@ from threadpoolctl import threadpool_limits
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
-from screening.errors import UsageError
 from screening.kernels import shared
 from screening.kernels.placing import beside_others
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipe import Recipe
-from screening.orientation import oriented_decisions
 from screening.task import Task
-from screening.validation.candidates import Parameters, by_shared_work, rows_held
+from screening.validation.candidates import Parameters, rows_held
 from screening.validation.choice import Search, choose_setting
-from screening.validation.folds import Units, deal, keys, row_keys
+from screening.validation.folds import Plan
+from screening.validation.lesson import Lesson
 
 # Decisions kept beyond this number are float32: they are ranked, and compared to seven digits.
 MOST_IN_FULL = 20_000_000
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A cohort as the numbers its machines learn from: one encoder, fitted once without a label.
-
-    A one-class machine learns from negatives alone, and so does its encoder: positives would stretch the scale.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    x : ndarray, shape (n_rows, n_encoded)
-    target : ndarray of int, shape (n_rows,)
-    groups : ndarray, shape (n_rows,), or None
-        Kept whole by remedies that validate inside the fit.
-    memory : int, optional
-        Bytes for kernel matrices.
-    """
-
-    recipe: Recipe
-    n_classes: int
-    encoder: Encoder
-    x: np.ndarray
-    target: np.ndarray
-    groups: np.ndarray | None
-    memory: int | None = None
-
-    @classmethod
-    def of(
-        cls, cohort: Cohort, recipe: Recipe, task: Task,
-        groups: np.ndarray | None = None, memory: int | None = None,
-    ) -> Lesson:  # fmt: skip
-        """Encode a cohort's rows."""
-        target = task.target(labels_of(cohort))
-        learned = cohort.take(target == 0) if recipe.machine == "one_class" else cohort
-        encoder = Encoder(cohort.contract).fit(learned)
-        x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
-        return cls(recipe, len(task.classes), encoder, x, target, groups, memory)
-
-    @cached_property
-    def distances(self) -> shared.Distances:
-        """Between all rows, made once for all folds and settings where memory allows."""
-        return shared.Distances(self.x, self.memory)
-
-    def learnable(self, rows: np.ndarray) -> np.ndarray:
-        """Those of some rows that a machine learns from."""
-        return rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
-
-    def estimator(self, parameters: Parameters) -> Any:
-        """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
-        recipe, settings = self.recipe.resolve(parameters)
-        estimator = recipe.build(**settings)
-        if hasattr(estimator, "scaled_to"):
-            estimator = estimator.scaled_to(self.x[self.learnable(np.arange(len(self.x)))])
-        return estimator
-
-    def fitted(self, rows: np.ndarray, settings: Sequence[Parameters]) -> list[Any]:
-        """The recipe fitted to some of the rows at each of the settings; neighbours share their work."""
-        rows = self.learnable(rows)
-        x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
-        known = {"groups": None if self.groups is None else self.groups[rows]}
-        machines: dict[int, Any] = {}
-        with shared.using(shared.Shared(x, self.memory, partial(self.distances.part, rows))):
-            for at in by_shared_work(settings):
-                takes_groups = self.recipe.resolve(settings[at])[0].machine in ("two_class", "multi_class")
-                machines[at] = self.estimator(settings[at]).fit(x, target, **(known if takes_groups else {}))
-        return [machines[at] for at in range(len(settings))]
-
-    def decisions(self, machine: Any, x: np.ndarray, parameters: Parameters) -> np.ndarray:
-        """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
-        return oriented_decisions(machine, x, self.recipe.resolve(parameters)[0].machine, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -134,55 +61,6 @@ class HeldOut:
     search: Search
     sv_share: float | None
     seconds: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How rows are held out.
-
-    Parameters
-    ----------
-    fold : ndarray of int, shape (n_repeats, n_rows)
-    folds : int
-    groups : ndarray, shape (n_rows,), or None
-    """
-
-    fold: np.ndarray
-    folds: int
-    groups: np.ndarray | None
-
-    @property
-    def repeats(self) -> int:
-        return len(self.fold)
-
-    def repeated(self, repeats: int) -> Plan:
-        """The first of the repeats."""
-        return replace(self, fold=self.fold[:repeats])
-
-
-def planned(cohort: Cohort, target: np.ndarray, kept: Units, repeats: int, seed: int) -> Plan:
-    """Deal a cohort's rows to folds, each repeat anew."""
-    dealt = []
-    for repeat in range(repeats):
-        if kept.groups is None:
-            order = row_keys(cohort, seed + repeat)
-        else:
-            order = keys(kept.groups, seed + repeat)
-        dealt.append(deal(target, kept.groups, order, kept.folds))
-    return Plan(np.array(dealt), kept.folds, kept.groups)
-
-
-def labels_of(cohort: Cohort) -> np.ndarray:
-    """The cohort's label text, shape (n_rows,).
-
-    Raises
-    ------
-    UsageError
-        The cohort was read without a label column.
-    """
-    if cohort.label is None:
-        raise UsageError("this needs a label column: name it with --label or in the contract")
-    return cohort.label
 
 
 @dataclass(frozen=True)
@@ -228,46 +106,49 @@ def hold_out(
     """
     lesson = Lesson.of(cohort, recipe, task, plan.groups, memory)
     jobs = min(effective_n_jobs(jobs), shared.side_by_side(rows_held(candidates, cohort.n_rows), memory))
-    total = plan.folds * (len(candidates) + plan.repeats - 1)
+    total = plan.folds * (len(candidates) + len(plan.fold) - 1)
     finished = 0
 
     def run(fold: np.ndarray, settings: Sequence[Parameters]) -> list[_Fold]:
-        # Small matrix products by many threads mostly wait for each other.
-        with threadpool_limits(1, user_api="blas"):
-            return _run(fold, settings)
-
-    def _run(fold: np.ndarray, settings: Sequence[Parameters]) -> list[_Fold]:
         nonlocal finished
         tasks = [delayed(beside_others)(jobs, _fold, lesson, fold == k, settings) for k in range(plan.folds)]
         results = []
         # Threads: the solvers release the interpreter lock, and a patient's table is not copied to workers.
-        for result in Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks):
-            results.append(result)
-            finished += len(settings)
-            if progress is not None:
-                progress(finished, total)
+        # Small matrix products by many threads of their own mostly wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            for result in Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks):
+                results.append(result)
+                finished += len(settings)
+                if progress is not None:
+                    progress(finished, total)
         return results
 
     first = run(plan.fold[0], candidates)
     matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
-    search = choose_setting(recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0], seed)
+    search = choose_setting(
+        recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0], seed
+    )
     at = search.number
     decisions, machines = [matrix[at]], [each.machines[at] for each in first]
-    for fold in plan.fold[1:]:
+    chosen, _ = recipe.resolve(search.chosen)
+    repeat = plan.asked or FoldEnsemble(machines, chosen.machine, len(task.classes)).averages
+    for fold in plan.fold[1:] if repeat else ():
         again = run(fold, [candidates[at]])
         decisions.append(_in_row_order(again, 0))
         machines += [each.machines[0] for each in again]
-    chosen, _ = recipe.resolve(search.chosen)
+    dealt = plan.fold[: len(decisions)]
     ensemble = FoldEnsemble(machines, chosen.machine, len(task.classes))
     learned = lesson.learnable(np.arange(cohort.n_rows))
     return HeldOut(
         decisions=np.stack(decisions),
-        fold=plan.fold,
+        fold=dealt,
         ensemble=ensemble,
         recipe=chosen,
         encoder=lesson.encoder,
         search=search,
-        sv_share=ensemble.support_share([np.sum(fold[learned] != k) for fold in plan.fold for k in range(plan.folds)]),
+        sv_share=ensemble.support_share(
+            [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(plan.folds)]
+        ),
         seconds=tuple(float(np.mean([each.seconds[i] for each in first])) for i in (0, 1)),  # type: ignore[arg-type]
     )
 

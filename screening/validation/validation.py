@@ -9,9 +9,10 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.conformal_p import group_maxima
-from screening.operating_point import OperatingPoint, Rule, choose
+from screening.operating_point import OperatingPoint, Rule, choose, summary
 from screening.task import Task, overall
-from screening.validation.held_out import HeldOut, labels_of
+from screening.validation.held_out import HeldOut
+from screening.validation.lesson import labels_of
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,12 @@ class Validation:
             "fold": self.fold,
             "repeats": self.repeats[:, :, m],
         }
+
+    def ranking(self, m: int, seed: int) -> dict[str, Any]:
+        """AUROC and average precision of a watched class, with intervals."""
+        return summary(
+            self.scores[:, m], self.watched[:, m], self.groups, seed=seed, n_settings=self.n_settings
+        )
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""

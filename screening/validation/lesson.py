@@ -1,0 +1,103 @@
+"""A cohort as the numbers its machines learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.cohort.encoding import Encoder
+from screening.errors import UsageError
+from screening.kernels import shared
+from screening.orientation import oriented_decisions
+from screening.recipe import Recipe
+from screening.task import Task
+from screening.validation.candidates import Parameters, by_shared_work
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A cohort as the numbers its machines learn from: one encoder, fitted once without a label.
+
+    A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    x : ndarray, shape (n_rows, n_encoded)
+    target : ndarray of int, shape (n_rows,)
+    groups : ndarray, shape (n_rows,), or None
+        Kept whole by remedies that validate inside the fit.
+    memory : int, optional
+        Bytes for kernel matrices.
+    """
+
+    recipe: Recipe
+    n_classes: int
+    encoder: Encoder
+    x: np.ndarray
+    target: np.ndarray
+    groups: np.ndarray | None
+    memory: int | None = None
+
+    @classmethod
+    def of(
+        cls, cohort: Cohort, recipe: Recipe, task: Task,
+        groups: np.ndarray | None = None, memory: int | None = None,
+    ) -> Lesson:  # fmt: skip
+        """Encode a cohort's rows."""
+        target = task.target(labels_of(cohort))
+        learned = cohort.take(target == 0) if recipe.machine == "one_class" else cohort
+        encoder = Encoder(cohort.contract).fit(learned)
+        x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
+        return cls(recipe, len(task.classes), encoder, x, target, groups, memory)
+
+    @cached_property
+    def distances(self) -> shared.Distances:
+        """Between all rows, made once for all folds and settings where memory allows."""
+        return shared.Distances(self.x, self.memory)
+
+    def learnable(self, rows: np.ndarray) -> np.ndarray:
+        """Those of some rows that a machine learns from."""
+        return rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
+
+    def estimator(self, parameters: Parameters) -> Any:
+        """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
+        recipe, settings = self.recipe.resolve(parameters)
+        estimator = recipe.build(**settings)
+        if hasattr(estimator, "scaled_to"):
+            estimator = estimator.scaled_to(self.x[self.learnable(np.arange(len(self.x)))])
+        return estimator
+
+    def fitted(self, rows: np.ndarray, settings: Sequence[Parameters]) -> list[Any]:
+        """The recipe fitted to some of the rows at each of the settings; neighbours share their work."""
+        rows = self.learnable(rows)
+        x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
+        known = {"groups": None if self.groups is None else self.groups[rows]}
+        machines: dict[int, Any] = {}
+        with shared.using(shared.Shared(x, self.memory, partial(self.distances.part, rows))):
+            for at in by_shared_work(settings):
+                takes_groups = self.recipe.resolve(settings[at])[0].machine in ("two_class", "multi_class")
+                machines[at] = self.estimator(settings[at]).fit(x, target, **(known if takes_groups else {}))
+        return [machines[at] for at in range(len(settings))]
+
+    def decisions(self, machine: Any, x: np.ndarray, parameters: Parameters) -> np.ndarray:
+        """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
+        return oriented_decisions(machine, x, self.recipe.resolve(parameters)[0].machine, self.n_classes)
+
+
+def labels_of(cohort: Cohort) -> np.ndarray:
+    """The cohort's label text, shape (n_rows,).
+
+    Raises
+    ------
+    UsageError
+        The cohort was read without a label column.
+    """
+    if cohort.label is None:
+        raise UsageError("this needs a label column: name it with --label or in the contract")
+    return cohort.label

@@ -1,0 +1,221 @@
+"""One matrix of held-out scores, and the folds are the model: nobody is judged by a machine that saw them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from flow_cohorts import patients, voxels, written
+
+from screening import read_cohort, train
+from screening.errors import RecipeError, UsageError
+from screening.operating_point import Rule, choose
+from screening.orientation import oriented_decisions
+from screening.task import Task
+from screening.validation.checks import check_model
+from screening.validation.choice import APART, CONSTANT, choose_setting
+from screening.validation.validation import Validation
+
+BINARY = {
+    "svm_weighted": {},
+    "logistic": {},
+    "williams": {"passes": 1},
+    "one_class_conformal": {"passes": 2},
+    "amari_wu": {"passes": 1},
+    "act_feature_space": {"passes": 1},
+    "liu_he": {"passes": 1},
+    "e_smote_svm": {},
+}
+SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
+
+
+def read(table, folder, name="past.csv", **roles):
+    return read_cohort(written(table, folder / name), need_label=True, **roles)
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory):
+    return read(patients(), tmp_path_factory.mktemp("past"), label="ill", id="patient")
+
+
+@pytest.fixture(scope="module")
+def tissue(tmp_path_factory):
+    return read(voxels(), tmp_path_factory.mktemp("past"), "past.parquet", label="tissue", group="patient")
+
+
+@pytest.mark.parametrize("recipe", BINARY)
+def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe):
+    model = train(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)
+    held_out = model.validation.set_index("id")["score"][cohort.id].to_numpy()
+    fold = model.validation.set_index("id")["fold"][cohort.id].to_numpy()
+    encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
+
+    by_machine = [oriented_decisions(each, encoded, kind, 2)[:, 0] for each in model.ensemble.machines]
+
+    own = np.array(by_machine)[fold, np.arange(len(fold))]
+    assert len(by_machine) == 5
+    assert np.abs(held_out - own).max() <= 1e-6 * np.ptp(own)
+
+
+@pytest.mark.parametrize(("recipe", "params"), [*BINARY.items(), *SEVERAL.items()], ids=[*BINARY, *SEVERAL])
+def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tissue, recipe, params):
+    rows = tissue if recipe in SEVERAL else cohort
+    ensemble, encoder = (model := train(rows, recipe, params=params, search=1, repeats=1)).ensemble, model.encoder
+    encoded = encoder.transform(rows)
+
+    alone = [oriented_decisions(each, encoded, ensemble.kind, ensemble.n_classes) for each in ensemble.machines]
+
+    together = ensemble.decisions(encoded)
+    assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
+
+
+@pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
+def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(tmp_path, recipe):
+    table = patients()
+    mixed = table.sample(frac=1, random_state=3)[["ward", "ill", "crp", "patient", "fever"]]
+
+    first, second = (
+        train(read(each, tmp_path, f"{n}.csv", label="ill", id="patient"), recipe, search=3)
+        for n, each in enumerate((table, mixed))
+    )
+
+    one, other = (each.validation.set_index("id").sort_index() for each in (first, second))
+    assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
+    assert ((one["score"] >= first.thresholds[0]) == (other["score"] >= second.thresholds[0])).all()
+
+
+def test_without_an_id_rows_are_dealt_by_what_they_hold(tmp_path):
+    table = patients().drop(columns="patient")
+    mixed = table.sample(frac=1, random_state=3)
+
+    first, second = (
+        train(read(each, tmp_path, f"{n}.csv", label="ill"), "svm_weighted", search=2)
+        for n, each in enumerate((table, mixed))
+    )
+
+    assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
+
+
+def test_every_setting_is_fitted_once_a_fold_and_nothing_again(cohort):
+    counted = []
+
+    train(cohort, "svm", search=4, repeats=3, progress=lambda done, total: counted.append((done, total)))
+
+    assert counted[-1] == (5 * 4 + 2 * 5,) * 2
+
+
+def test_two_patients_are_enough_and_that_is_said(tmp_path):
+    table = voxels(n_patients=2, each=120)
+    table["tissue"] = np.where(table["tissue"] == "lesion", "lesion", "other")
+    cohort = read(table, tmp_path, label="tissue", group="patient", drop=["x", "y", "z"])
+
+    model = train(cohort, "svm_weighted", search=3)
+
+    assert model.document["validation"]["folds"] == 2
+    assert any("2 group(s) for 5 folds" in note for note in model.document["training"]["notes"])
+
+
+def test_a_class_too_rare_for_the_promise_is_refused_with_the_remedy(tmp_path):
+    table = patients()
+    table["ill"] = np.where(np.arange(len(table)) < 3, "yes", "no")
+    cohort = read(table, tmp_path, label="ill", id="patient")
+
+    with pytest.raises(UsageError, match=r"3 case\(s\) of yes are too few.*9 cases.*--min-sensitivity 0.75"):
+        train(cohort, "svm_weighted", search=1)
+
+
+def test_of_several_classes_one_too_rare_is_refused_where_no_other_can_be_watched(tmp_path):
+    table = voxels(n_patients=6)
+    rare = np.flatnonzero(table["tissue"] == "lesion")
+    table.loc[rare[3:], "tissue"] = "gland"
+    cohort = read(table, tmp_path, label="tissue", id=None, drop=["patient", "x", "y", "z"])
+
+    with pytest.raises(UsageError, match=r"lesion are too few to promise"):
+        train(cohort, "one_vs_rest", search=1)
+
+
+def test_a_rule_that_few_cases_can_keep_still_trains_on_three(tmp_path):
+    table = patients()
+    table["ill"] = np.where(np.arange(len(table)) < 3, "yes", "no")
+
+    model = train(
+        read(table, tmp_path, label="ill", id="patient"), "svm_weighted", search=1, rule=Rule("max_flag_rate", 0.2)
+    )
+
+    assert model.document["validation"]["folds"] == 3
+
+
+def folds_of(n_rows=200, share=0.2, seed=0):
+    rng = np.random.default_rng(seed)
+    target = (rng.random(n_rows) < share).astype(int)
+    return target, np.arange(n_rows) % 5, rng.normal(size=n_rows) + target
+
+
+def test_a_setting_whose_folds_lie_apart_is_dropped_however_well_it_ranks():
+    target, fold, scores = folds_of()
+    flipped = 3.0 * scores + 100.0 * (fold == 4)
+
+    search = choose_setting(
+        "auroc", "svm", [{"C": 1.0}, {"C": 2.0}], np.stack([flipped, scores])[:, :, None], target, fold, 0
+    )
+
+    assert search.chosen == {"C": 2.0}
+    assert search.dropped == [APART, None]
+
+
+def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
+    target, fold, scores = folds_of()
+    constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)
+
+    with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*--search"):
+        choose_setting("auroc", "svm", [{}], constant[None, :, None], target, fold, 0)
+
+
+def test_a_model_that_does_not_flag_its_own_cases_is_refused():
+    target, fold, scores = folds_of()
+    watched = target[:, None] == 1
+    validation = Validation(
+        scores[:, None], scores[None, :, None], fold, watched, watched, None, None, 1
+    )
+    point = choose(scores, target == 1, Rule("min_sensitivity", 0.9), fold=fold)
+    task = Task("binary", "ill", ("yes",), ("negative", "yes"), ("yes",))
+
+    check_model("svm", task, [point], validation, scores[:, None])
+    with pytest.raises(RecipeError, match="recipe svm: it promises to find .* and flags 0%"):
+        check_model("svm", task, [point], validation, scores[:, None] - 100.0)
+    with pytest.raises(RecipeError, match="scores all rows alike"):
+        check_model("svm", task, [point], validation, np.full((len(scores), 1), 5.0))
+
+
+@pytest.mark.parametrize("recipe", ["svm_weighted", "logistic", "one_class_conformal"])
+def test_labels_that_mean_nothing_rank_no_better_than_chance(tmp_path, recipe):
+    rng = np.random.default_rng(5)
+    table = patients(300)
+    table["ill"] = rng.permutation(table["ill"])
+
+    model = train(read(table, tmp_path, label="ill", id="patient"), recipe, search=6)
+
+    found = model.document["validation"]["summary"]["yes"]
+    assert found["auroc_low"] <= 0.5 <= found["auroc_high"]
+
+
+def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(tmp_path):
+    model = train(read(patients(600), tmp_path, label="ill", id="patient"), "svm_weighted", search=2)
+    fresh = read(patients(6000, seed=1), tmp_path, "fresh.csv", label="ill", id="patient")
+    negatives = fresh.take(fresh.label == "no")
+
+    from screening.conformal_p import p_values
+
+    p = p_values(model.calibration, model.scores(model.encoder.transform(negatives))[:, 0])
+
+    assert 0.03 <= np.mean(p <= 0.05) <= 0.07
+
+
+def test_several_repeats_are_kept_beside_their_mean(cohort):
+    model = train(cohort, "svm", search=1, repeats=3)
+    table = model.validation
+
+    assert len(table) == cohort.n_rows
+    assert len(model.ensemble.machines) == 15
+    assert np.allclose(table[["score@0", "score@1", "score@2"]].mean(axis=1), table["score"])
+    assert isinstance(table, pd.DataFrame)
