@@ -49,8 +49,9 @@ from screening.task import Task, ask, watchable
 from screening.training import sample_rows
 from screening.validation.candidates import candidates_of
 from screening.validation.checks import check_model, check_promise
-from screening.validation.folds import units
-from screening.validation.held_out import HeldOut, hold_out, labels_of, planned
+from screening.validation.folds import planned, units
+from screening.validation.held_out import HeldOut, hold_out
+from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6

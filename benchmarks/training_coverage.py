@@ -38,7 +38,7 @@ from screening.statistics.evidence import predictive, widening
 from screening.statistics.ranking import auroc, delong, placements, spread
 from screening.statistics.tally import group_codes
 from screening.task import overall
-from screening.validation.held_out import labels_of
+from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation, calibration_of
 
 LEAST, FRESH, NEW_PATIENTS, ALPHA = 30, 20_000, 1500, 0.05
