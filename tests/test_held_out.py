@@ -61,10 +61,15 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe):
 @pytest.mark.parametrize(("recipe", "params"), [*BINARY.items(), *SEVERAL.items()], ids=[*BINARY, *SEVERAL])
 def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tissue, recipe, params):
     rows = tissue if recipe in SEVERAL else cohort
-    ensemble, encoder = (model := train(rows, recipe, params=params, search=1, repeats=1)).ensemble, model.encoder
+    ensemble, encoder = (
+        (model := train(rows, recipe, params=params, search=1, repeats=1)).ensemble,
+        model.encoder,
+    )
     encoded = encoder.transform(rows)
 
-    alone = [oriented_decisions(each, encoded, ensemble.kind, ensemble.n_classes) for each in ensemble.machines]
+    alone = [
+        oriented_decisions(each, encoded, ensemble.kind, ensemble.n_classes) for each in ensemble.machines
+    ]
 
     together = ensemble.decisions(encoded)
     assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
@@ -155,7 +160,10 @@ def test_a_rule_that_few_cases_can_keep_still_trains_on_three(tmp_path):
     table["ill"] = np.where(np.arange(len(table)) < 3, "yes", "no")
 
     model = train(
-        read(table, tmp_path, label="ill", id="patient"), "svm_weighted", search=1, rule=Rule("max_flag_rate", 0.2)
+        read(table, tmp_path, label="ill", id="patient"),
+        "svm_weighted",
+        search=1,
+        rule=Rule("max_flag_rate", 0.2),
     )
 
     assert model.document["validation"]["folds"] == 3
@@ -190,9 +198,7 @@ def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
 def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     target, fold, scores = folds_of()
     watched = target[:, None] == 1
-    validation = Validation(
-        scores[:, None], scores[None, :, None], fold, watched, watched, None, None, 1
-    )
+    validation = Validation(scores[:, None], scores[None, :, None], fold, watched, watched, None, None, 1)
     point = choose(scores, target == 1, Rule("min_sensitivity", 0.9), fold=fold)
     task = Task("binary", "ill", ("yes",), ("negative", "yes"), ("yes",))
 

@@ -77,20 +77,18 @@ class FoldEnsemble:
 
     @cached_property
     def union(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Every row that some machine stands on, once, and each machine's places among them.
+        """Every training row that some machine stands on, once, and each machine's places among them.
 
-        Rows of one machine stay apart where they are alike (two patients of the same values): each has its
-        own weight and, with some factors, its own width.
+        Rows of one machine keep places of their own where they are alike: each has its weight and its bump.
         """
         parts = [machine.passes_kept.rows for machine in self.machines]
         together = np.ascontiguousarray(np.concatenate(parts))
         whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
-        code = np.unique(whole, return_inverse=True)[1].ravel()
+        alike = np.unique(whole, return_inverse=True)[1].ravel()
         ends = np.cumsum([len(part) for part in parts])[:-1]
-        turn = np.concatenate([_turns(own) for own in np.split(code, ends)])
-        _, first, place = np.unique(
-            code * (turn.max(initial=0) + 1) + turn, return_index=True, return_inverse=True
-        )
+        copy = np.concatenate([_occurrence(part) for part in np.split(alike, ends)])
+        names = alike * (int(copy.max()) + 1) + copy
+        _, first, place = np.unique(names, return_index=True, return_inverse=True)
         return together[first], np.split(place.ravel(), ends)
 
     @property
@@ -163,14 +161,12 @@ class FoldEnsemble:
         return cls(machines, kind, n_classes)
 
 
-def _turns(code: np.ndarray) -> np.ndarray:
-    """How many earlier entries are equal to each entry, (n,)."""
-    order = np.argsort(code, kind="stable")
-    ranked = code[order]
-    starts = np.r_[0, np.flatnonzero(np.diff(ranked)) + 1] if len(code) else np.zeros(0, int)
-    turn = np.empty(len(code), int)
-    turn[order] = np.arange(len(code)) - np.repeat(starts, np.diff(np.r_[starts, len(code)]))
-    return turn
+def _occurrence(values: np.ndarray) -> np.ndarray:
+    """How many equal values stand before each one, shape (n,)."""
+    order = np.argsort(values, kind="stable")
+    before = np.empty(len(values), int)
+    before[order] = np.arange(len(values)) - np.searchsorted(values[order], values[order])
+    return before
 
 
 def _rows_at(rows: np.ndarray, places: np.ndarray | None) -> np.ndarray:
