@@ -38,9 +38,9 @@ def everywhere(first):
 
 
 def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
-    _, y = cloud(share=0.25)
+    x, y = cloud(share=0.25)
 
-    found = landmarks.choose(y, 1800, everywhere, seed=0)
+    found = landmarks.choose(x, y, 1800, everywhere, seed=0)
 
     assert len(found.rows) == len(np.unique(found.rows)) == 1800
     assert found.weights[y[found.rows] == 1] == pytest.approx(1.0)
@@ -49,9 +49,9 @@ def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
 
 
 def test_a_rarer_class_weighs_a_fifth():
-    _, y = cloud()
+    x, y = cloud()
 
-    found = landmarks.choose(y, 600, everywhere, seed=0)
+    found = landmarks.choose(x, y, 600, everywhere, seed=0)
 
     rare = found.weights[y[found.rows] == 1].sum()
     assert rare == pytest.approx((y == 1).sum())
@@ -62,9 +62,29 @@ def test_most_landmarks_lie_near_the_boundary_of_the_pilot():
     x, y = cloud()
     close = np.abs(x[:, 0] - 1.0) < 0.2
 
-    found = landmarks.choose(y, 400, lambda first: close, seed=0)
+    found = landmarks.choose(x, y, 400, lambda first: close, seed=0)
 
     assert close[found.rows].mean() > 3 * close.mean()
+
+
+def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
+    x, y = cloud()
+    order = np.random.default_rng(7).permutation(len(x))
+
+    one = landmarks.choose(x, y, 400, lambda first: x[:, 0] > 1.0, seed=0)
+    other = landmarks.choose(x[order], y[order], 400, lambda first: x[order, 0] > 1.0, seed=0)
+
+    np.testing.assert_array_equal(np.sort(order[other.rows]), one.rows)
+
+
+def test_machines_of_several_folds_stand_on_many_of_the_same_landmarks():
+    x, y = cloud()
+    parts = [np.flatnonzero(np.arange(len(x)) % 5 != k) for k in (0, 1)]
+
+    one, other = (part[landmarks.choose(x[part], y[part], 400, lambda first: np.ones(2400, bool), 0).rows]
+                  for part in parts)
+
+    assert len(np.intersect1d(one, other)) > 0.6 * 400
 
 
 @pytest.mark.parametrize(
@@ -119,9 +139,9 @@ def test_the_same_seed_draws_the_same_landmarks():
 
 
 def test_of_three_classes_the_rarest_is_whole_and_every_row_is_stood_for():
-    _, y = three_clouds(20_000)
+    x, y = three_clouds(20_000)
 
-    found = landmarks.choose(y, 3000, lambda first: y > 0, seed=0)
+    found = landmarks.choose(x, y, 3000, lambda first: y > 0, seed=0)
 
     np.testing.assert_array_equal(found.rows[y[found.rows] == 2], np.flatnonzero(y == 2))
     assert np.bincount(y[found.rows], found.weights) == pytest.approx(np.bincount(y))
@@ -255,7 +275,8 @@ def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(
     assert told["approximation"]["n_landmarks"] == 200
     assert abs(told["approximation"]["auroc_exact"] - told["approximation"]["auroc_landmarks"]) < 0.1
     assert told["approximation"]["note"] in told["notes"]
-    assert len(model.estimator.support_) <= 200
+    assert len(model.ensemble.machines) == 6
+    assert all(len(machine.support_) <= 200 for machine in model.ensemble.machines)
 
 
 def test_a_multi_class_model_trained_on_landmarks_says_what_they_cost(tmp_path):
@@ -274,4 +295,5 @@ def test_a_multi_class_model_trained_on_landmarks_says_what_they_cost(tmp_path):
     assert told["n_landmarks"] == 150
     assert abs(told["auroc_exact"] - told["auroc_landmarks"]) < 0.05
     assert "weighed" not in told["note"]
-    assert len(model.estimator.support_) <= 150
+    assert len(model.ensemble.machines) == 6
+    assert all(len(machine.support_) <= 150 for machine in model.ensemble.machines)

@@ -8,6 +8,7 @@ import pytest
 from screening import TwoClassSVM
 from screening.factors import AdaptiveBumps, Bumps, MarginDecay
 from screening.kernels import Gaussian, sweep
+from screening.machines.fold_ensemble import FoldEnsemble
 
 
 def fitted(factor, passes=1, n=400):
@@ -16,18 +17,42 @@ def fitted(factor, passes=1, n=400):
     return TwoClassSVM(Gaussian(0.3), factor=factor, passes=passes).fit(x, x[:, 0] + rng.normal(size=n) > 0.5)
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-def test_decisions_of_all_passes_come_from_one_sweep(monkeypatch, passes):
-    machine = fitted(MarginDecay(), passes)
-    swept = []
-    sums = sweep.weighted_sum
+@pytest.fixture
+def swept(monkeypatch):
+    """Norms of the sweeps over new rows, in their order."""
+    seen = []
+    sums = sweep.weighted_sums
     monkeypatch.setattr(
-        sweep, "weighted_sum", lambda *given, **more: swept.append(len(given[1])) or sums(*given, **more)
+        sweep, "weighted_sums", lambda *given, **more: seen.append(given[0]) or sums(*given, **more)
     )
+    return seen
 
-    machine.decision_function(np.random.default_rng(1).normal(size=(300, 3)))
 
-    assert swept.count(300) == 1
+@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("factor", [None, MarginDecay(), Bumps()], ids=repr)
+def test_decisions_of_all_passes_come_from_one_sweep(swept, factor, passes):
+    machine = fitted(factor, passes)
+    z = np.random.default_rng(1).normal(size=(300, 3))
+    machine.decision_function(z[:1])
+    swept.clear()
+
+    machine.decision_function(z)
+
+    assert swept == [2]
+
+
+@pytest.mark.parametrize(("factor", "norms"), [(MarginDecay(), [2]), (Bumps(), [2]), (Bumps(norm=1), [2, 1])])
+def test_machines_of_all_folds_are_summed_in_as_few_sweeps_as_there_are_norms(swept, factor, norms):
+    machines = [fitted(factor, passes=2, n=n) for n in (300, 400, 350)]
+    ensemble = FoldEnsemble(machines, "two_class", 2)
+    z = np.random.default_rng(1).normal(size=(300, 3))
+    alone = np.mean([machine.decision_function(z) for machine in machines], axis=0)
+    swept.clear()
+
+    together = ensemble.decisions(z)
+
+    assert swept == norms
+    np.testing.assert_allclose(together[:, 0], alone, atol=2e-5 * np.abs(alone).max())
 
 
 @pytest.mark.parametrize("factor", [Bumps(), AdaptiveBumps()], ids=repr)
