@@ -60,7 +60,7 @@ def cost_of_landmarks(
     machines = lesson.fitted(np.flatnonzero(~test), tried)
     auroc = {
         str(each["approximation"]): criterion(
-            "auroc", lesson.decisions(machine, lesson.x[test], each), lesson.target[test]
+            "auroc", lesson.decisions(machine, lesson.x[test]), lesson.target[test]
         )
         for machine, each in zip(machines, tried, strict=True)
     }

@@ -19,6 +19,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.kernels import shared
 from screening.kernels.placing import beside_others
+from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipe import Recipe
 from screening.task import Task
@@ -42,10 +43,10 @@ class HeldOut:
     decisions : ndarray, shape (n_repeats, n_rows, n_outputs)
         At the chosen setting, of the machine whose fold the row was held out in.
     fold : ndarray of int, shape (n_repeats, n_rows)
-    ensemble : FoldEnsemble
+    ensemble : FoldEnsemble or BlendedEnsemble
         The machines of all folds and repeats at the chosen setting: the model.
     recipe : Recipe
-        That the chosen setting is of.
+        The settings are of.
     lesson : Lesson
         The rows as the machines saw them.
     search : Search
@@ -53,16 +54,34 @@ class HeldOut:
         Support vectors of a machine as a share of the rows it learned from; None for a baseline.
     seconds : (float, float)
         Of fitting one machine, and of scoring a thousand rows by it.
+    parts : tuple of HeldOut
+        The members of a blend.
+    notes : tuple of str
+        What was left out.
     """
 
     decisions: np.ndarray
     fold: np.ndarray
-    ensemble: FoldEnsemble
+    ensemble: FoldEnsemble | BlendedEnsemble
     recipe: Recipe
     lesson: Lesson
     search: Search
     sv_share: float | None
     seconds: tuple[float, float]
+    parts: tuple[HeldOut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def one_class(self) -> bool:
+        """Whether nothing was learned from positives."""
+        recipes = [part.recipe for part in self.parts] or [self.recipe]
+        return all(recipe.machine == "one_class" for recipe in recipes)
+
+    def first_repeats(self, repeats: int) -> FoldEnsemble:
+        """The machines of the first so many repeats."""
+        assert isinstance(self.ensemble, FoldEnsemble)
+        kept = len(self.ensemble.machines) // len(self.fold) * repeats
+        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_classes)
 
     @property
     def encoder(self) -> Encoder:
@@ -136,25 +155,22 @@ def hold_out(
 
     first = run(plan.fold[0], candidates)
     matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
-    search = choose_setting(
-        recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0], seed
-    )
+    search = choose_setting(recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0])
     at = search.number
     decisions, machines = [matrix[at]], [each.machines[at] for each in first]
-    chosen, _ = recipe.resolve(search.chosen)
-    repeat = plan.asked or FoldEnsemble(machines, chosen.machine, len(task.classes)).averages
+    repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
     for fold in plan.fold[1:] if repeat else ():
         again = run(fold, [candidates[at]])
         decisions.append(_in_row_order(again, 0))
         machines += [each.machines[0] for each in again]
     dealt = plan.fold[: len(decisions)]
-    ensemble = FoldEnsemble(machines, chosen.machine, len(task.classes))
+    ensemble = FoldEnsemble(machines, recipe.machine, len(task.classes))
     learned = lesson.learnable(np.arange(cohort.n_rows))
     return HeldOut(
         decisions=np.stack(decisions),
         fold=dealt,
         ensemble=ensemble,
-        recipe=chosen,
+        recipe=recipe,
         lesson=lesson,
         search=search,
         sv_share=ensemble.support_share(
@@ -171,7 +187,7 @@ def _fold(lesson: Lesson, held_out: np.ndarray, settings: Sequence[Parameters]) 
     rows = np.flatnonzero(held_out)
     x = np.ascontiguousarray(lesson.x[rows])
     decisions = [
-        lesson.decisions(machine, x, given) for machine, given in zip(machines, settings, strict=True)
+        lesson.decisions(machine, x) for machine in machines
     ]
     scored = time.perf_counter() - fitted
     if lesson.x.shape[0] * decisions[0].shape[1] * len(settings) > MOST_IN_FULL:

@@ -62,14 +62,17 @@ class Lesson:
         one_class = [each.machine == "one_class" for each in (self.recipe, recipe)]
         return replace(self, recipe=recipe) if one_class[0] == one_class[1] else None
 
+    def of_member(self, recipe: Recipe) -> Lesson:
+        """The same rows, however they were encoded, for a member of a blend."""
+        return replace(self, recipe=recipe)
+
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""
         return rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
 
     def estimator(self, parameters: Parameters) -> Any:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
-        recipe, settings = self.recipe.resolve(parameters)
-        estimator = recipe.build(**settings)
+        estimator = self.recipe.build(**parameters)
         if hasattr(estimator, "scaled_to"):
             estimator = estimator.scaled_to(self.x[self.learnable(np.arange(len(self.x)))])
         return estimator
@@ -82,13 +85,13 @@ class Lesson:
         machines: dict[int, Any] = {}
         with shared.using(shared.Shared(x, self.distances.memory, partial(self.distances.part, rows))):
             for at in by_shared_work(settings):
-                takes_groups = self.recipe.resolve(settings[at])[0].machine in ("two_class", "multi_class")
+                takes_groups = self.recipe.machine in ("two_class", "multi_class")
                 machines[at] = self.estimator(settings[at]).fit(x, target, **(known if takes_groups else {}))
         return [machines[at] for at in range(len(settings))]
 
-    def decisions(self, machine: Any, x: np.ndarray, parameters: Parameters) -> np.ndarray:
+    def decisions(self, machine: Any, x: np.ndarray) -> np.ndarray:
         """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
-        return oriented_decisions(machine, x, self.recipe.resolve(parameters)[0].machine, self.n_classes)
+        return oriented_decisions(machine, x, self.recipe.machine, self.n_classes)
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:
