@@ -30,15 +30,8 @@ if TYPE_CHECKING:
     from .recipe import Recipe
 
 __all__ = [
-    "FORMAT",
-    "Model",
-    "canonical",
-    "load_model",
-    "publish",
-    "read_document",
-    "save_model",
-    "write_whole",
-]
+    "FORMAT", "Model", "canonical", "load_model", "publish", "read_document", "save_model", "write_whole",
+]  # fmt: skip
 
 FORMAT = 2
 MAX_DOCUMENT_BYTES = 64 << 20

@@ -149,7 +149,7 @@ def train(
         learn=partial(again, rule=rule) if forward else None,
     )  # fmt: skip
     document["validation"] |= comparison(
-        sample, task, others, held_out.recipe, validation, points, plan, rule,
+        sample, task, others, held_out.recipe, validation, points, plan, held_out.lesson, rule,
         search=search, params=params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
     return Model(

@@ -20,6 +20,7 @@ from screening.task import Task
 from screening.validation.candidates import candidates_of
 from screening.validation.folds import Plan
 from screening.validation.held_out import hold_out
+from screening.validation.lesson import Lesson
 from screening.validation.validation import Validation
 
 USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
@@ -76,6 +77,7 @@ def comparison(
     validation: Validation,
     points: Sequence[OperatingPoint],
     plan: Plan,
+    lesson: Lesson,
     rule: Rule,
     *,
     search: int | None,
@@ -100,6 +102,8 @@ def comparison(
         The method's own scores.
     points : sequence of OperatingPoint
         The method's own thresholds, one a watched class.
+    lesson : Lesson
+        The rows as the method saw them.
     rule : Rule
         A threshold given by the user says nothing on another method's scale; the others then keep the
         sensitivity that the method has there.
@@ -123,7 +127,9 @@ def comparison(
         try:
             fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
             candidates = candidates_of(other, fixed, search, seed)
-            held_out = hold_out(sample, other, task, plan, candidates, seed=seed, jobs=jobs, memory=memory)
+            held_out = hold_out(
+                sample, other, task, plan, candidates, seed=seed, jobs=jobs, memory=memory, like=lesson
+            )
             found = Validation.of(held_out, sample, task, plan.groups)
             chosen = [found.operating_point(m, each, seed) for m, each in enumerate(rules)]
         except (RecipeError, UsageError) as error:

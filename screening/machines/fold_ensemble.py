@@ -77,12 +77,18 @@ class FoldEnsemble:
 
     @cached_property
     def union(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Every training row that some machine stands on, once, and each machine's places among them."""
+        """Every training row that some machine stands on, once, and each machine's places among them.
+
+        Rows of one machine keep places of their own where they are alike: each has its weight and its bump.
+        """
         parts = [machine.passes_kept.rows for machine in self.machines]
         together = np.ascontiguousarray(np.concatenate(parts))
         whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
-        _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+        alike = np.unique(whole, return_inverse=True)[1].ravel()
         ends = np.cumsum([len(part) for part in parts])[:-1]
+        copy = np.concatenate([_occurrence(part) for part in np.split(alike, ends)])
+        names = alike * (int(copy.max()) + 1) + copy
+        _, first, place = np.unique(names, return_index=True, return_inverse=True)
         return together[first], np.split(place.ravel(), ends)
 
     @property
@@ -153,6 +159,14 @@ class FoldEnsemble:
         if not machines:
             raise ModelError("the model holds no machine")
         return cls(machines, kind, n_classes)
+
+
+def _occurrence(values: np.ndarray) -> np.ndarray:
+    """How many equal values stand before each one, shape (n,)."""
+    order = np.argsort(values, kind="stable")
+    before = np.empty(len(values), int)
+    before[order] = np.arange(len(values)) - np.searchsorted(values[order], values[order])
+    return before
 
 
 def _rows_at(rows: np.ndarray, places: np.ndarray | None) -> np.ndarray:

@@ -209,8 +209,8 @@ def _validation(model: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts.append(
             (
                 "p-values",
-                "ranks among held-out scores of past patients without the condition: exact for one machine; for "
-                "the mean of several, 4 to 6 in 100 of them come out at 0.05 or below",
+                "ranks among held-out scores of past patients without the condition: exact for one machine; "
+                "for the mean of several, 4 to 6 in 100 of them come out at 0.05 or below",
             )
         )
     if found.get("encoded_by"):

@@ -90,8 +90,8 @@ def choose_setting(
         reasons = "; ".join(sorted({str(why) for why in dropped}))
         raise RecipeError(
             f"recipe {recipe}: no setting of {len(candidates)} can be used on this table ({reasons}); try "
-            "more settings with --search, another recipe such as logistic, or drop columns that are constant or "
-            "nearly unique"
+            "more settings with --search, another recipe such as logistic, or drop columns that are nearly "
+            "unique"
         )
     best = _best(name, [candidates[at] for at in usable], [scores[at] for at in usable],  # type: ignore[misc]
                  decisions[usable], target, seed)  # fmt: skip

@@ -46,6 +46,8 @@ class HeldOut:
         The machines of all folds and repeats at the chosen setting: the model.
     recipe : Recipe
         That the chosen setting is of.
+    lesson : Lesson
+        The rows as the machines saw them.
     search : Search
     sv_share : float or None
         Support vectors of a machine as a share of the rows it learned from; None for a baseline.
@@ -57,10 +59,15 @@ class HeldOut:
     fold: np.ndarray
     ensemble: FoldEnsemble
     recipe: Recipe
-    encoder: Encoder
+    lesson: Lesson
     search: Search
     sv_share: float | None
     seconds: tuple[float, float]
+
+    @property
+    def encoder(self) -> Encoder:
+        """Learned once, on all rows (of one class: on the negatives)."""
+        return self.lesson.encoder
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,7 @@ def hold_out(
     jobs: int = -1,
     progress: Progress | None = None,
     memory: int | None = None,
+    like: Lesson | None = None,
 ) -> HeldOut:
     """Decide on every row by machines that have not seen it, at every setting, and choose the setting.
 
@@ -98,13 +106,16 @@ def hold_out(
         Called with (fits finished, fits in all).
     memory : int, optional
         Bytes for kernel matrices: fewer fits run side by side where two would take more.
+    like : Lesson, optional
+        Of the same cohort for another recipe: its encoding and distances are used again where they serve.
 
     Raises
     ------
     RecipeError
         No setting is fit to be used: see `choose_setting`.
     """
-    lesson = Lesson.of(cohort, recipe, task, plan.groups, memory)
+    known = None if like is None else like.by(recipe)
+    lesson = known or Lesson.of(cohort, recipe, task, plan.groups, memory)
     jobs = min(effective_n_jobs(jobs), shared.side_by_side(rows_held(candidates, cohort.n_rows), memory))
     total = plan.folds * (len(candidates) + len(plan.fold) - 1)
     finished = 0
@@ -144,7 +155,7 @@ def hold_out(
         fold=dealt,
         ensemble=ensemble,
         recipe=chosen,
-        encoder=lesson.encoder,
+        lesson=lesson,
         search=search,
         sv_share=ensemble.support_share(
             [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(plan.folds)]

@@ -1,0 +1,49 @@
+"""The folds' machines as one: the mean of what each says, whatever rows they share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from machines_cohort import two_clouds
+
+from screening import build
+from screening.machines.fold_ensemble import FoldEnsemble
+from screening.orientation import oriented_decisions
+
+METHODS = {
+    "svm_weighted": "two_class", "williams": "two_class", "maratea": "two_class", "liu_he": "two_class",
+    "wu_amari": "two_class", "amari_wu": "two_class", "act_input_space": "two_class",
+    "act_feature_space": "two_class", "one_class": "one_class", "one_class_conformal": "one_class",
+}  # fmt: skip
+
+
+def machines(name: str):
+    """Three machines on overlapping rows, a third of which stand there twice with either label."""
+    x, y = two_clouds(90)
+    x[60:] = x[:30]
+    y[60:75] = 1 - y[:15]
+    parts = [np.flatnonzero(np.arange(90) % 3 != k) for k in range(3)]
+    if METHODS[name] == "one_class":
+        parts = [part[y[part] == 0] for part in parts]
+    return [build(name).scaled_to(x).fit(x[part], y[part]) for part in parts]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(name):
+    ensemble = FoldEnsemble(machines(name), METHODS[name], 2)
+    new = two_clouds(40, seed=1)[0]
+
+    each = [oriented_decisions(machine, new, METHODS[name], 2) for machine in ensemble.machines]
+
+    expected = np.mean(each, axis=0)
+    np.testing.assert_allclose(ensemble.decisions(new), expected, rtol=0, atol=1e-4 * np.ptp(expected))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_stored_of_machines_with_repeated_rows_scores_as_they_do(name):
+    ensemble = FoldEnsemble(machines(name), METHODS[name], 2)
+    new = two_clouds(40, seed=1)[0]
+
+    again = FoldEnsemble.from_state(lambda: build(name), METHODS[name], 2, ensemble.state())
+
+    np.testing.assert_array_equal(again.decisions(new), ensemble.decisions(new))
