@@ -1,4 +1,4 @@
-"""The recipe that chooses a recipe: under the caller's rule, and with the price of choosing told."""
+"""The recipe that chooses a recipe: under the caller's rule, and with the runner-up told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from screening.validation.picking import pick
+from screening.validation.choice import Search, choose_setting
 
 from screening.auto import Auto, account, criterion_of
 from screening.cohort import read_cohort
@@ -60,29 +60,25 @@ def test_the_method_that_can_solve_the_task_is_chosen_and_stored_as_itself(chose
     save_model(chosen, tmp_path / "model", render_model)
     again = load_model(tmp_path / "model")
 
-    np.testing.assert_array_equal(
-        again.estimator.decision_function(chosen.selftest),
-        chosen.estimator.decision_function(chosen.selftest),
-    )
+    np.testing.assert_array_equal(again.scores(chosen.selftest), chosen.scores(chosen.selftest))
 
 
-def test_the_card_keeps_the_runner_up_and_the_price_of_choosing(chosen):
+def test_the_card_keeps_the_runner_up(chosen):
     found = chosen.document["validation"]["auto"]
 
     assert [row["recipe"] for row in found["table"]] == ["svm", "logistic"]
-    assert found["table"][0]["inner_score"] > found["table"][1]["inner_score"] + 0.2
-    assert found["price"] == pytest.approx(found["inner"] - found["nested"])
-    assert sum(row["folds_chosen"] for row in found["table"]) == found["n_folds"] == 3
+    assert found["table"][0]["score"] > found["table"][1]["score"] + 0.2
+    assert found["score"] == found["table"][0]["score"]
     assert found["criterion"] == chosen.document["validation"]["search"]["criterion"] == "best_g_mean"
 
 
-def test_the_nested_estimate_is_that_of_the_out_of_fold_scores(chosen):
+def test_settings_compete_by_the_criterion_on_the_held_out_rows_of_the_first_dealing(chosen):
     table = chosen.validation
     expected = criterion(
-        "best_g_mean", table["score"].to_numpy(), (table["label"] == "yes").to_numpy().astype(int)
+        "best_g_mean", table["score@0"].to_numpy(), (table["label"] == "yes").to_numpy().astype(int)
     )
 
-    assert chosen.document["validation"]["auto"]["nested"] == pytest.approx(expected)
+    assert chosen.document["validation"]["auto"]["score"] == pytest.approx(expected)
 
 
 def test_baselines_take_part_only_where_allowed_and_only_what_can_be_stored_is_trained():
@@ -163,32 +159,44 @@ def test_rules_judge_an_order_as_they_promise():
 
 
 def test_the_account_orders_methods_by_their_best_setting():
-    candidates = [{"recipe": "a", "C": 1}, {"recipe": "b", "C": 1}, {"recipe": "a", "C": 2}]
+    candidates = [{"recipe": "a", "C": 1}, {"recipe": "b", "C": 1}, {"recipe": "a", "C": 2}, {"recipe": "c"}]
+    search = Search(1, candidates, [0.7, 0.8, 0.9, None], [None, None, None, "its folds lie apart"])
 
-    found = account("auroc", candidates, [0.7, 0.8, 0.9], candidates[2], ["a", "b", "a"], nested=0.85)
+    found = account("auroc", search)
 
     assert [(row["recipe"], row["parameters"]) for row in found["table"]] == [
         ("a", {"C": 2}),
         ("b", {"C": 1}),
     ]
-    assert [row["folds_chosen"] for row in found["table"]] == [2, 1]
-    assert found["price"] == pytest.approx(0.05)
+    assert found["score"] == 0.8
+
+
+def settled(candidates, decisions, target):
+    """The number of the setting that is chosen by the AUROC of these held-out decisions."""
+    matrix = np.array(decisions)[:, :, None]
+    return choose_setting("auroc", "auto", candidates, matrix, target, np.arange(len(target)) % 5, 0).number
 
 
 def test_another_recipe_must_be_ahead_by_more_than_luck():
     rng = np.random.default_rng(3)
-    target = (np.arange(200) % 10 == 0).astype(int)
-    noise = rng.normal(size=200)
-    known, twin = target + noise, target + noise + rng.normal(scale=0.05, size=200)
+    target = (rng.random(200) < 0.1).astype(int)
+    known = target + rng.normal(size=200)
+    twin = known + 0.05 * target + rng.normal(scale=0.05, size=200)
+    better = known + 3.0 * target
     candidates = [{"recipe": "first"}, {"recipe": "second"}]
-    scores = [criterion("auroc", decision, target) for decision in (known, twin)]
 
-    assert pick("auroc", candidates, [min(scores), min(scores) + 1e-4], [known, twin], target, 0) == 0
-    assert pick("auroc", candidates, [0.7, 1.0], [known, 3.0 * target], target, 0) == 1
+    ahead = [criterion("auroc", each, target) - criterion("auroc", known, target) for each in (twin, better)]
+    assert 0 < ahead[0] < 0.02 < ahead[1]
+    assert settled(candidates, [known, twin], target) == 0
+    assert settled(candidates, [known, better], target) == 1
 
 
-def test_among_settings_of_one_recipe_the_highest_score_wins():
-    candidates = [{"recipe": "first", "C": 1}, {"recipe": "first", "C": 2}]
+def test_among_settings_of_one_recipe_the_highest_score_wins_and_the_first_of_equals():
+    rng = np.random.default_rng(3)
+    target = (rng.random(200) < 0.1).astype(int)
+    known = target + rng.normal(size=200)
+    twin = known + 0.05 * target
 
-    assert pick("auroc", candidates, [0.7, 0.7001], [], np.zeros(0), 0) == 1
-    assert pick("auroc", [{}, {}], [0.7, 0.7], [], np.zeros(0), 0) == 0
+    assert settled([{"recipe": "first", "C": 1}, {"recipe": "first", "C": 2}], [known, twin], target) == 1
+    assert settled([{"C": 1}, {"C": 2}], [known, twin], target) == 1
+    assert settled([{"C": 1}, {"C": 2}], [known, known], target) == 0
