@@ -1,4 +1,4 @@
-"""The recipe that blends recipes: the mean of its members' standardised scores; nothing is chosen between them."""
+"""The recipe that blends recipes: the mean of their standardised scores; nothing is chosen between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from screening.errors import RecipeError
 from screening.recipe import Recipe, load_recipe
 
-# With fewer positives than this, machines that learn labels are left to noise: `scarce` members carry the blend.
+# With fewer positives than this, machines that learn labels learn noise: `scarce` members carry the blend.
 SCARCE = 10
 
 FITS = {False: ("one_class", "two_class", "baseline"), True: ("multi_class", "baseline")}
@@ -81,7 +81,7 @@ class Blend(Recipe):
 
 
 def tells_apart(recipe: Recipe, cohort: Any) -> bool:
-    """Whether a recipe tells all classes of a cohort apart: a blend does where no class was named positive."""
+    """Whether a recipe tells all classes of a cohort apart: a blend does where none was named positive."""
     if isinstance(recipe, Blend):
         return len(cohort.classes) > 2 and not cohort.contract.positive
     return recipe.machine == "multi_class"

@@ -27,7 +27,18 @@ PERSISTABLE_BASELINES = ("logistic",)
 CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
 
 _REQUIRED = ("name", "title", "paper", "machine")
-_OPTIONAL = ("about", "scheme", "baseline", "kernel", "factor", "remedy", "members", "scarce", "parameters", "search")
+_OPTIONAL = (
+    "about",
+    "scheme",
+    "baseline",
+    "kernel",
+    "factor",
+    "remedy",
+    "members",
+    "scarce",
+    "parameters",
+    "search",
+)
 _SEARCH = ("criterion", "candidates", "grid", "paper")
 
 

@@ -58,7 +58,10 @@ class BlendedEnsemble:
 
     @classmethod
     def from_state(
-        cls, builders: Sequence[tuple[Callable[[], Any], str]], n_classes: int, state: Mapping[str, np.ndarray]
+        cls,
+        builders: Sequence[tuple[Callable[[], Any], str]],
+        n_classes: int,
+        state: Mapping[str, np.ndarray],
     ) -> BlendedEnsemble:
         """Inverse of ``state``.
 
@@ -120,9 +123,7 @@ class BlendedClassifier(ClassifierMixin, BaseEstimator):
         self.check_parameters()
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass."
-            )
+            raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
         if len(self.classes_) < 2:
             raise ValueError("the labels hold 1 class; there must be at least 2 classes")
         folds = min(self.folds, int(np.bincount(codes).min()))

@@ -1,4 +1,4 @@
-"""Holding rows out by any recipe, a blend among them: its members on the same folds, each with its own search."""
+"""Holding rows out by any recipe; of a blend by its members on the same folds, each with its own search."""
 
 from __future__ import annotations
 
@@ -70,7 +70,14 @@ def held_out_by(
         try:
             parts.append(
                 hold_out(
-                    sample, member, task, plan, candidates, progress=step, like=lesson.of_member(member), **given
+                    sample,
+                    member,
+                    task,
+                    plan,
+                    candidates,
+                    progress=step,
+                    like=lesson.of_member(member),
+                    **given,
                 )
             )
         except (RecipeError, UsageError) as error:

@@ -89,7 +89,7 @@ def choose_setting(
             "more settings with --search, another recipe such as logistic, or drop columns that are nearly "
             "unique"
         )
-    # Rounding lets settings that differ by noise in the last digits tie, whatever the machine: the first wins.
+    # Rounding lets settings that differ by noise in the last digits tie, on any machine: the first wins.
     best = usable[int(np.round([float(scores[at] or 0.0) for at in usable], 9).argmax())]
     return Search(best, [dict(each) for each in candidates], scores, dropped)
 

@@ -186,9 +186,7 @@ def _fold(lesson: Lesson, held_out: np.ndarray, settings: Sequence[Parameters]) 
     fitted = time.perf_counter()
     rows = np.flatnonzero(held_out)
     x = np.ascontiguousarray(lesson.x[rows])
-    decisions = [
-        lesson.decisions(machine, x) for machine in machines
-    ]
+    decisions = [lesson.decisions(machine, x) for machine in machines]
     scored = time.perf_counter() - fitted
     if lesson.x.shape[0] * decisions[0].shape[1] * len(settings) > MOST_IN_FULL:
         decisions = [each.astype(np.float32) for each in decisions]
