@@ -135,12 +135,11 @@ def criterion_of(rule: Any) -> str:
     return f"{rule.name}={rule.value:g}{share}"
 
 
-def account(criterion: str, search: Any) -> dict[str, Any]:
+def account(search: Any) -> dict[str, Any]:
     """What came second: the part of the model card that `auto` adds.
 
     Parameters
     ----------
-    criterion : str
     search : Search
         Every setting and its criterion on the held-out rows. The chosen one is not the highest where another
         recipe's is ahead by less than its standard error.
@@ -152,7 +151,7 @@ def account(criterion: str, search: Any) -> dict[str, Any]:
             settings = {key: value for key, value in candidate.items() if key not in _OWN}
             best[name] = {"recipe": name, "score": score, "parameters": settings}
     return {
-        "criterion": criterion,
+        "criterion": search.criterion,
         "score": search.scores[search.number],
         "table": sorted(best.values(), key=lambda row: -round(row["score"], 9)),
     }

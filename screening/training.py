@@ -142,7 +142,7 @@ def train(
     )  # fmt: skip
     document["training"] |= approximate
     if isinstance(asked, Auto):
-        document["validation"] |= {"auto": account(asked.criterion, held_out.search)}
+        document["validation"] |= {"auto": account(held_out.search)}
     document["validation"] |= appraise(
         cohort, sample, task, points, validation,
         one_class=held_out.recipe.machine == "one_class", prevalence=stated,

@@ -44,7 +44,6 @@ def model_document(
 ) -> dict[str, Any]:
     """Gather everything that the model directory states, as plain JSON values."""
     recipe, search = held_out.recipe, held_out.search
-    _, settings = recipe.resolve({key: value for key, value in search.chosen.items() if key != "recipe"})
     return {
         "recipe": {
             "name": recipe.name,
@@ -52,7 +51,7 @@ def model_document(
             "paper": recipe.paper,
             "machine": recipe.machine,
             "text": recipe.text,
-            "parameters": recipe.parameters | settings,
+            "parameters": recipe.parameters | held_out.settings,
         },
         "contract": cohort.contract.to_dict(),
         "task": task.to_dict(),
@@ -69,7 +68,7 @@ def model_document(
             "n_groups": None if plan.groups is None else len(np.unique(plan.groups)),
             "n_machines": len(held_out.ensemble.machines),
             "encoded_by": "negatives" if recipe.machine == "one_class" else "all rows",
-            "search": _search_facts(recipe.criterion, search),
+            "search": _search_facts(search),
         }
         | _figures(sample, task, chosen, validation, seed),
         "training": {
@@ -127,10 +126,10 @@ def per_class(target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...
     return {"confusion": {"classes": list(classes), "counts": counts.tolist()}, "per_class": rows}
 
 
-def _search_facts(criterion: str, search: Search) -> dict[str, Any]:
+def _search_facts(search: Search) -> dict[str, Any]:
     """What was tuned, on what, and which settings could not be used."""
     return {
-        "criterion": criterion,
+        "criterion": search.criterion,
         "n_candidates": len(search.candidates),
         "chosen": search.chosen,
         "candidates": search.candidates,

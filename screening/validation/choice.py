@@ -30,6 +30,8 @@ class Search:
 
     Parameters
     ----------
+    criterion : str
+        What they were compared by.
     number : int
         Of the chosen setting among the candidates.
     candidates : list of dict
@@ -39,6 +41,7 @@ class Search:
         Why a setting was not considered.
     """
 
+    criterion: str
     number: int
     candidates: list[Parameters]
     scores: list[float | None]
@@ -95,7 +98,7 @@ def choose_setting(
         )
     best = _best(name, [candidates[at] for at in usable], [scores[at] for at in usable],  # type: ignore[misc]
                  decisions[usable], target, seed)  # fmt: skip
-    return Search(usable[best], [dict(each) for each in candidates], scores, dropped)
+    return Search(name, usable[best], [dict(each) for each in candidates], scores, dropped)
 
 
 def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:

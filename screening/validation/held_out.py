@@ -46,6 +46,8 @@ class HeldOut:
         The machines of all folds and repeats at the chosen setting: the model.
     recipe : Recipe
         That the chosen setting is of.
+    settings : dict
+        The chosen setting, as that recipe takes it.
     lesson : Lesson
         The rows as the machines saw them.
     search : Search
@@ -59,6 +61,7 @@ class HeldOut:
     fold: np.ndarray
     ensemble: FoldEnsemble
     recipe: Recipe
+    settings: Parameters
     lesson: Lesson
     search: Search
     sv_share: float | None
@@ -141,7 +144,7 @@ def hold_out(
     )
     at = search.number
     decisions, machines = [matrix[at]], [each.machines[at] for each in first]
-    chosen, _ = recipe.resolve(search.chosen)
+    chosen, settings = recipe.resolve(search.chosen)
     repeat = plan.asked or FoldEnsemble(machines, chosen.machine, len(task.classes)).averages
     for fold in plan.fold[1:] if repeat else ():
         again = run(fold, [candidates[at]])
@@ -155,6 +158,7 @@ def hold_out(
         fold=dealt,
         ensemble=ensemble,
         recipe=chosen,
+        settings=settings,
         lesson=lesson,
         search=search,
         sv_share=ensemble.support_share(
