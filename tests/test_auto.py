@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from screening.validation.choice import Search, choose_setting
 
 from screening.auto import Auto, account, criterion_of
 from screening.cohort import read_cohort
@@ -17,6 +16,7 @@ from screening.recipe import Recipe, list_recipes, load_recipe
 from screening.report import render_model
 from screening.store import load_model, save_model
 from screening.training import train
+from screening.validation.choice import Search, choose_setting
 from screening.validation.criteria import criterion
 
 FEW = ("svm_weighted", "svm", "logistic", "boosting", "one_vs_rest")
@@ -160,9 +160,9 @@ def test_rules_judge_an_order_as_they_promise():
 
 def test_the_account_orders_methods_by_their_best_setting():
     candidates = [{"recipe": "a", "C": 1}, {"recipe": "b", "C": 1}, {"recipe": "a", "C": 2}, {"recipe": "c"}]
-    search = Search(1, candidates, [0.7, 0.8, 0.9, None], [None, None, None, "its folds lie apart"])
+    search = Search("auroc", 1, candidates, [0.7, 0.8, 0.9, None], [None, None, None, "its folds lie apart"])
 
-    found = account("auroc", search)
+    found = account(search)
 
     assert [(row["recipe"], row["parameters"]) for row in found["table"]] == [
         ("a", {"C": 2}),
@@ -181,7 +181,7 @@ def test_another_recipe_must_be_ahead_by_more_than_luck():
     rng = np.random.default_rng(3)
     target = (rng.random(200) < 0.1).astype(int)
     known = target + rng.normal(size=200)
-    twin = known + 0.05 * target + rng.normal(scale=0.05, size=200)
+    twin = known + rng.normal(scale=0.3, size=(2, 200))[1]
     better = known + 3.0 * target
     candidates = [{"recipe": "first"}, {"recipe": "second"}]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from flow_cohorts import patients, written
 
 from screening import TwoClassSVM, read_cohort

@@ -26,7 +26,7 @@ BINARY = {
     "liu_he": {"passes": 1},
     "e_smote_svm": {},
 }
-FACTOR = dict.fromkeys(("act_input_space", "wu_amari", "liu_he"), {"passes": 1})
+FACTOR = {name: {"passes": 1} for name in ("act_input_space", "wu_amari", "liu_he")}
 SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
 
 
@@ -203,7 +203,7 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     task = Task("binary", "ill", ("yes",), ("negative", "yes"), ("yes",))
 
     check_model("svm", task, [point], validation, scores[:, None])
-    with pytest.raises(RecipeError, match="recipe svm: it promises to find .* and flags 0%"):
+    with pytest.raises(RecipeError, match=r"recipe svm: it promises to find .* and flags 0%"):
         check_model("svm", task, [point], validation, scores[:, None] - 100.0)
     with pytest.raises(RecipeError, match="scores all rows alike"):
         check_model("svm", task, [point], validation, np.full((len(scores), 1), 5.0))

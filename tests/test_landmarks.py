@@ -81,8 +81,10 @@ def test_machines_of_several_folds_stand_on_many_of_the_same_landmarks():
     x, y = cloud()
     parts = [np.flatnonzero(np.arange(len(x)) % 5 != k) for k in (0, 1)]
 
-    one, other = (part[landmarks.choose(x[part], y[part], 400, lambda first: np.ones(2400, bool), 0).rows]
-                  for part in parts)
+    one, other = (
+        part[landmarks.choose(x[part], y[part], 400, lambda first: np.ones(2400, bool), 0).rows]
+        for part in parts
+    )
 
     assert len(np.intersect1d(one, other)) > 0.6 * 400
 

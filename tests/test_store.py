@@ -77,8 +77,6 @@ def saved(model, tmp_path_factory):
     return save_model(model, tmp_path_factory.mktemp("models") / "m", lambda document: "<p>page</p>")
 
 
-
-
 @pytest.mark.parametrize("name", STORED)
 def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, tmp_path):
     model = make_model(tmp_path, name)
