@@ -38,7 +38,7 @@ LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
 
 def train(
     cohort: Cohort,
-    recipe: Recipe | str,
+    recipe: Recipe | str = "auto",
     *,
     rule: Rule = DEFAULT_RULE,
     folds: int = 5,
