@@ -193,8 +193,8 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     promised = rule.name == "min_sensitivity" and rule.confidence is None
     if promised and not everything and (point.sensitivity or 0) < (rule.value or 0) - 1e-9:
         notes.append(
-            f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is promised for "
-            f"further rows of these groups, and {point.sensitivity:.2f} is what new ones may expect"
+            f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is promised "
+            f"for further rows of these groups, and {point.sensitivity:.2f} is what new ones may expect"
         )
     reach = ((point.sensitivity_high or 0) - (point.sensitivity_low or 0)) / 2
     if reach > 0.03:
