@@ -192,9 +192,9 @@ def tuned(
     splits = list(k_folds(y, folds, seed))
 
     def worth(setting: dict[str, Any]) -> float:
-        found = []
+        machine, found = build(recipe, **setting), []
         for train, test in splits:
-            machine = build(recipe, **setting).fit(x[train], y[train])
+            machine.fit(x[train], y[train])
             found.append(criterion(judge, machine.decision_function(x[test]), y[test]))
         return float(np.mean(found))
 
