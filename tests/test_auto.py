@@ -97,10 +97,9 @@ def test_baselines_that_cannot_be_stored_are_refused_by_train(ring):
         train(ring, "boosting", folds=3)
 
 
-def test_what_is_not_stored_is_exactly_the_tree_ensembles():
+def test_what_is_not_stored_is_exactly_what_boosts_trees():
     assert {recipe.name for recipe in list_recipes() if not recipe.persistable} == {
         "boosting",
-        "balanced_forest",
         "easy_ensemble",
     }
 

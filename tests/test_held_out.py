@@ -20,6 +20,8 @@ from screening.validation.validation import Validation
 BINARY = {
     "svm_weighted": {},
     "logistic": {},
+    "random_forest": {},
+    "balanced_forest": {},
     "williams": {"passes": 1},
     "one_class_conformal": {"passes": 1, "width": 3.0},
     "amari_wu": {"passes": 1},
@@ -221,7 +223,7 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
         check_model("svm", task, [point], validation, np.full((len(scores), 1), 5.0))
 
 
-@pytest.mark.parametrize("recipe", ["svm_weighted", "logistic", "one_class_conformal"])
+@pytest.mark.parametrize("recipe", ["svm_weighted", "logistic", "balanced_forest", "one_class_conformal"])
 def test_labels_that_mean_nothing_rank_no_better_than_chance(tmp_path, recipe):
     rng = np.random.default_rng(5)
     table = patients(300)
