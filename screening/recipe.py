@@ -232,7 +232,8 @@ class Recipe:
         if not self.persistable:
             raise RecipeError(
                 f"recipe {self.name} is a baseline for `screen compare`: its trees cannot be stored as plain "
-                "arrays, and nothing is ever unpickled from a model; train logistic or a kernel method"
+                "arrays, and nothing is ever unpickled from a model; train random_forest, balanced_forest, "
+                "logistic or a kernel method"
             )
 
 

@@ -20,10 +20,11 @@ MACHINE_PARAMETERS = {
 BASELINES = {
     "logistic": ("C", "class_weight", "max_iter"),
     "boosting": ("learning_rate", "n_rounds", "max_leaf_nodes", "min_samples_leaf", "class_weight", "seed"),
+    "random_forest": ("n_estimators", "max_depth", "min_samples_leaf", "class_weight", "seed"),
     "balanced_forest": ("n_estimators", "max_depth", "min_samples_leaf", "seed"),
     "easy_ensemble": ("n_estimators", "n_rounds", "seed"),
 }
-PERSISTABLE_BASELINES = ("logistic",)
+PERSISTABLE_BASELINES = ("logistic", "random_forest", "balanced_forest")
 CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
 
 _REQUIRED = ("name", "title", "paper", "machine")

@@ -8,6 +8,7 @@ import pytest
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
+from screening.conformal_p import p_values
 from screening.errors import RecipeError, UsageError
 from screening.operating_point import Rule, choose
 from screening.orientation import oriented_decisions
@@ -19,6 +20,8 @@ from screening.validation.validation import Validation
 BINARY = {
     "svm_weighted": {},
     "logistic": {},
+    "random_forest": {},
+    "balanced_forest": {},
     "williams": {"passes": 1},
     "one_class_conformal": {"passes": 1, "width": 3.0},
     "amari_wu": {"passes": 1},
@@ -125,6 +128,17 @@ def test_every_setting_is_fitted_once_a_fold_and_nothing_again(cohort):
     assert counted[-1] == (5 * 4 + 2 * 5,) * 2
 
 
+def test_where_machines_have_a_factor_no_repeat_is_fitted_and_progress_still_ends(cohort):
+    counted = []
+
+    train(
+        cohort, "williams", params={"passes": 1}, search=1,
+        progress=lambda done, total: counted.append((done, total)),
+    )  # fmt: skip
+
+    assert counted[4:] == [(5, 15), (5, 5)]
+
+
 def test_two_patients_are_enough_and_that_is_said(tmp_path):
     table = voxels(n_patients=2, each=120)
     table["tissue"] = np.where(table["tissue"] == "lesion", "lesion", "other")
@@ -209,7 +223,7 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
         check_model("svm", task, [point], validation, np.full((len(scores), 1), 5.0))
 
 
-@pytest.mark.parametrize("recipe", ["svm_weighted", "logistic", "one_class_conformal"])
+@pytest.mark.parametrize("recipe", ["svm_weighted", "logistic", "balanced_forest", "one_class_conformal"])
 def test_labels_that_mean_nothing_rank_no_better_than_chance(tmp_path, recipe):
     rng = np.random.default_rng(5)
     table = patients(300)
@@ -221,16 +235,19 @@ def test_labels_that_mean_nothing_rank_no_better_than_chance(tmp_path, recipe):
     assert found["auroc_low"] <= 0.5
 
 
-def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(tmp_path):
-    model = train(read(patients(600), tmp_path, label="ill", id="patient"), "svm_weighted", search=2)
-    fresh = read(patients(6000, seed=1), tmp_path, "fresh.csv", label="ill", id="patient")
+@pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
+def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(tmp_path, recipe):
+    fresh = read(patients(6000, seed=99), tmp_path, "fresh.csv", label="ill", id="patient")
     negatives = fresh.take(fresh.label == "no")
+    shares = []
 
-    from screening.conformal_p import p_values
+    for seed in range(8):  # one calibration set of 340 is itself off by 0.012
+        past = read(patients(400, seed=seed), tmp_path, label="ill", id="patient")
+        model = train(past, recipe, search=2, forward=False)
+        p = p_values(model.calibration, model.scores(model.encoder.transform(negatives))[:, 0])
+        shares.append(np.mean(p <= 0.05))
 
-    p = p_values(model.calibration, model.scores(model.encoder.transform(negatives))[:, 0])
-
-    assert 0.03 <= np.mean(p <= 0.05) <= 0.07
+    assert 0.04 <= np.mean(shares) <= 0.06
 
 
 def test_several_repeats_are_kept_beside_their_mean(cohort):

@@ -107,7 +107,9 @@ def test_repeated_folds_add_machines_and_leave_every_row_one_score(cohort):
     assert twice.operating_points[0]["n_positive"] == int((cohort.label == "yes").sum())
 
 
-@pytest.mark.parametrize(("recipe", "machines"), [("svm", 15), ("logistic", 15), ("williams", 5)])
+@pytest.mark.parametrize(
+    ("recipe", "machines"), [("svm", 15), ("logistic", 15), ("balanced_forest", 5), ("williams", 5)]
+)
 def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to_one(
     cohort, recipe, machines
 ):

@@ -159,6 +159,8 @@ def hold_out(
     at = search.number
     decisions, machines = [matrix[at]], [each.machines[at] for each in first]
     repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
+    if not repeat and progress is not None:
+        progress(finished, finished)
     for fold in plan.fold[1:] if repeat else ():
         again = run(fold, [candidates[at]])
         decisions.append(_in_row_order(again, 0))
