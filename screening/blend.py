@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from screening.errors import RecipeError
 from screening.recipe import Recipe, load_recipe
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from screening.machines.blended import BlendedEnsemble
+    from screening.machines.fold_ensemble import FoldEnsemble
 
 # With fewer positives than this, machines that learn labels learn noise: `scarce` members carry the blend.
 SCARCE = 10
@@ -85,3 +92,32 @@ def tells_apart(recipe: Recipe, cohort: Any) -> bool:
     if isinstance(recipe, Blend):
         return len(cohort.classes) > 2 and not cohort.contract.positive
     return recipe.machine == "multi_class"
+
+
+def restored(
+    recipe: Recipe, stored: Mapping[str, Any], n_classes: int, state: Mapping[str, np.ndarray]
+) -> FoldEnsemble | BlendedEnsemble:
+    """The machines of a stored model: of the folds, or of the folds of each member of a blend.
+
+    Parameters
+    ----------
+    stored : mapping
+        `recipe` of `model.json`.
+    state : mapping of ndarray
+        As the ensemble's ``state`` made it.
+
+    Raises
+    ------
+    ModelError
+        Arrays are missing or do not fit each other.
+    """
+    from screening.machines.blended import BlendedEnsemble
+    from screening.machines.fold_ensemble import FoldEnsemble
+
+    if "members" not in stored:
+        return FoldEnsemble.from_state(
+            partial(recipe.build, **stored["parameters"]), recipe.machine, n_classes, state
+        )
+    members = [(Recipe.from_text(each["text"]), each["parameters"]) for each in stored["members"]]
+    builders = [(partial(member.build, **parameters), member.machine) for member, parameters in members]
+    return BlendedEnsemble.from_state(builders, n_classes, state)

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from .publishing import publish, write_whole
 if TYPE_CHECKING:
     import pandas
 
+    from .blend import restored
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
     from .machines.blended import BlendedEnsemble
@@ -190,6 +191,7 @@ def load_model(directory: str | Path) -> Model:
     """
     import pandas
 
+    from .blend import restored
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
     from .recipe import Recipe
@@ -206,7 +208,9 @@ def load_model(directory: str | Path) -> Model:
             recipe=recipe,
             contract=contract,
             encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
-            ensemble=_ensemble(document, recipe, _under(arrays, "estimator/")),
+            ensemble=restored(
+                recipe, document["recipe"], len(document["task"]["classes"]), _under(arrays, "estimator/")
+            ),
             calibration=arrays["calibration"],
             validation=pandas.read_parquet(io.BytesIO(table)),
             selftest=arrays["selftest/x"],
@@ -221,23 +225,6 @@ def load_model(directory: str | Path) -> Model:
     if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
         raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
     return model
-
-
-def _ensemble(
-    document: dict[str, Any], recipe: Recipe, state: dict[str, np.ndarray]
-) -> FoldEnsemble | BlendedEnsemble:
-    """The machines of the folds, or those of each member of a blend."""
-    from .machines.blended import BlendedEnsemble
-    from .machines.fold_ensemble import FoldEnsemble
-    from .recipe import Recipe
-
-    stored, n_classes = document["recipe"], len(document["task"]["classes"])
-    if "members" not in stored:
-        build = partial(recipe.build, **stored["parameters"])
-        return FoldEnsemble.from_state(build, recipe.machine, n_classes, state)
-    members = [(Recipe.from_text(each["text"]), each["parameters"]) for each in stored["members"]]
-    builders = [(partial(member.build, **parameters), member.machine) for member, parameters in members]
-    return BlendedEnsemble.from_state(builders, n_classes, state)
 
 
 def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
