@@ -24,7 +24,6 @@ from .publishing import publish, write_whole
 if TYPE_CHECKING:
     import pandas
 
-    from .blend import restored
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
     from .machines.blended import BlendedEnsemble
