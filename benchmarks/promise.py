@@ -34,10 +34,10 @@ import pandas as pd
 from scipy.stats import betabinom
 
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
+from screening.auto import suited
 from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
-from screening.auto import suited
 from screening.cohort.cohort import Cohort
 from screening.errors import ScreenError
 from screening.machines.fold_ensemble import FoldEnsemble

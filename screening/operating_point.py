@@ -190,6 +190,12 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     elif point.flag_rate == 0:
         low = "no threshold keeps the flag rate that low with a row flagged: "
         notes.append(f"{low if rule.name == 'max_flag_rate' else ''}none of these rows is flagged")
+    promised = rule.name == "min_sensitivity" and rule.confidence is None
+    if promised and not everything and (point.sensitivity or 0) < (rule.value or 0) - 1e-9:
+        notes.append(
+            f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is promised "
+            f"for further rows of these groups, and {point.sensitivity:.2f} is what new ones may expect"
+        )
     reach = ((point.sensitivity_high or 0) - (point.sensitivity_low or 0)) / 2
     if reach > 0.03:
         notes.append(f"with {rows}, sensitivity {point.sensitivity:.2f} is known to ± {reach:.2f}")

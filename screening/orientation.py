@@ -31,9 +31,11 @@ def oriented(scores: np.ndarray, estimator: Any, kind: str, n_classes: int) -> n
 
     A multi-class estimator fitted on rows without some class gives that class the row's lowest score.
     """
-    if kind != "multi_class":
+    if kind != "multi_class" and n_classes == 2:
         scores = scores.reshape(len(scores), 1)
         return -scores if kind == "one_class" else scores
+    if scores.ndim == 1:  # a baseline that met two classes only
+        scores = np.column_stack([-scores, scores])
     if scores.shape[1] == n_classes:
         return scores
     everywhere = np.repeat(scores.min(axis=1, keepdims=True), n_classes, axis=1)

@@ -106,7 +106,7 @@ def stored_validation(model: Model, task: Task) -> Validation:
     names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
     if table.empty or not set(names) <= set(table.columns):
         raise ModelError("the model holds no held-out scores to choose from; train it again")
-    if model.document["format"] == 1 and facts["repeats"] > 1:
+    if model.document.get("format") == 1 and facts["repeats"] > 1:
         raise ModelError("the model is of an older format, with repeated folds; train it again")
     repeats = sum(name.startswith(f"{names[0]}@") for name in table.columns)
     columns = [[f"{name}@{repeat}" for name in names] for repeat in range(repeats)] or [names]

@@ -42,7 +42,7 @@ class Recipe:
     Parameters
     ----------
     name, title, paper, about : str
-    machine : {"one_class", "two_class", "multi_class", "baseline", "auto"}
+    machine : {"one_class", "two_class", "multi_class", "baseline", "blend"}
     text : str
         The TOML, verbatim.
     parameters : dict
@@ -62,8 +62,8 @@ class Recipe:
     scheme : str or None
         Of a multi-class machine.
     baseline : str or None
-    among : tuple of str
-        Names of the recipes that `auto` chooses from.
+    members, scarce : tuple of str
+        Names of the recipes that a blend averages, and of those that stand in where positives are few.
     """
 
     name: str
@@ -82,7 +82,8 @@ class Recipe:
     remedies: dict[str, dict[str, Any]] = field(default_factory=dict)
     scheme: str | None = None
     baseline: str | None = None
-    among: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    scarce: tuple[str, ...] = ()
 
     @classmethod
     def from_text(cls, text: str, source: str = "recipe") -> Recipe:
@@ -221,10 +222,6 @@ class Recipe:
         idle = [name for name in setting if name in self._parts.factor_names]
         return setting | {name: self.parameters[name] for name in idle}
 
-    def resolve(self, parameters: dict[str, Any]) -> tuple[Recipe, dict[str, Any]]:
-        """The recipe that these parameters are of: itself, but for `auto`."""
-        return self, dict(parameters)
-
     @property
     def persistable(self) -> bool:
         """Whether a fitted estimator can be stored as plain arrays."""
@@ -235,7 +232,8 @@ class Recipe:
         if not self.persistable:
             raise RecipeError(
                 f"recipe {self.name} is a baseline for `screen compare`: its trees cannot be stored as plain "
-                "arrays, and nothing is ever unpickled from a model; train logistic or a kernel method"
+                "arrays, and nothing is ever unpickled from a model; train random_forest, balanced_forest, "
+                "logistic or a kernel method"
             )
 
 
@@ -274,8 +272,8 @@ def build(name_or_path: str | Path, **overrides: Any) -> Any:
 
 def _parsed(text: str, source: str) -> Recipe:
     found = fields_of(text, source)
-    if found["machine"] != "auto":
+    if found["machine"] != "blend":
         return Recipe(**found)
-    from screening.auto import Auto
+    from screening.blend import Blend
 
-    return Auto(**found)
+    return Blend(**found)

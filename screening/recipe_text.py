@@ -15,19 +15,31 @@ MACHINE_PARAMETERS = {
     "two_class": ("C", "passes", "normalise", "stop", "seed", "tol", *ALWAYS),
     "multi_class": ("C", "passes", "cost_ratio", "normalise", "stop", "seed", "tol", *ALWAYS),
     "baseline": (),
-    "auto": (),
+    "blend": (),
 }
 BASELINES = {
     "logistic": ("C", "class_weight", "max_iter"),
     "boosting": ("learning_rate", "n_rounds", "max_leaf_nodes", "min_samples_leaf", "class_weight", "seed"),
+    "random_forest": ("n_estimators", "max_depth", "min_samples_leaf", "class_weight", "seed"),
     "balanced_forest": ("n_estimators", "max_depth", "min_samples_leaf", "seed"),
     "easy_ensemble": ("n_estimators", "n_rounds", "seed"),
 }
-PERSISTABLE_BASELINES = ("logistic",)
+PERSISTABLE_BASELINES = ("logistic", "random_forest", "balanced_forest")
 CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
 
 _REQUIRED = ("name", "title", "paper", "machine")
-_OPTIONAL = ("about", "scheme", "baseline", "kernel", "factor", "remedy", "among", "parameters", "search")
+_OPTIONAL = (
+    "about",
+    "scheme",
+    "baseline",
+    "kernel",
+    "factor",
+    "remedy",
+    "members",
+    "scarce",
+    "parameters",
+    "search",
+)
 _SEARCH = ("criterion", "candidates", "grid", "paper")
 
 
@@ -57,6 +69,12 @@ def fields_of(text: str, source: str) -> dict[str, Any]:
         problems.append(f"machine {table['machine']!r} is not one of {', '.join(MACHINE_PARAMETERS)}")
     if search.get("criterion", "auroc") not in CRITERIA:
         problems.append(f"search.criterion must be one of {', '.join(CRITERIA)}")
+    for key in ("members", "scarce"):
+        named = table.get(key, [])
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+            problems.append(f"{key} must be a list of recipes' names")
+        elif named and table["machine"] != "blend":
+            problems.append(f"{key} belong to machine blend, not to {table['machine']}")
     if not all(isinstance(each, dict) for each in table.get("remedy", {}).values()):
         problems.append("every remedy is a table [remedy.NAME]")
     if problems:
@@ -74,7 +92,8 @@ def fields_of(text: str, source: str) -> dict[str, Any]:
         "remedies": table.get("remedy", {}),
         "scheme": table.get("scheme"),
         "baseline": table.get("baseline"),
-        "among": tuple(table.get("among", ())),
+        "members": tuple(table.get("members", ())),
+        "scarce": tuple(table.get("scarce", ())),
     }
 
 

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +26,13 @@ if TYPE_CHECKING:
 
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
+    from .machines.blended import BlendedEnsemble
     from .machines.fold_ensemble import FoldEnsemble
     from .recipe import Recipe
 
 __all__ = [
-    "FORMAT",
-    "Model",
-    "canonical",
-    "load_model",
-    "publish",
-    "read_document",
-    "save_model",
-    "write_whole",
-]
+    "FORMAT", "Model", "canonical", "load_model", "publish", "read_document", "save_model", "write_whole",
+]  # fmt: skip
 
 FORMAT = 2
 MAX_DOCUMENT_BYTES = 64 << 20
@@ -70,7 +64,7 @@ class Model:
     recipe: Recipe
     contract: Contract
     encoder: Encoder
-    ensemble: FoldEnsemble
+    ensemble: FoldEnsemble | BlendedEnsemble
     calibration: np.ndarray
     validation: pandas.DataFrame
     selftest: np.ndarray | None = None
@@ -196,9 +190,9 @@ def load_model(directory: str | Path) -> Model:
     """
     import pandas
 
+    from .blend import restored
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
-    from .machines.fold_ensemble import FoldEnsemble
     from .recipe import Recipe
 
     folder = Path(directory)
@@ -213,11 +207,8 @@ def load_model(directory: str | Path) -> Model:
             recipe=recipe,
             contract=contract,
             encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
-            ensemble=FoldEnsemble.from_state(
-                partial(recipe.build, **document["recipe"]["parameters"]),
-                recipe.machine,
-                len(document["task"]["classes"]),
-                _under(arrays, "estimator/"),
+            ensemble=restored(
+                recipe, document["recipe"], len(document["task"]["classes"]), _under(arrays, "estimator/")
             ),
             calibration=arrays["calibration"],
             validation=pandas.read_parquet(io.BytesIO(table)),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from screening.auto import Auto, account, suited
+from screening.blend import Blend, tells_apart
 from screening.card import record
 from screening.card.appraisal import appraise
 from screening.card.beside import comparison, recipes_of
@@ -22,10 +22,10 @@ from screening.recipe import Recipe, load_recipe
 from screening.store import Model
 from screening.task import Task, ask, overall, watchable
 from screening.validation.approximation import cost_of_landmarks, with_landmarks
-from screening.validation.candidates import candidates_of
+from screening.validation.blending import held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import in_hash_order, planned, sub_sample, units
-from screening.validation.held_out import Progress, hold_out
+from screening.validation.held_out import Progress
 from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation, calibration_of
 
@@ -38,7 +38,7 @@ LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
 
 def train(
     cohort: Cohort,
-    recipe: Recipe | str,
+    recipe: Recipe | str = "auto",
     *,
     rule: Rule = DEFAULT_RULE,
     folds: int = 5,
@@ -107,23 +107,23 @@ def train(
         train, recipe=recipe, folds=min(folds, 3), repeats=1, search=search, params=params, seed=seed,
         jobs=jobs, forward=False,
     )  # fmt: skip
-    asked = suited(recipe, cohort, rule, params or {}, stored=True)
-    task = ask(cohort, asked.machine == "multi_class")
-    largest = largest_exact(asked, params or {})
+    task = ask(cohort, tells_apart(recipe, cohort))
+    largest = largest_exact(recipe, params or {})
     too_many = max_rows is None and largest is not None and cohort.n_rows > largest
-    params = with_landmarks(asked, params or {}, too_many)
+    params = with_landmarks(recipe, params or {}, too_many)
     exact = params.get("approximation") != "landmarks"
     sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, largest if exact else None)
     kept = units(sample, task.target(labels_of(sample)), folds)
     task = watchable(task, task.target(labels_of(sample)), kept.groups, folds)
     notes += [*task.notes, *kept.notes]
-    candidates = candidates_of(asked, params, search, seed)
-    others = recipes_of(beside, asked, task, sample.n_rows)
+    others = recipes_of(beside, recipe, task, sample.n_rows)
     plan = planned(sample, task.target(labels_of(sample)), kept, repeats, seed)
 
-    held_out = hold_out(
-        sample, asked, task, plan, candidates, seed=seed, jobs=jobs, progress=progress, memory=memory
-    )
+    held_out = held_out_by(
+        sample, recipe, task, plan, params=params, search=search, seed=seed, jobs=jobs, progress=progress,
+        memory=memory,
+    )  # fmt: skip
+    notes += held_out.notes
     validation = Validation.of(held_out, sample, task, kept.groups)
     points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
     check_promise(task, points)
@@ -132,8 +132,7 @@ def train(
     check_model(held_out.recipe.name, task, points, validation, own[:, columns])
     approximate = {}
     if not exact:
-        settings = held_out.search.chosen
-        approximate = cost_of_landmarks(sample, asked, settings, task, kept.groups, RARE_SHARE, seed)
+        approximate = cost_of_landmarks(sample, held_out, task, kept.groups, RARE_SHARE, seed)
     notes += [each["note"] for each in approximate.values()]
 
     document = record.model_document(
@@ -141,15 +140,15 @@ def train(
         seed=seed, max_rows=max_rows, command=command, notes=notes,
     )  # fmt: skip
     document["training"] |= approximate
-    if isinstance(asked, Auto):
-        document["validation"] |= {"auto": account(asked.criterion, held_out.search)}
+    if held_out.parts:
+        document["blend"] = record.members_of(held_out, sample, task, kept.groups, rule, seed)
     document["validation"] |= appraise(
         cohort, sample, task, points, validation,
-        one_class=held_out.recipe.machine == "one_class", prevalence=stated,
+        one_class=held_out.one_class, prevalence=stated,
         learn=partial(again, rule=rule) if forward else None,
     )  # fmt: skip
     document["validation"] |= comparison(
-        sample, task, others, held_out.recipe, validation, points, plan, rule,
+        sample, task, others, held_out, validation, points, plan, rule,
         search=search, params=params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
     return Model(
@@ -168,8 +167,10 @@ def largest_exact(recipe: Recipe, params: dict[str, Any]) -> int | None:
     """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
     if recipe.machine == "baseline":
         return None
-    by_rows = not isinstance(recipe, Auto) and recipe.build(**params).by_rows
-    return LARGEST_EXACT if by_rows else LARGEST_WHOLE
+    if isinstance(recipe, Blend):
+        sizes = [largest_exact(member, {}) for member in recipe.every.values()]
+        return min((size for size in sizes if size is not None), default=None)
+    return LARGEST_EXACT if recipe.build(**params).by_rows else LARGEST_WHOLE
 
 
 def sample_rows(

@@ -1,4 +1,4 @@
-"""Outcomes of a fold for tests of comparisons."""
+"""Outcomes of a method for tests of comparisons."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ import numpy as np
 from screening.comparing.outcome import Outcome
 
 
-def outcome(scores, rows=None, repeat=0, fold=0, threshold=0.5) -> Outcome:
+def outcome(scores, rows=None, threshold=0.5) -> Outcome:
+    """A binary outcome, its rows dealt to five folds in turn."""
     scores = np.asarray(scores, float)[:, None]
     rows = np.arange(len(scores)) if rows is None else rows
     facts = {
+        "n_candidates": 1,
+        "sensitivity": [0.9],
+        "points": [],
         "chosen": {},
         "fit_seconds": 0.0,
         "score_seconds": 0.0,
-        "n_train": 1,
-        "n_test": 1,
         "sv_share": None,
     }
     return Outcome(
-        repeat, fold, rows, scores, np.array([threshold]), scores > 0, np.full(len(scores), -1), facts
+        rows=rows,
+        fold=np.arange(len(scores)) % 5,
+        scores=scores,
+        thresholds=np.array([threshold]),
+        own=scores > 0,
+        predicted=np.full(len(scores), -1),
+        facts=facts,
     )

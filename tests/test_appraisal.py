@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
-from flow_cohorts import patients, written
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from screening import read_cohort, score, train
-from screening.card.forward import split_by_time
-from screening.cohort.contract import Contract
 from screening.operating_point import Rule, choose
 from screening.statistics.chances import calibrate, chance_range, decision_curve, probability
 from screening.statistics.local import at_local_prevalence, prevalence_range, prevalence_tonight
@@ -263,101 +257,3 @@ def test_net_benefit_is_counted_as_vickers_and_elkin_do():
 
     assert curve["model"][place] == pytest.approx(1 / 4 - 1 / 4 * t / (1 - t))
     assert curve["all"][place] == pytest.approx(0.5 - 0.5 * t / (1 - t))
-
-
-def cohort(tmp_path, n_rows=300, seed=0, share=0.25):
-    table = patients(n_rows, share, seed=seed)
-    table["day"] = pd.date_range("2025-01-01", periods=n_rows, freq="D").strftime("%Y-%m-%d")
-    table["sex"] = np.where(np.arange(n_rows) % 3 == 0, "f", "m")
-    contract = Contract.from_dict(
-        {
-            "cohort": {
-                "id": "patient", "label": "ill", "time": "day", "subgroup": ["sex"], "capacity": 10,
-                "minutes_per_review": 4,
-            },
-            "features": {
-                "fever": {"type": "number"}, "crp": {"type": "number"}, "ward": {"type": "category"},
-            },
-        }
-    )  # fmt: skip
-    return read_cohort(written(table, tmp_path / f"past{seed}.csv"), contract, need_label=True)
-
-
-def test_the_past_ends_before_what_came_after_and_no_group_stands_on_both_sides(tmp_path):
-    rows = cohort(tmp_path)
-    groups = np.array([f"g{i % 40}" for i in range(300)], dtype=object)
-    past, later, cut = split_by_time(rows)
-    grouped_past, grouped_later, _ = split_by_time(rows, groups)
-
-    assert rows.time[past].max() < np.datetime64(cut) <= rows.time[later].min()
-    assert len(past) == 210 and len(past) + len(later) == 300
-    assert not set(groups[grouped_past]) & set(groups[grouped_later])
-
-
-def test_rows_without_a_date_belong_to_the_past(tmp_path):
-    rows = cohort(tmp_path)
-    time = rows.time.copy()
-    time[-5:] = np.datetime64("NaT")
-
-    past, later, _ = split_by_time(replace(rows, time=time))
-
-    assert set(range(295, 300)) <= set(past)
-    assert len(past) + len(later) == 300
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return train(cohort(tmp_path_factory.mktemp("past")), "svm_weighted", search=1)
-
-
-def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_after(model, tmp_path):
-    forward = model.document["validation"]["forward"]
-    rows = cohort(tmp_path)
-    changed = rows.features.copy()
-    changed.loc[210:, "fever"] = 30.0
-    other = train(replace(rows, features=changed), "svm_weighted", search=1).document["validation"]["forward"]
-
-    assert (forward["cut"], forward["n_past"], forward["n_later"]) == ("2025-07-30", 210, 90)
-    assert forward["reason"] is None
-    assert forward["classes"]["yes"]["n_positive"] + forward["classes"]["yes"]["n_negative"] == 90
-    assert other["classes"]["yes"]["threshold"] == forward["classes"]["yes"]["threshold"]
-    assert other["classes"]["yes"]["sensitivity"] != forward["classes"]["yes"]["sensitivity"]
-
-
-def test_too_few_later_cases_are_a_stated_reason(tmp_path):
-    rows = cohort(tmp_path)
-    label = rows.label.copy()
-    label[210:] = "no"
-
-    forward = train(replace(rows, label=label), "svm_weighted", search=1).document["validation"]["forward"]
-
-    assert "holds 0 cases; 5 are needed" in forward["reason"]
-
-
-def test_a_night_and_its_page_show_all_of_it(model, tmp_path):
-    night = patients(80, seed=7).assign(day="2026-01-31", sex=["f", None] + ["m"] * 78)
-    run = score(model, written(night, tmp_path / "night.csv"), tmp_path / "run", date="2026-01-31")
-    page = (run.directory / "report.html").read_text()
-    levels = {row["level"]: row["n"] for row in run.document["subgroups"]}
-
-    assert levels == {"f": None, "m": 78, None: None}
-    assert run.document["prevalence_estimate"]["low"] <= run.document["prevalence_estimate"]["value"]
-    for words in (
-        "Subgroups", "too few", "What a flag means here", "The test of time", "2025-07-30",
-        "Capacity is 10 reviews a night", "TRIPOD+AI", "Drift tonight",
-    ):  # fmt: skip
-        assert words in page
-
-
-def test_chances_stand_beside_cases_only_where_they_are_earned(model, tmp_path):
-    night = written(patients(80, seed=7).assign(day="2026-01-31", sex="m"), tmp_path / "night.csv")
-    earned = score(model, night, tmp_path / "one").document
-    model_of_normals = train(cohort(tmp_path), "one_class", search=1, forward=False)
-    unearned = score(model_of_normals, night, tmp_path / "two").document
-    page = (tmp_path / "two" / "report.html").read_text()
-
-    assert model.document["validation"]["calibration"]["yes"]["earned"]
-    assert all(0 < case["chance"] < 1 for case in earned["cases"])
-    assert all(case["chance"] is None for case in unearned["cases"])
-    assert "This score is not a probability" in page and "<br>chance " not in page
-    assert "<br>chance " in (tmp_path / "one" / "report.html").read_text()

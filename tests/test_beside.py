@@ -20,6 +20,7 @@ from screening.report import render_model
 from screening.report.beside import beside as block
 from screening.scoring import score
 from screening.store import load_model, save_model
+from screening.validation.folds import in_hash_order
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +51,15 @@ def of_classes(tissue):
 
 @pytest.fixture
 def watched_folds(monkeypatch):
-    """Every call of the cross-validation that the comparison makes: recipe name, splits."""
+    """Every time the comparison holds rows out: recipe name, plan."""
     seen = []
-    real = beside.cross_validate
+    real = beside.hold_out
 
-    def spy(sample, recipe, task, splits, *args, **kwargs):
-        seen.append((recipe.name, splits))
-        return real(sample, recipe, task, splits, *args, **kwargs)
+    def spy(sample, recipe, task, plan, *args, **kwargs):
+        seen.append((recipe.name, plan))
+        return real(sample, recipe, task, plan, *args, **kwargs)
 
-    monkeypatch.setattr(beside, "cross_validate", spy)
+    monkeypatch.setattr(beside, "hold_out", spy)
     return seen
 
 
@@ -73,14 +74,12 @@ def under_another_name(name):
 def test_every_other_method_is_tested_on_the_same_folds(cohort, watched_folds):
     trained = train(cohort, "svm", search=1, beside=["logistic", "svm_weighted"])
 
-    (first, splits), (second, again) = watched_folds
-    tested = np.sort(np.concatenate([test for _, test in splits]))
-    fold_of = {cohort.id[row]: number for number, (_, test) in enumerate(splits) for row in test}
-    own = dict(zip(trained.validation["id"], trained.validation["fold"], strict=True))
+    (first, plan), (second, again) = watched_folds
+    sample = in_hash_order(cohort, 0)
+    own = trained.validation.set_index("id")["fold"][sample.id]
     assert (first, second) == ("logistic", "svm_weighted")
-    assert again is splits
-    assert np.array_equal(tested, np.arange(cohort.n_rows))
-    assert fold_of == own
+    assert again is plan
+    assert plan.fold[0].tolist() == own.tolist()
 
 
 def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
@@ -90,7 +89,12 @@ def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
 
     (other,) = found["beside"]
     assert other["figures"] == found["figures"]
-    assert {end for gap in other["differences"].values() for end in gap.values()} == {0.0}
+    gaps = other["differences"]
+    assert {gap["difference"] for gap in gaps.values()} == {0.0}
+    assert (gaps["auroc"]["low"], gaps["auroc"]["high"]) == (0.0, 0.0)
+    # New rows may differ though none of these does: by about two of them.
+    assert -0.01 < gaps["specificity"]["low"] < 0 < gaps["specificity"]["high"] < 0.01
+    assert (gaps["sensitivity"]["low"], gaps["sensitivity"]["high"]) == (None, None)
 
 
 def test_the_figures_are_those_that_training_the_other_method_states(cohort, model):
@@ -151,7 +155,7 @@ def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monke
     def refuse(*args, **kwargs):
         raise UsageError("too few positives")
 
-    monkeypatch.setattr(beside, "cross_validate", refuse)
+    monkeypatch.setattr(beside, "hold_out", refuse)
     trained = train(cohort, "svm", search=1, beside=["logistic"])
 
     assert comparison_of(trained)["beside"][0]["reason"] == "too few positives"
@@ -163,7 +167,7 @@ def test_several_classes_stand_beside_one_against_the_rest_by_patient(of_classes
 
     assert [other["recipe"] for other in found["beside"]] == ["one_vs_rest"]
     assert {"auroc", "specificity", "macro_recall"} <= set(found["beside"][0]["differences"])
-    assert "resampling groups" in render_model(of_classes.document)
+    assert "95% intervals at these thresholds, by group" in render_model(of_classes.document)
 
 
 def test_one_against_the_rest_has_one_against_one_beside_it(tissue):

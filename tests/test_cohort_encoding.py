@@ -51,8 +51,8 @@ def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
     encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
 
     assert encoder.names == [
-        "age", "age missing", "ward=A", "ward=B", "ward=C", "sex=female",
-        "drug=x", "drug=y", "drug=(missing)", "stage", "icu",
+        "age", "age missing", "drug=x", "drug=y", "drug=(missing)", "icu", "sex=female", "stage",
+        "ward=A", "ward=B", "ward=C",
     ]  # fmt: skip
     assert encoder.columns == [name.split("=")[0].split(" ")[0] for name in encoder.names]
 
@@ -93,7 +93,7 @@ def test_an_unseen_category_sets_no_column_and_is_counted(tmp_path):
 
     raw = encoder.transform(new) * encoder.state()["scale"] + encoder.state()["center"]
 
-    np.testing.assert_allclose(raw[:, 2:5], [[1, 0, 0], [0, 0, 0], [1, 0, 0]], atol=1e-12)
+    np.testing.assert_allclose(raw[:, encoder.places("ward")], [[1, 0, 0], [0, 0, 0], [1, 0, 0]], atol=1e-12)
     assert encoder.unseen(new) == {"ward": 1}
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,16 @@ from comparison_outcomes import outcome
 
 from screening import comparison
 from screening.cohort import read_cohort
+from screening.comparing.judging import judge
 from screening.comparing.outcome import Outcome
 from screening.comparing.shelf import Shelf
 from screening.errors import ModelError, UsageError
 from screening.operating_point import Rule
+from screening.recipe import load_recipe
 from screening.report import render_comparison
+from screening.task import ask
+from screening.training import train
+from screening.validation.folds import planned, units
 
 QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": Rule("g_mean")}
 
@@ -79,29 +85,36 @@ def test_the_plain_machine_with_a_tuned_threshold_is_always_the_control(compared
         assert all(method["differences"] for method in found["methods"] if not method["control"])
 
 
-def test_thresholds_do_not_depend_on_labels_of_test_rows(folder):
-    # Flip every test label of the first fold: its scores, thresholds and flags must stay as they were.
+def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
+    # Flip every label of the first fold: with one setting, its scores must stay as they were.
     whole = cohort(folder, "one", drop=["ward"])
-    from screening.comparing.judging import judge
-    from screening.recipe import load_recipe
-    from screening.task import ask
-    from screening.validation.folds import split
-
     recipe, task = load_recipe("svm"), ask(whole, False)
-    train, test = split(task.target(whole.label), None, 3, 0)[0]
-    flipped = whole.label.copy()
-    flipped[test] = np.where(flipped[test] == "yes", "no", "yes")
-    candidates = [{"C": 1.0}, {"C": 10.0}]
-    arguments = (recipe, task, Rule("g_mean"), candidates, (train, test), None)
+    target = task.target(whole.label)
+    plan = planned(whole, target, units(whole, target, 3), 1, 0)
+    held_out = plan.fold[0] == 0
+    flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
 
-    first = judge(whole, *arguments, repeat=0, fold=0, seed=0)
-    from dataclasses import replace
+    first, second = (
+        judge(each, recipe, task, Rule("g_mean"), [{"C": 1.0}], plan, seed=0)
+        for each in (whole, replace(whole, label=flipped.astype(object)))
+    )
 
-    second = judge(replace(whole, label=flipped), *arguments, repeat=0, fold=0, seed=0)
+    np.testing.assert_array_equal(first.scores[held_out], second.scores[held_out])
+    assert not np.allclose(first.scores[~held_out], second.scores[~held_out])
 
-    np.testing.assert_array_equal(first.scores, second.scores)
-    np.testing.assert_array_equal(first.thresholds, second.thresholds)
-    assert first.facts["chosen"] == second.facts["chosen"]
+
+def test_a_method_is_judged_as_training_it_would_state(folder, compared):
+    model = train(cohort(folder, "one", drop=["ward"]), "svm", **QUICK)
+
+    entry = compared.document["cohorts"][0]["methods"][0]
+    stated = model.document["validation"]["summary"]["yes"]
+    (point,) = model.operating_points
+    judged = compared.scores.query("cohort == 'one' and recipe == 'svm'").set_index("id")["score"]
+    own = model.validation.set_index("id")["score"]
+    assert entry["chosen"] == model.document["validation"]["search"]["chosen"]
+    assert judged.sort_index().to_numpy() == pytest.approx(own.sort_index().to_numpy(), abs=1e-9)
+    assert entry["figures"]["auroc"]["value"] == pytest.approx(stated["auroc"])
+    assert entry["figures"]["specificity"]["value"] == pytest.approx(point["specificity"])
 
 
 def test_ranks_come_with_several_cohorts(compared):
@@ -131,7 +144,7 @@ def test_groups_stay_on_one_side_of_every_fold(folder):
     assert found.document["cohorts"][0]["n_groups"] == 23
 
 
-def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
+def test_a_stopped_comparison_goes_on_from_its_finished_methods(folder, tmp_path):
     whole = {"one": cohort(folder, "one", drop=["ward"])}
     calls: list[tuple[int, int]] = []
 

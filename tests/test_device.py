@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from flow_cohorts import patients, written
 
-from screening import TwoClassSVM
+from screening import TwoClassSVM, read_cohort
 from screening.errors import UsageError
 from screening.factors import MarginDecay
 from screening.kernels import Gaussian, Laplacian, placing
 from screening.kernels.device import weighted_sum
+from screening.recipe import load_recipe
+from screening.task import ask
+from screening.validation import held_out
+from screening.validation.folds import planned, units
 
 MAKERS = {"numpy": "asarray", "torch": "from_numpy", "cupy": "asarray"}
 
@@ -99,15 +104,16 @@ def test_fits_side_by_side_share_the_cores_and_give_them_back():
     assert placing.threads() == before
 
 
-def test_folds_of_a_cross_validation_do_not_nest_threads(monkeypatch):
-    from types import SimpleNamespace
-
-    from screening.validation import out_of_fold
-
+def test_folds_held_out_side_by_side_do_not_nest_threads(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr(out_of_fold, "_run_fold", lambda *given: seen.append(placing.threads()))
-    monkeypatch.setattr(out_of_fold, "choose_parameters", lambda *given: [None] * 3)
+    fold = held_out._fold
+    monkeypatch.setattr(held_out, "_fold", lambda *given: seen.append(placing.threads()) or fold(*given))
+    path = written(patients(60, share=0.3), tmp_path / "past.csv")
+    cohort = read_cohort(path, label="ill", id="patient", need_label=True)
+    task = ask(cohort, False)
+    target = task.target(cohort.label)
+    plan = planned(cohort, target, units(cohort, target, 3), 2, 0)
 
-    out_of_fold.cross_validate(SimpleNamespace(n_rows=100), None, None, [(None, None)] * 2, [{}], jobs=2)
+    held_out.hold_out(cohort, load_recipe("svm"), task, plan, [{}], jobs=2)
 
-    assert seen == [max(1, placing.available_cores() // 2)] * 2
+    assert seen == [max(1, placing.available_cores() // 2)] * 6

@@ -23,7 +23,6 @@ from screening.factors import (
 )
 from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled, rescaled_distances
 from screening.machines import MultiClassSVM, OneClassSVM, TwoClassSVM
-from screening.machines.first_pass import Basis
 
 MAKERS = {
     "one_class": lambda **given: OneClassSVM(nu=0.3, **given),
@@ -111,23 +110,33 @@ def test_margin_density_is_equation_15():
 @pytest.mark.parametrize(
     "factor", [Bumps(), Bumps(h="alpha"), MarginDensity(), LocalBumps(), AdaptiveBumps()]
 )
-def test_log_of_bumps_is_right_where_their_sum_is_below_every_number(factor, n_rows):
+def test_c_of_bumps_is_right_where_their_sum_is_below_every_number(factor, n_rows):
     x, y = two_clouds(n_rows)
     machine = TwoClassSVM(Gaussian(0.3), factor=factor).fit(x, y)
-    output = machine._passes.stage(Basis(machine.kernel_, machine._passes.rows, chain=machine._passes.chain))
-    output = output.previous.outputs[0]
-    rows = np.linspace(0.0, 300.0, 50)[:, None] * np.ones(3)
-    remembered = output.remembered(factor)
+    first = machine._passes.chain[0]
+    used = np.flatnonzero(first.dual.weights[:, 0])
+    alphas, margin = np.abs(first.dual.weights[used, 0]), first.dual.margin[used, 0]
+    remembered = first.remembered[0]
     rates = 1.0 / remembered["tau2"] if "tau2" in remembered else 1.0 / (2.0 * remembered["tau"] ** 2)
-    heights = {
-        Bumps(h="alpha"): output.alphas,
-        MarginDensity(): output.alphas * output.margin,
-    }.get(factor, np.ones(len(output.alphas)) * remembered.get("kept", 1.0))
-    terms = -rates * np.square(rows[:, None] - output.support_vectors).sum(axis=-1)
-    with np.errstate(divide="ignore"):
-        expected = logsumexp(terms + np.log(heights), axis=1)
+    heights = {Bumps(h="alpha"): alphas, MarginDensity(): alphas * margin}.get(
+        factor, np.ones(len(used)) * remembered.get("kept", 1.0)
+    )
+    near, far = np.linspace(0.0, 3.0, 50), np.linspace(3.0, 300.0, 50)
+    rows = np.concatenate([near, far])[:, None] * np.ones(3)
+    vectors = machine._passes.rows[used]
 
-    np.testing.assert_allclose(factor.log_at(rows, output), expected, rtol=1e-6, atol=1e-5)
+    def expected(at):
+        terms = -rates * np.square(at[:, None] - vectors).sum(axis=-1)
+        with np.errstate(divide="ignore"):
+            return logsumexp(terms + np.log(heights), axis=1)
+
+    log_c = np.log(machine.factor_at(rows)[:, 0]) - np.log(machine.factor_at(x).max())
+
+    # c is the sum itself, down to 1e-12 of its largest.
+    shape = np.maximum(expected(rows) - expected(x).max(), np.log(FLOOR))
+    np.testing.assert_allclose(log_c, shape, atol=3e-5)
+    assert shape.min() == np.log(FLOOR)
+    assert np.sum((shape > np.log(FLOOR)) & (shape < -1.0)) > 10
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, float("inf")])

@@ -1,14 +1,18 @@
-"""Nobody is on both sides of a split, and a sub-sample keeps the rare class."""
+"""Nobody is on both sides of a fold, rows are dealt by what they are called, a sub-sample keeps the rare."""
+
+from __future__ import annotations
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from flow_cohorts import patients, voxels, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from screening import read_cohort
 from screening.errors import UsageError
-from screening.validation.folds import split, sub_sample, units
+from screening.validation.folds import deal, in_hash_order, keys, planned, sub_sample, units
 
 
 def grouped(seed, n_groups=12, rows_each=15):
@@ -18,57 +22,166 @@ def grouped(seed, n_groups=12, rows_each=15):
     return target, groups
 
 
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory):
+    path = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
+    return read_cohort(path, label="ill", id="patient", need_label=True)
+
+
+@pytest.fixture(scope="module")
+def tissue(tmp_path_factory):
+    path = written(voxels(12, 20), tmp_path_factory.mktemp("past") / "past.parquet")
+    return read_cohort(path, label="tissue", group="patient", need_label=True)
+
+
+def ill(cohort):
+    return (cohort.label == "yes").astype(int)
+
+
 @given(seed=st.integers(0, 1000), folds=st.integers(2, 5))
 @settings(max_examples=20, deadline=None)
 def test_a_group_is_never_on_both_sides(seed, folds):
     target, groups = grouped(seed)
 
-    pairs = split(target, groups, folds, seed)
+    fold = deal(target, groups, keys(groups, seed), folds)
 
-    assert all(not set(groups[train]) & set(groups[test]) for train, test in pairs)
-    assert sorted(np.concatenate([test for _, test in pairs])) == list(range(len(target)))
+    assert all(len(set(fold[groups == group])) == 1 for group in np.unique(groups))
+    assert set(fold) == set(range(folds))
 
 
 def test_every_fold_has_its_share_of_positives():
     target = (np.arange(200) % 10 == 0).astype(int)
 
-    counts = [target[test].sum() for _, test in split(target, None, 5, 0)]
+    fold = deal(target, None, keys(np.arange(200).astype(str), 0), 5)
 
-    assert counts == [4] * 5
-
-
-def test_too_few_positives_for_the_folds_are_refused_with_the_remedy():
-    with pytest.raises(UsageError, match="3 rows of the rarer class for 5 folds; use --folds 3"):
-        split(np.repeat([0, 1], [50, 3]), None, 5, 0)
+    assert np.bincount(fold[target == 1]).tolist() == [4] * 5
+    assert np.bincount(fold).tolist() == [40] * 5
 
 
 def test_classes_smaller_than_the_folds_share_a_stratum():
     target = np.concatenate([np.repeat([0, 1], 40), [2, 2, 3]])
 
-    tested = np.concatenate([test for _, test in split(target, None, 5, 0)])
+    fold = deal(target, None, keys(np.arange(83).astype(str), 0), 5)
 
-    assert sorted(tested) == list(range(len(target)))
+    assert np.ptp(np.bincount(fold, minlength=5)) <= 1
+    assert np.bincount(fold[target == 1]).tolist() == [8] * 5
 
 
-def cohort(group, coordinates):
+def test_folds_that_leave_a_class_out_of_training_are_refused():
+    # Both groups that hold positives are one and the same: whatever fold it is in holds them all.
+    target, groups = np.repeat([0, 0, 1, 0], 5), np.repeat(["a", "b", "c", "d"], 5)
+
+    with pytest.raises(UsageError, match="one of them holds all there is of a class"):
+        deal(target, groups, keys(groups, 0), 2)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_in_another_order_are_dealt_alike(cohort, tissue, seed):
+    order = np.random.default_rng(3).permutation(cohort.n_rows)
+    mixed = cohort.take(order)
+    other = np.random.default_rng(3).permutation(tissue.n_rows)
+    target = (tissue.label == "lesion").astype(int)
+
+    first, second = (planned(each, ill(each), units(each, ill(each), 5), 2, seed) for each in (cohort, mixed))
+    kept, moved = (units(each, at, 4) for each, at in ((tissue, target), (tissue.take(other), target[other])))
+    whole = planned(tissue, target, kept, 2, seed)
+    again = planned(tissue.take(other), target[other], moved, 2, seed)
+
+    assert np.array_equal(second.fold, first.fold[:, order])
+    assert np.array_equal(again.fold, whole.fold[:, other])
+
+
+def test_rows_without_an_id_are_known_by_what_they_hold(tmp_path):
+    path = written(patients().drop(columns="patient"), tmp_path / "past.csv")
+    nameless = read_cohort(path, label="ill", need_label=True)
+    order = np.random.default_rng(3).permutation(nameless.n_rows)
+
+    one, other, new = (
+        in_hash_order(each, seed).features["fever"].to_numpy()
+        for each, seed in ((nameless, 0), (nameless.take(order), 0), (nameless, 1))
+    )
+
+    assert np.array_equal(one, other)
+    assert not np.array_equal(one, nameless.features["fever"])
+    assert not np.array_equal(one, new)
+
+
+def test_every_repeat_deals_anew_and_every_row_once(cohort):
+    plan = planned(cohort, ill(cohort), units(cohort, ill(cohort), 5), 3, 0)
+
+    assert plan.fold.shape == (3, cohort.n_rows)
+    assert plan.asked
+    assert all(set(fold) == set(range(5)) for fold in plan.fold)
+    assert np.mean(plan.fold[0] == plan.fold[1]) < 0.4
+    assert np.mean(plan.fold[1] == plan.fold[2]) < 0.4
+
+
+def test_three_repeats_are_planned_where_nobody_asks_and_the_rows_are_few(cohort):
+    kept = units(cohort, ill(cohort), 5)
+    many = cohort.take(np.tile(np.arange(cohort.n_rows), 21))
+
+    few, one = (planned(each, ill(each), kept, None, 0) for each in (cohort, many))
+
+    assert (len(few.fold), few.asked) == (3, False)
+    assert (len(one.fold), one.asked) == (1, False)
+
+
+def table(group, coordinates=None):
     contract = SimpleNamespace(group="patient")
-    return SimpleNamespace(group=group, coordinates=coordinates, contract=contract, n_rows=len(group))
+    return SimpleNamespace(group=group, coordinates=coordinates, contract=contract)
 
 
 def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
     x, y, z = np.meshgrid(np.arange(5), np.arange(40), np.arange(4), indexing="ij")
     coordinates = np.column_stack([x.ravel(), y.ravel(), z.ravel()]).astype(float)
+    target = np.arange(len(coordinates)) % 2
 
-    slabs, note = units(cohort(np.full(len(coordinates), "a"), coordinates), folds=5)
+    found = units(table(np.full(len(coordinates), "a"), coordinates), target, 5)
 
-    assert "along y" in note
-    assert len(np.unique(slabs)) == 20
-    assert all(np.ptp(coordinates[slabs == slab, 1]) <= 2 for slab in np.unique(slabs))
+    assert found.folds == 5
+    assert "along y" in found.notes[0]
+    assert len(np.unique(found.groups)) == 20
+    slabs = [coordinates[found.groups == slab, 1] for slab in np.unique(found.groups)]
+    assert all(np.ptp(slab) <= 2 for slab in slabs)
 
 
-def test_fewer_groups_than_folds_without_coordinates_are_refused():
-    with pytest.raises(UsageError, match="2 group"):
-        units(cohort(np.array(["a", "a", "b"]), None), folds=5)
+@pytest.mark.parametrize(
+    ("groups", "target", "folds", "said"),
+    [
+        (
+            None,
+            [0] * 50 + [1] * 3,
+            3,
+            "3 row(s) of the rarer class for 5 folds: validated by 3 folds instead",
+        ),
+        (["a", "a", "b", "b"], [0, 1, 0, 1], 2, "2 group(s) for 5 folds: validated by 2 folds instead"),
+        (list("abcdefg"), [0] * 5 + [1] * 2, 2, "2 group(s) of the rarer class for 5 folds"),
+    ],
+)
+def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_said(
+    groups, target, folds, said
+):
+    found = units(table(None if groups is None else np.array(groups)), np.array(target), 5)
+
+    assert found.folds == folds
+    assert found.notes[0].startswith(said)
+
+
+def test_enough_of_everything_needs_no_note():
+    target, groups = grouped(0)
+
+    found = units(table(groups), target, 5)
+
+    assert (found.folds, found.notes) == (5, ())
+    assert np.array_equal(found.groups, groups)
+
+
+@pytest.mark.parametrize(
+    ("groups", "what"), [(None, "one row is all"), (["a"] * 9 + ["b"], "one group of column patient holds")]
+)
+def test_a_class_of_a_single_row_or_group_is_refused(groups, what):
+    with pytest.raises(UsageError, match=what):
+        units(table(None if groups is None else np.array(groups)), np.array([0] * 9 + [1]), 5)
 
 
 @given(n=st.integers(60, 400), share=st.floats(0.02, 0.3), wanted=st.integers(20, 60), seed=st.integers(0, 9))

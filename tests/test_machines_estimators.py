@@ -24,7 +24,14 @@ from screening.factors import (
     OneSidedMarginDecay,
 )
 from screening.kernels import Gaussian, Laplacian
-from screening.machines import Logistic, MultiClassSVM, OneClassSVM, TwoClassSVM
+from screening.machines import (
+    BalancedForest,
+    Logistic,
+    MultiClassSVM,
+    OneClassSVM,
+    RandomForest,
+    TwoClassSVM,
+)
 from screening.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
 from screening.remedies.boundary import best_g_mean
 
@@ -47,6 +54,9 @@ MACHINES = [
     MultiClassSVM(factor=Bumps(width=3.0)),
     Logistic(class_weight="balanced"),
 ]
+# Which columns a tree of a forest looks at is drawn, so that the order of rows and columns matters there.
+FORESTS = [RandomForest(n_estimators=5), BalancedForest(n_estimators=5)]
+EVERY = [*MACHINES, *FORESTS]
 # Those whose decision is one sum over support vectors, not votes.
 SUMS = [machine for machine in MACHINES[:-1] if getattr(machine, "scheme", "") != "one_vs_one"]
 
@@ -61,7 +71,7 @@ def ids(machine) -> str:
     return "-".join([*parts, *(remedy.name for remedy in getattr(machine, "remedies", ()))])
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=ids)
+@pytest.mark.parametrize("machine", EVERY, ids=ids)
 def test_restored_state_scores_bit_for_bit_the_same(machine):
     x, y = rows_for(machine)
     new = np.random.default_rng(5).normal(size=(400, x.shape[1]))
@@ -76,7 +86,7 @@ def test_restored_state_scores_bit_for_bit_the_same(machine):
     assert restored.n_features_in_ == fitted.n_features_in_
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=ids)
+@pytest.mark.parametrize("machine", EVERY, ids=ids)
 def test_state_without_one_of_its_arrays_is_refused(machine):
     x, y = rows_for(machine)
     state = clone(machine).fit(x, y).state()
@@ -113,7 +123,7 @@ def test_order_of_rows_and_of_features_changes_no_decision(machine):
     np.testing.assert_allclose(by_features, straight, atol=1e-4 * reach)
 
 
-@pytest.mark.parametrize("machine", MACHINES[3:], ids=ids)
+@pytest.mark.parametrize("machine", EVERY[3:], ids=ids)
 def test_names_of_the_classes_change_no_decision(machine):
     x, y = rows_for(machine)
     named = np.array([f"class {value}" for value in y])

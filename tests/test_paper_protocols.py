@@ -51,3 +51,27 @@ def test_rates_are_percentages_at_the_machines_own_boundary(sets):
     found = sets.rates(np.array([1, 1, 0, 0]), np.array([1.0, -1.0, -1.0, -2.0]))
 
     assert found == pytest.approx((100 * np.sqrt(0.5), 50, 100))
+
+
+def test_a_stopped_run_goes_on_with_the_folds_it_kept(sets, tmp_path):
+    kept, ran = tmp_path / "folds.csv", []
+
+    def run(fold):
+        ran.append(fold.fold)
+        return [{"method": "SVM", "g_mean": 50.0 + fold.fold}]
+
+    rows = np.arange(3)
+    folds = [sets.TestFold("g7", 0, number, rows, rows) for number in range(3)]
+    sets.run_folds(run, folds[:2], "printed", 1, kept)
+    found = sets.run_folds(run, folds, "printed", 1, kept)
+    sets.run_folds(run, folds[:1], "tuned", 1, kept)
+
+    assert ran == [0, 1, 2, 0]
+    assert found["g_mean"].tolist() == [50, 51, 52]
+
+
+def test_the_spread_is_that_of_the_repetitions(sets):
+    found = pd.DataFrame({"repetition": [0, 0, 1, 1], "g_mean": [40.0, 60.0, 50.0, 52.0]})
+
+    assert sets.repeated(found, 48.0) == "48.0 / 50.5 ± 0.7"
+    assert sets.repeated(found[:2]) == "50.0"

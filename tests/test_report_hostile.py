@@ -40,7 +40,7 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("ward")
     past = written(attacked(patients(200)), folder / "past.csv")
     tonight = patients(60, seed=3).drop(columns="ill")
-    tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [40.0, 400.0]
+    tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [38.2, 30.0]
     tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
     words = ("--label", "ill?</title>", "--id", "id <b>", "--recipe", "svm_weighted", "--jobs", 1)
     told("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")

@@ -8,6 +8,9 @@ import pytest
 from screening import TwoClassSVM
 from screening.factors import AdaptiveBumps, Bumps, MarginDecay
 from screening.kernels import Gaussian, sweep
+from screening.machines.fold_ensemble import FoldEnsemble
+
+ACT_I = AdaptiveBumps("input", norm=1)
 
 
 def fitted(factor, passes=1, n=400):
@@ -16,18 +19,63 @@ def fitted(factor, passes=1, n=400):
     return TwoClassSVM(Gaussian(0.3), factor=factor, passes=passes).fit(x, x[:, 0] + rng.normal(size=n) > 0.5)
 
 
+@pytest.fixture
+def swept(monkeypatch):
+    """Norm and type of every sweep over rows."""
+    seen = []
+    sums = sweep.weighted_sums
+
+    def spy(norm, *given, **more):
+        seen.append((norm, np.dtype(more["dtype"]).name))
+        return sums(norm, *given, **more)
+
+    monkeypatch.setattr(sweep, "weighted_sums", spy)
+    return seen
+
+
 @pytest.mark.parametrize("passes", [1, 3])
-def test_decisions_of_all_passes_come_from_one_sweep(monkeypatch, passes):
+def test_decisions_of_all_passes_come_from_one_sweep(swept, passes):
     machine = fitted(MarginDecay(), passes)
-    swept = []
-    sums = sweep.weighted_sum
-    monkeypatch.setattr(
-        sweep, "weighted_sum", lambda *given, **more: swept.append(len(given[1])) or sums(*given, **more)
-    )
+    z = np.random.default_rng(1).normal(size=(300, 3))
+    machine.decision_function(z[:1])
+    swept.clear()
 
-    machine.decision_function(np.random.default_rng(1).normal(size=(300, 3)))
+    machine.decision_function(z)
 
-    assert swept.count(300) == 1
+    assert len(swept) == 1
+
+
+@pytest.mark.parametrize(
+    ("factor", "norms"), [(MarginDecay(), {2}), (Bumps(), {2}), (ACT_I, {1, 2})], ids=repr
+)
+def test_machines_of_all_folds_are_summed_in_as_few_sweeps_as_there_are_norms_and_types(swept, factor, norms):
+    machines = [fitted(factor, passes=2, n=n) for n in (300, 400, 350)]
+    ensemble = FoldEnsemble(machines, "two_class", 2)
+    z = np.random.default_rng(1).normal(size=(300, 3))
+    alone = np.mean([machine.decision_function(z) for machine in machines], axis=0)
+    ensemble.decisions(z[:1])
+    swept.clear()
+
+    together = ensemble.decisions(z)
+
+    assert len(swept) == len(set(swept))
+    assert {norm for norm, _ in swept} == norms
+    np.testing.assert_allclose(together[:, 0], alone, atol=2e-5 * np.abs(alone).max())
+
+
+def test_plain_machines_are_summed_as_one_over_the_union_of_their_rows(swept):
+    machines = [fitted(None, n=n) for n in (300, 400, 350)]
+    ensemble = FoldEnsemble(machines, "two_class", 2)
+    z = np.random.default_rng(1).normal(size=(300, 3))
+    alone = np.mean([machine.decision_function(z) for machine in machines], axis=0)
+    ensemble.decisions(z[:1])
+    swept.clear()
+
+    together = ensemble.decisions(z)
+
+    assert len(swept) == 1
+    assert len(ensemble.union[0]) < sum(len(machine.support_) for machine in machines)
+    np.testing.assert_allclose(together[:, 0], alone, atol=2e-5 * np.abs(alone).max())
 
 
 @pytest.mark.parametrize("factor", [Bumps(), AdaptiveBumps()], ids=repr)

@@ -260,3 +260,17 @@ def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
     # Pairs alone take over half a million.
     assert solution.n_iter < 50_000
     assert problem.certificate(solution.alphas)[1] <= 1.1e-6
+
+
+@pytest.mark.parametrize("seed", [0, 242, 351])
+def test_free_alphas_are_not_sent_uphill_under_a_factor_of_twelve_decades(seed):
+    x, y = rows_and_labels(200)
+    at = np.random.default_rng(seed).choice(x, 30, replace=False)
+    c = np.maximum(np.exp(-70.0 * ((x[:, None] - at) ** 2).sum(axis=2)).sum(axis=1), 1e-12)
+    problem = Problem(Laplacian(0.001)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1e7), 0.0)
+
+    solution = smo.solve(problem, 1e-3, max_iter=200_000)
+
+    # Where moves uphill stayed, these ran to any limit.
+    assert solution.n_iter < 100_000
+    assert solution.gap <= 1e-3

@@ -1,13 +1,10 @@
-"""From a labelled table to a model: what is tuned on what, and on which scale."""
+"""From a labelled table to a model: what is tuned on what, and what is stored."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from flow_cohorts import patients, voxels, written
-from hypothesis import given
-from hypothesis import strategies as st
-from screening.statistics.placement import like_anchor
 
 from screening import read_cohort, train
 from screening.errors import UsageError
@@ -31,12 +28,17 @@ def model(cohort):
     return train(cohort, "svm", search=4)
 
 
-def test_every_row_is_scored_out_of_fold_once(model, cohort):
-    assert sorted(model.validation["id"]) == sorted(cohort.id)
-    assert list(model.validation.columns) == ["id", "fold", "label", "score"]
+def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort):
+    columns = ["id", "fold", "label", "score"]
+
+    once = train(cohort, "svm", search=1, repeats=1).validation
+
+    assert sorted(model.validation["id"]) == sorted(once["id"]) == sorted(cohort.id)
+    assert list(once.columns) == columns
+    assert list(model.validation.columns) == [*columns, "score@0", "score@1", "score@2"]
 
 
-def test_the_asked_sensitivity_is_kept_on_the_out_of_fold_scores(model):
+def test_the_asked_sensitivity_is_kept_on_the_held_out_scores(model):
     scores = model.validation
     found = scores["score"] >= model.thresholds[0]
 
@@ -70,12 +72,12 @@ def test_a_parameter_fixed_by_the_caller_is_not_searched(cohort):
 
 
 def test_a_one_class_recipe_learns_from_negatives_alone(cohort):
-    n_negative = int((cohort.label == "no").sum())
-
     alone = train(cohort, "one_class", search=1)
 
-    assert alone.estimator.n_features_in_ == len(alone.encoder.names)
-    assert alone.estimator.support_.max() < n_negative
+    negatives = {row.tobytes() for row in alone.encoder.transform(cohort.take(cohort.label == "no"))}
+    rows, _ = alone.ensemble.union
+    assert len(rows) > 0
+    assert {row.tobytes() for row in rows} <= negatives
 
 
 def test_patients_are_never_split_and_the_rare_class_is_watched(tissue):
@@ -95,11 +97,23 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort):
     assert part.document["operating_points"][0]["prevalence"] == pytest.approx((cohort.label == "yes").mean())
 
 
-def test_repeated_folds_score_every_row_again(cohort):
-    twice = train(cohort, "svm", search=1, repeats=2)
+def test_repeated_folds_add_machines_and_leave_every_row_one_score(cohort):
+    once, twice = (train(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2))
 
-    assert len(twice.validation) == 2 * cohort.n_rows
-    assert twice.operating_points[0]["n_groups"] == cohort.n_rows
+    assert len(once.ensemble.machines) == 5
+    assert len(twice.ensemble.machines) == 10
+    assert len(twice.validation) == cohort.n_rows
+    assert np.array_equal(twice.validation["score@0"], once.validation["score"])
+    assert twice.operating_points[0]["n_positive"] == int((cohort.label == "yes").sum())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "machines"), [("svm", 15), ("logistic", 15), ("balanced_forest", 5), ("williams", 5)]
+)
+def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to_one(
+    cohort, recipe, machines
+):
+    assert len(train(cohort, recipe, search=1).ensemble.machines) == machines
 
 
 def test_several_classes_need_a_positive_value_or_a_multi_class_recipe(tissue):
@@ -112,27 +126,3 @@ def test_a_cohort_without_labels_is_refused(tmp_path):
 
     with pytest.raises(UsageError, match="--label"):
         train(read_cohort(path, id="patient"), "svm")
-
-
-@given(
-    seed=st.integers(0, 10_000),
-    scale=st.floats(0.01, 100),
-    shift=st.floats(-10, 10),
-)
-def test_a_fold_on_another_scale_is_carried_over_exactly(seed, scale, shift):
-    rng = np.random.default_rng(seed)
-    anchor = rng.normal(size=60)
-
-    carried = like_anchor(scale * anchor + shift, anchor, rng.random(60) < 0.8)
-
-    assert np.allclose(carried, anchor, atol=1e-6)
-
-
-@given(seed=st.integers(0, 10_000))
-def test_carrying_over_keeps_the_order_that_the_fold_found(seed):
-    rng = np.random.default_rng(seed)
-    scores, anchor = rng.normal(size=50), rng.exponential(size=50)
-
-    carried = like_anchor(scores, anchor, rng.random(50) < 0.7)
-
-    assert (np.diff(carried[np.argsort(scores)]) >= -1e-12).all()

@@ -1,20 +1,33 @@
 """Perez-Ortiz et al., Table 1: eight sets, SMOTE in the empirical feature space against SMOTE and none.
 
-    python benchmarks/papers/perez_ortiz.py --reps 3
+    python benchmarks/papers/perez_ortiz.py --reps 3 --kept folds.csv
     python benchmarks/papers/perez_ortiz.py --fast
 
 Stratified 10-fold cross-validation, Gaussian kernel, C and gamma in 10^-3 ... 10^3 by nested stratified
 5-fold cross-validation on the G-mean, tuned for each method by itself; columns are standardised.
+--kept names a file of finished test folds: a run that was stopped goes on with it.
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from itertools import product
+from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed
-from sets import encoded, k_folds, load, rates, skip_unless_there, table, tuned
+from sets import (
+    TestFold,
+    encoded,
+    k_folds,
+    load,
+    rates,
+    repeated,
+    run_folds,
+    skip_unless_there,
+    table,
+    tuned,
+)
 
 from screening import build
 from screening.errors import RecipeError
@@ -37,27 +50,27 @@ BESIDE = {
 POWERS = [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]
 
 
-def run(name: str, train: np.ndarray, test: np.ndarray, powers: list[float], seed: int) -> dict:
-    """Accuracy, G-mean and minimum sensitivity by method on one fold."""
-    x, y, z, truth = encoded(load(name), train, test, "standard")
+def run(fold: TestFold, powers: list[float], seed: int) -> list[dict]:
+    """G-mean, minimum sensitivity and accuracy by method on one fold."""
+    x, y, z, truth = encoded(load(fold.name), fold.train, fold.test, "standard")
     grid = [{"C": c, "gamma": gamma} for c, gamma in product(powers, powers)]
 
-    def judged(recipe: str, setting: dict) -> tuple[float, float, float]:
+    def judged(label: str, recipe: str, setting: dict) -> dict:
         g_mean, *both = rates(truth, build(recipe, **setting).fit(x, y).decision_function(z))
         share = np.mean(truth)
-        return both[0] * share + both[1] * (1 - share), g_mean, min(both)
+        accuracy = both[0] * share + both[1] * (1 - share)
+        figures = {"g_mean": g_mean, "minimum_sensitivity": min(both), "accuracy": accuracy}
+        return {"method": label, **setting, **figures}
 
-    settings, found = {}, {}
+    settings, found = {}, []
     for label, recipe in METHODS.items():
         try:
             build(recipe)
         except RecipeError:
             continue
         settings[label] = tuned(recipe, x, y, grid, 5, seed)
-        found[label] = judged(recipe, settings[label])
-    for label, recipe in BESIDE.items():
-        found[label] = judged(recipe, settings["SVC"])
-    return found
+        found.append(judged(label, recipe, settings[label]))
+    return found + [judged(label, recipe, settings["SVC"]) for label, recipe in BESIDE.items()]
 
 
 def main() -> None:
@@ -67,34 +80,42 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=list(PAPER), default=list(PAPER))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--kept", type=Path, help="file of finished test folds, read and appended to")
     given = parser.parse_args()
     skip_unless_there()
 
     reps, powers = (1, POWERS[::2]) if given.fast else (given.reps, POWERS)
-    jobs = [
-        (name, train, test)
+    folds = [
+        TestFold(name, rep, fold, *rows)
         for name in given.sets
         for rep in range(reps)
-        for train, test in k_folds(load(name).y, 10, given.seed + rep)
+        for fold, rows in enumerate(k_folds(load(name).y, 10, given.seed + rep))
     ]
-    results = Parallel(n_jobs=given.jobs, verbose=1)(
-        delayed(run)(name, train, test, powers, given.seed) for name, train, test in jobs
+    protocol = f"10-fold cross-validation, grid {len(powers)} x {len(powers)}"
+    found = run_folds(
+        partial(run, powers=powers, seed=given.seed),
+        folds,
+        f"{protocol}, seed {given.seed}",
+        given.jobs,
+        given.kept,
     )
 
+    columns = list(METHODS)
+    labels = list(found["method"].unique())
     rows = []
     for name in given.sets:
-        mine = [found for (job, *_), found in zip(jobs, results, strict=True) if job == name]
-        for label in mine[0]:
-            figures = np.array([found[label] for found in mine])
-            column = list(METHODS).index(label) if label in METHODS else None
-            paper = "" if column is None else f"{PAPER[name][column]:.1f}"
-            mean, sd = figures.mean(axis=0), figures.std(axis=0)
-            off = "" if column is None else f"{mean[1] - PAPER[name][column]:+.1f}"
-            rows.append(
-                [name, label, paper, f"{mean[1]:.1f} ± {sd[1]:.1f}", off, f"{mean[0]:.1f}", f"{mean[2]:.1f}"]
+        mine = found[found["set"] == name]
+        cells = [
+            repeated(
+                mine[mine["method"] == label], PAPER[name][columns.index(label)] if label in columns else None
             )
-    print(f"\n10-fold cross-validation, {reps} repetition(s), grid {len(powers)} x {len(powers)}\n")
-    print(table(["set", "method", "paper G", "ours G", "difference", "accuracy", "min. sensitivity"], rows))
+            for label in labels
+        ]
+        rows.append([name, *cells])
+    print(
+        f"\n{protocol}, {reps} repetition(s): paper / ours ± standard deviation of the repetitions' means\n"
+    )
+    print(table(["G-mean", *labels], rows))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from screening import build
@@ -191,14 +192,60 @@ def tuned(
     splits = list(k_folds(y, folds, seed))
 
     def worth(setting: dict[str, Any]) -> float:
-        found = []
+        machine, found = build(recipe, **setting), []
         for train, test in splits:
-            machine = build(recipe, **setting).fit(x[train], y[train])
+            machine.fit(x[train], y[train])
             found.append(criterion(judge, machine.decision_function(x[test]), y[test]))
         return float(np.mean(found))
 
     settings = list(grid)
     return settings[int(np.argmax([worth(setting) for setting in settings]))]
+
+
+@dataclass(frozen=True)
+class TestFold:
+    """One split of a set; `repetition` tells the partitions apart, `fold` their parts."""
+
+    name: str
+    repetition: int
+    fold: int
+    train: np.ndarray
+    test: np.ndarray
+
+
+def run_folds(
+    run: Callable[[TestFold], list[dict[str, Any]]],
+    folds: Iterable[TestFold],
+    protocol: str,
+    jobs: int,
+    kept: Path | None = None,
+) -> pd.DataFrame:
+    """Rows of all test folds, one a method. Finished folds are appended to `kept` and not run again."""
+    there = kept is not None and kept.exists()
+    before = pd.read_csv(kept) if there else pd.DataFrame(columns=["protocol", "set", "repetition", "fold"])
+    before = before[before["protocol"] == protocol]
+    done = set(before[["set", "repetition", "fold"]].itertuples(index=False, name=None))
+    wanted = list(folds)
+    todo = [each for each in wanted if (each.name, each.repetition, each.fold) not in done]
+    parts = [before]
+    results = Parallel(n_jobs=jobs, return_as="generator")(delayed(run)(each) for each in todo)
+    for each, rows in zip(todo, results, strict=True):
+        of_fold = {"protocol": protocol, "set": each.name, "repetition": each.repetition, "fold": each.fold}
+        parts.append(pd.DataFrame([of_fold | row for row in rows]))
+        if kept is not None:
+            parts[-1].to_csv(kept, mode="a", index=False, header=not kept.exists())
+    found = pd.concat([part for part in parts if len(part)])
+    asked = pd.DataFrame(
+        [(each.name, each.repetition, each.fold) for each in wanted], columns=["set", "repetition", "fold"]
+    )
+    return found.merge(asked, on=["set", "repetition", "fold"])
+
+
+def repeated(found: pd.DataFrame, paper: float | None = None) -> str:
+    """Paper / mean G-mean over folds ± standard deviation of the means of the repetitions, where several."""
+    means = found.groupby("repetition")["g_mean"].mean()
+    spread = f" ± {means.std():.1f}" if len(means) > 1 else ""
+    return ("" if paper is None else f"{paper:.1f} / ") + f"{means.mean():.1f}{spread}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

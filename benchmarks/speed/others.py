@@ -23,6 +23,7 @@ from imblearn.over_sampling import SMOTE
 from imblearn.pipeline import make_pipeline as with_resampling
 from joblib import Parallel, delayed
 from scipy.stats import spearmanr
+from screening.validation.out_of_fold import Lesson
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -37,7 +38,6 @@ from screening.kernels.placing import beside_others
 from screening.task import ask
 from screening.validation.candidates import by_shared_work
 from screening.validation.criteria import criterion
-from screening.validation.out_of_fold import Lesson
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0
 JOBS = 2

@@ -17,9 +17,9 @@ from screening.operating_point import OperatingPoint, Rule
 from screening.recipe import Recipe, load_recipe
 from screening.recipe_text import ALWAYS
 from screening.task import Task
-from screening.validation.candidates import candidates_of
+from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan
-from screening.validation.held_out import hold_out
+from screening.validation.held_out import HeldOut
 from screening.validation.validation import Validation
 
 USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
@@ -72,7 +72,7 @@ def comparison(
     sample: Cohort,
     task: Task,
     others: Sequence[Recipe],
-    method: Recipe,
+    method: HeldOut,
     validation: Validation,
     points: Sequence[OperatingPoint],
     plan: Plan,
@@ -96,6 +96,8 @@ def comparison(
         The rows the folds were dealt from.
     others : sequence of Recipe
         The method itself is left out.
+    method : HeldOut
+        A member of a blend is not fitted again to stand beside it.
     validation : Validation
         The method's own scores.
     points : sequence of OperatingPoint
@@ -112,7 +114,8 @@ def comparison(
         ``comparison``: figures of all methods, and differences (method minus other, 0 to 1) with 95 %
         intervals. Empty where there is nothing to compare.
     """
-    others = [each for each in others if each.name != method.name]
+    others = [each for each in others if each.name != method.recipe.name]
+    members = {part.recipe.name: part for part in method.parts}
     if not others:
         return {}
     rules = [_shared(rule, point) for point in points]
@@ -122,8 +125,10 @@ def comparison(
         row: dict[str, Any] = {"recipe": other.name, "title": other.title}
         try:
             fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
-            candidates = candidates_of(other, fixed, search, seed)
-            held_out = hold_out(sample, other, task, plan, candidates, seed=seed, jobs=jobs, memory=memory)
+            held_out = members.get(other.name) or held_out_by(
+                sample, other, task, plan, params=fixed, search=search, seed=seed, jobs=jobs, memory=memory,
+                like=method.lesson,
+            )  # fmt: skip
             found = Validation.of(held_out, sample, task, plan.groups)
             chosen = [found.operating_point(m, each, seed) for m, each in enumerate(rules)]
         except (RecipeError, UsageError) as error:
@@ -132,7 +137,7 @@ def comparison(
         outcome = outcome_of(found, chosen, seed)
         rows.append(
             row
-            | {"n_candidates": len(candidates), "chosen": held_out.search.chosen}
+            | {"n_candidates": len(held_out.search.candidates), "chosen": held_out.search.chosen}
             | {"thresholds": outcome.thresholds.tolist()}
             | _judged(own, outcome, sample, task, plan.groups, seed)
         )

@@ -11,8 +11,11 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import profile_of
 from screening.cohort.encoding import Encoder
-from screening.operating_point import OperatingPoint, curve, points
+from screening.machines.blended import BlendedEnsemble
+from screening.machines.fold_ensemble import FoldEnsemble
+from screening.operating_point import OperatingPoint, Rule, curve, points
 from screening.statistics.intervals import wilson
+from screening.statistics.ranking import auroc
 from screening.task import Task
 from screening.validation.choice import Search
 from screening.validation.folds import Plan
@@ -44,7 +47,6 @@ def model_document(
 ) -> dict[str, Any]:
     """Gather everything that the model directory states, as plain JSON values."""
     recipe, search = held_out.recipe, held_out.search
-    _, settings = recipe.resolve({key: value for key, value in search.chosen.items() if key != "recipe"})
     return {
         "recipe": {
             "name": recipe.name,
@@ -52,8 +54,9 @@ def model_document(
             "paper": recipe.paper,
             "machine": recipe.machine,
             "text": recipe.text,
-            "parameters": recipe.parameters | settings,
-        },
+            "parameters": recipe.parameters | search.chosen,
+        }
+        | ({"members": [_member(part) for part in held_out.parts]} if held_out.parts else {}),
         "contract": cohort.contract.to_dict(),
         "task": task.to_dict(),
         "operating_points": [
@@ -68,7 +71,7 @@ def model_document(
             "n_positive": int(validation.watched.any(axis=1).sum()),
             "n_groups": None if plan.groups is None else len(np.unique(plan.groups)),
             "n_machines": len(held_out.ensemble.machines),
-            "encoded_by": "negatives" if recipe.machine == "one_class" else "all rows",
+            "encoded_by": "negatives" if held_out.one_class else "all rows",
             "search": _search_facts(recipe.criterion, search),
         }
         | _figures(sample, task, chosen, validation, seed),
@@ -89,6 +92,47 @@ def model_document(
         "machine": _machine(held_out),
         "versions": versions(),
     }
+
+
+def _member(part: HeldOut) -> dict[str, Any]:
+    """A member of a blend, as much as makes its machines again."""
+    recipe = part.recipe
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "machine": recipe.machine,
+        "text": recipe.text,
+        "parameters": recipe.parameters | part.search.chosen,
+        "search": _search_facts(recipe.criterion, part.search),
+        "machines": _machine(part),
+    }
+
+
+def members_of(
+    held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None, rule: Rule, seed: int
+) -> list[dict[str, Any]]:
+    """What each member of a blend does alone, on the scale of its standardised scores.
+
+    Returns
+    -------
+    list of dict
+        `recipe`, `title`, and by watched class `auroc`, and the `threshold` that the member alone would have.
+    """
+    found: list[dict[str, Any]] = []
+    blend = held_out.ensemble
+    assert isinstance(blend, BlendedEnsemble)
+    columns = [0] if task.kind == "binary" else task.watched_columns
+    for part, centre, scale in zip(held_out.parts, blend.centres, blend.scales, strict=True):
+        alone = Validation.of(part, sample, task, groups)
+        facts: dict[str, Any] = {"recipe": part.recipe.name, "title": part.recipe.title, "classes": {}}
+        for m, (name, column) in enumerate(zip(task.watched, columns, strict=True)):
+            threshold = alone.operating_point(m, rule, seed).threshold
+            facts["classes"][name] = {
+                "auroc": float(auroc(alone.scores[:, m], alone.watched[:, m])),
+                "threshold": float((threshold - centre[column]) / scale[column]),
+            }
+        found.append(facts)
+    return found
 
 
 def _figures(
@@ -169,7 +213,7 @@ def _finite(value: float | None) -> float | None:
 def _machine(held_out: HeldOut) -> dict[str, Any]:
     """Size and certificate of the machines, with the passes of the first; a baseline has none of these."""
     ensemble = held_out.ensemble
-    if not ensemble.kernel_machines:
+    if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
         return {"n_support_vectors": None, "sv_share": None, "passes": [], "kkt_gap": None}
     machines = ensemble.machines
     return {

@@ -37,7 +37,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     recipes: "screen recipes one_class_conformal",
     init: "screen init past.csv --out cohort.toml",
     check: "screen check tonight.csv --model trained/infection",
-    train: "screen train past.csv --contract cohort.toml --recipe svm_weighted --out trained/infection",
+    train: "screen train past.csv --contract cohort.toml --label infected --out trained/infection",
     compare: "screen compare past.csv --contract cohort.toml --recipes all,auto --out compared",
     score: "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger screening.db",
     explain: "screen explain runs/2026-03-01 00123",

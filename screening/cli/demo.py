@@ -12,18 +12,22 @@ from .options import AsJson
 
 
 class Job(NamedTuple):
-    """One sample cohort and the method shown on it."""
+    """One sample cohort, the method shown on it, and where: the contract is that of `cohort`."""
 
     name: str
+    cohort: str
     past: str
     new: str
     recipe: str
-    max_rows: int | None
+    max_rows: int | None = None
+    beside: tuple[str, ...] | None = None
 
 
+NIGHT = "nosocomial", "nosocomial_past.csv", "nosocomial_night.csv"
 JOBS = (
-    Job("nosocomial", "nosocomial_past.csv", "nosocomial_night.csv", "one_class_conformal", None),
-    Job("prostate", "prostate_past.parquet", "prostate_new.parquet", "shao_weighted", 2000),
+    Job("nosocomial", *NIGHT, "auto", beside=("svm", "logistic", "random_forest", "one_class_conformal")),
+    Job("nosocomial_one_class", *NIGHT, "one_class_conformal"),
+    Job("prostate", "prostate", "prostate_past.parquet", "prostate_new.parquet", "shao_weighted", 2000),
 )
 
 
@@ -53,12 +57,14 @@ def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Pa
     from ..report import render_model
     from ..store import load_model, save_model
 
-    past = read_cohort(str(cohorts / job.past), cohorts / f"{job.name}.toml", need_label=True)
-    command = f"screen train {job.past} --contract {job.name}.toml --recipe {job.recipe}"
+    past = read_cohort(str(cohorts / job.past), cohorts / f"{job.cohort}.toml", need_label=True)
+    command = f"screen train {job.past} --contract {job.cohort}.toml --recipe {job.recipe}"
+    if job.beside:
+        command += f" --beside {','.join(job.beside)}"
     if job.max_rows:
         command += f" --max-rows {job.max_rows}"
     model = training.train(
-        past, job.recipe, max_rows=job.max_rows, beside=None, command=command,
+        past, job.recipe, max_rows=job.max_rows, beside=job.beside, command=command,
         progress=bar(f"Training {job.name}"),
     )  # fmt: skip
     save_model(model, model_directory, render_model)

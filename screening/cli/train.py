@@ -18,8 +18,10 @@ WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json"})
 def train(
     context: typer.Context,
     cohort: Source,
-    recipe: Annotated[str, typer.Option(metavar="NAME|FILE", help="Method; `screen recipes` lists them.")],
     out: Annotated[Path, typer.Option(help="Model directory to write.")],
+    recipe: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="Method; `screen recipes` lists them.")
+    ] = "auto",
     label: options.Label = None,
     positive: options.Positive = None,
     id: options.Id = None,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from screening.cohort.cohort import Cohort
 from screening.comparing.outcome import Outcome, outcome_of
 from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task
-from screening.validation.candidates import Parameters
+from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan
-from screening.validation.held_out import hold_out
 from screening.validation.validation import Validation
 
 
@@ -20,7 +17,7 @@ def judge(
     recipe: Recipe,
     task: Task,
     rule: Rule,
-    candidates: Sequence[Parameters],
+    search: int | None,
     plan: Plan,
     *,
     seed: int,
@@ -32,7 +29,8 @@ def judge(
     sample : Cohort with labels
     rule : Rule
         Chooses the thresholds, from the held-out scores.
-    candidates : sequence of dict
+    search : int, optional
+        Settings that compete; the recipe's own number if None.
     plan : Plan
         The folds that all methods share.
 
@@ -41,16 +39,16 @@ def judge(
     RecipeError
         No setting of the method can be used.
     """
-    held_out = hold_out(sample, recipe, task, plan, candidates, seed=seed, jobs=1)
+    held_out = held_out_by(sample, recipe, task, plan, params={}, search=search, seed=seed, jobs=1)
     validation = Validation.of(held_out, sample, task, plan.groups)
     points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
-    search = held_out.search
+    found = held_out.search
     fit_seconds, score_seconds = held_out.seconds
     facts = {
-        "chosen": search.chosen,
-        "candidates": search.candidates,
-        "scores": search.scores,
-        "dropped": search.dropped,
+        "chosen": found.chosen,
+        "candidates": found.candidates,
+        "scores": found.scores,
+        "dropped": found.dropped,
         "fit_seconds": fit_seconds,
         "score_seconds": score_seconds,
         "sv_share": held_out.sv_share,

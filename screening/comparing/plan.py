@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.auto import suited
+from screening.blend import tells_apart
 from screening.cohort.cohort import Cohort
 from screening.comparing.judging import judge
 from screening.comparing.outcome import Outcome
@@ -20,7 +20,6 @@ from screening.operating_point import Rule
 from screening.recipe import Recipe
 from screening.task import Task, ask, watchable
 from screening.training import LARGEST_WHOLE, sample_rows
-from screening.validation.candidates import Parameters, candidates_of
 from screening.validation.folds import Plan, planned, units
 from screening.validation.held_out import Progress
 from screening.validation.lesson import labels_of
@@ -48,17 +47,17 @@ class Unit:
     ground: Ground
     recipe: Recipe
     task: Task
-    candidates: list[Parameters]
+    search: int | None
     key: str
 
     @property
     def work(self) -> int:
         """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
-        return 1 + self.ground.sample.n_rows**2 * len(self.candidates) // 1000
+        return 1 + self.ground.sample.n_rows**2 * (self.search or self.recipe.default_candidates) // 1000
 
 
 def task_of(cohort: Cohort, recipe: Recipe) -> Task:
-    return ask(cohort, recipe.machine == "multi_class")
+    return ask(cohort, tells_apart(recipe, cohort))
 
 
 def common_ground(
@@ -85,12 +84,10 @@ def units_of(
     """Every method on a cohort; `place` is the cohort's number."""
     found = []
     for recipe in methods:
-        ready = suited(recipe, ground.sample, ground.rule, {}, stored=False)
-        task = task_of(ground.sample, ready)
+        task = task_of(ground.sample, recipe)
         target = task.target(labels_of(ground.sample))
         task = watchable(task, target, ground.groups, ground.plan.folds)
-        candidates = candidates_of(ready, {}, search, seed)
-        found.append(Unit(ground, ready, task, candidates, f"{place}-{_mark(recipe)}"))
+        found.append(Unit(ground, recipe, task, search, f"{place}-{_mark(recipe)}"))
     return found
 
 
@@ -117,7 +114,7 @@ def work_through(
     def run(unit: Unit) -> tuple[Unit, Outcome]:
         ground = unit.ground
         outcome = judge(
-            ground.sample, unit.recipe, unit.task, ground.rule, unit.candidates, ground.plan, seed=seed
+            ground.sample, unit.recipe, unit.task, ground.rule, unit.search, ground.plan, seed=seed
         )
         if shelf is not None:
             shelf.keep(unit.key, outcome)

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from screening.machines.baselines import Logistic
-    from screening.machines.ensembles import BalancedForest, Boosting, EasyEnsemble
+    from screening.machines.ensembles import Boosting, EasyEnsemble
+    from screening.machines.forests import BalancedForest, RandomForest
     from screening.machines.multi_class import MultiClassSVM
     from screening.machines.one_class import OneClassSVM
     from screening.machines.two_class import TwoClassSVM
 
 _FOUND_IN = {
-    "BalancedForest": "ensembles",
+    "BalancedForest": "forests",
     "Boosting": "ensembles",
     "EasyEnsemble": "ensembles",
     "Logistic": "baselines",
     "MultiClassSVM": "multi_class",
     "OneClassSVM": "one_class",
+    "RandomForest": "forests",
     "TwoClassSVM": "two_class",
 }
 
@@ -39,6 +41,7 @@ __all__ = [
     "Logistic",
     "MultiClassSVM",
     "OneClassSVM",
+    "RandomForest",
     "TwoClassSVM",
 ]
 

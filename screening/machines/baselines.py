@@ -27,6 +27,8 @@ class Logistic(ClassifierMixin, BaseEstimator):
     max_iter : int
     """
 
+    linear = True
+
     def __init__(
         self, C: float = 1.0, class_weight: str | dict[Any, float] = "none", max_iter: int = 2000
     ) -> None:

@@ -1,6 +1,6 @@
-"""Tree ensembles that a user would pick instead of a kernel machine; compared with, not stored.
+"""Boosted trees that a user would pick instead of a kernel machine; compared with, not stored.
 
-Their trees cannot be written as plain arrays without scikit-learn's private layout, and nothing is unpickled.
+They cannot be written as plain arrays without scikit-learn's private layout, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _SMALLEST = 1e-9
 
 class _Ensemble(ClassifierMixin, BaseEstimator):
     """What the ensembles share: scores are log odds of the ensemble's probability."""
+
+    linear = False
 
     def _model(self) -> Any:
         raise NotImplementedError
@@ -102,39 +104,6 @@ class Boosting(_Ensemble):
             min_samples_leaf=self.min_samples_leaf,
             class_weight=weight,
             early_stopping=False,
-            random_state=self.seed,
-        )
-
-
-class BalancedForest(_Ensemble):
-    """Random forest whose every tree sees as many negatives as positives (Chen, Liaw and Breiman 2004).
-
-    Parameters
-    ----------
-    n_estimators : int, > 0
-    max_depth : int or None
-    min_samples_leaf : int, > 0
-    seed : int
-    """
-
-    def __init__(
-        self, n_estimators: int = 200, max_depth: int | None = None, min_samples_leaf: int = 1, seed: int = 0
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.seed = seed
-
-    def _model(self) -> Any:
-        from imblearn.ensemble import BalancedRandomForestClassifier
-
-        return BalancedRandomForestClassifier(
-            n_estimators=self.n_estimators,
-            max_depth=self.max_depth,
-            min_samples_leaf=self.min_samples_leaf,
-            sampling_strategy="all",
-            replacement=True,
-            bootstrap=False,
             random_state=self.seed,
         )
 

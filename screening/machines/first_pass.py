@@ -25,9 +25,7 @@ class Basis:
     pass all want them.
     """
 
-    def __init__(
-        self, kernel: Any, rows: np.ndarray, gram: np.ndarray | None = None, sums: Sums | None = None
-    ):
+    def __init__(self, kernel: Any, rows: np.ndarray, gram: Any = None, sums: Sums | None = None):
         self.kernel = kernel
         self.rows = rows
         self.sums = sums

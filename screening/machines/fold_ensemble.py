@@ -94,7 +94,9 @@ class FoldEnsemble:
     @property
     def averages(self) -> bool:
         """Whether the machines average to a single one, so that more of them cost no more at scoring."""
-        return not self.kernel_machines or all(self._is_linear(machine) for machine in self.machines)
+        if not self.kernel_machines:
+            return all(machine.linear for machine in self.machines)
+        return all(self._is_linear(machine) for machine in self.machines)
 
     @cached_property
     def _one(self) -> Passes | None:

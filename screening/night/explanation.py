@@ -49,6 +49,24 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     return result
 
 
+def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, bool]] | None:
+    """Which members of a blend would flag each row alone, by name; None where the model is no blend."""
+    by_member = getattr(model.ensemble, "by_member", None)
+    if by_member is None:
+        return None
+    rows = np.arange(cohort.n_rows)
+    scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns][:, rows, columns]
+    members = model.document["blend"]
+    classes = [model.watched[column] for column in columns]
+    return [
+        {
+            member["recipe"]: bool(own[i] >= member["classes"][classes[i]]["threshold"])
+            for member, own in zip(members, scores, strict=True)
+        }
+        for i in rows
+    ]
+
+
 def contributions(
     model: Model, cohort: Cohort, columns: np.ndarray, most: int | None = SHOWN
 ) -> list[dict[str, Any]]:
@@ -62,12 +80,13 @@ def contributions(
     Returns
     -------
     list of dict
-        `contributions` (largest change first: feature, value, unit, usual, direction, change)
-        and `missing` (features without a value in this row).
+        `contributions` (largest change first: feature, value, unit, usual, direction, change), `missing`
+        (features without a value in this row) and, of a blend, `votes`.
     """
     names = list(cohort.contract.features)
     facts = {feature["name"]: feature for feature in model.document["training"]["features"]}
     change = changes(model, cohort, columns)
+    voted = votes(model, cohort, columns)
     explained = []
     # Shown as the reader knows them: before any normalisation within the group.
     shown = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
@@ -88,6 +107,7 @@ def contributions(
                     for j in largest
                 ],
                 "missing": [name for name in names if values[name] != values[name] or values[name] is None],
+                "votes": None if voted is None else voted[i],
             }
         )
     return explained

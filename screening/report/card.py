@@ -84,7 +84,7 @@ def model_card(model: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "tuning": _tuning(model),
         "pruning": pruning_chart(model),
-        "choosing": _choosing(model),
+        "blend": _blend(model),
         "validation": _validation(model),
         "training": _training(model),
         "files": _files(part(training, "source", "files") or training.get("source")),
@@ -161,23 +161,25 @@ def _price(n_settings: float) -> str:
     return "Choosing among so many flatters AUROC by about 0.006 on balance; intervals are widened for it."
 
 
-def _choosing(model: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what `auto` compared, and what the comparison itself cost; None for a method that was named."""
-    found = mapping(model, "validation", "auto")
-    rows = [row for row in sequence(found, "table") if isinstance(row, Mapping)]
-    if not rows:
+def _blend(model: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the members of a blend with what each does alone; None for a single method."""
+    members = [row for row in sequence(model, "blend") if isinstance(row, Mapping)]
+    if not members:
         return None
+    stored = {
+        row.get("name"): row for row in sequence(model, "recipe", "members") if isinstance(row, Mapping)
+    }
+    watched = [str(p.get("class")) for p in points(model)]
     return {
-        "said": f"This method was chosen from {shown.plural(len(rows), 'method')} by "
-        f"{shown.name(found.get('criterion'))} on held-out rows, {shown.fixed(found.get('score'), 3)} for "
-        "its own setting.",
+        "said": f"The score is the mean of {shown.plural(len(members), 'method')}, each standardised by its "
+        "own held-out scores. Nothing is chosen between them.",
         "rows": [
             {
                 "name": shown.name(row.get("recipe")),
-                "score": shown.fixed(row.get("score"), 3),
-                "settings": _setting(mapping(row, "parameters")),
+                "score": ", ".join(shown.fixed(part(row, "classes", name, "auroc"), 3) for name in watched),
+                "settings": _setting(mapping(stored.get(row.get("recipe"), {}), "search", "chosen")),
             }
-            for row in rows
+            for row in members
         ],
     }
 
@@ -209,8 +211,8 @@ def _validation(model: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts.append(
             (
                 "p-values",
-                "ranks among held-out scores of past patients without the condition: exact for one machine; for "
-                "the mean of several, 4 to 6 in 100 of them come out at 0.05 or below",
+                "ranks among held-out scores of past patients without the condition: exact for one machine; "
+                "for the mean of several, 4 to 6 in 100 of them come out at 0.05 or below",
             )
         )
     if found.get("encoded_by"):

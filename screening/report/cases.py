@@ -67,12 +67,21 @@ def case_line(
         "exact": _on_class_scale(model, case),
         "p_value": shown.p_value(case.get("p_value")) + (" · FDR" if case.get("discovery") else ""),
         "chance": _chance(case),
+        "votes": _votes(case),
         "class": shown.name(case.get("class")),
         "panel": watched.get(str(case.get("class")), 0),
         "why": [_contribution(model, c, places) for c in sequence(case, "contributions")],
         "missing": [shown.feature(m) for m in missing[:MISSING_SHOWN]],
         "more_missing": shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
     }
+
+
+def _votes(case: Mapping[str, Any]) -> str:
+    """Say how many members of a blend would flag the case alone."""
+    votes = mapping(case, "votes")
+    if not votes:
+        return ""
+    return f"{sum(map(bool, votes.values()))} of {len(votes)} methods flag alone"
 
 
 def _chance(case: Mapping[str, Any]) -> str:

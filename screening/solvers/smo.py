@@ -24,6 +24,7 @@ _CUBE = (
     0.1  # of the number of free alphas: points that could be visited in the time of a solve for all of them
 )
 _FREE = 4000  # alphas solved for at once, at most: their block takes 128 MB
+_UPHILL = 1e-9  # of what a move adds and takes: above the rounding of their sum
 _FULL_CHECKS = 6
 
 
@@ -177,6 +178,7 @@ class _Engine:
         self.p = np.asarray(problem.linear, float)
         self.state = np.zeros(2)
         self.equality = problem.total is not None
+        self.patience = 1.0
         self.label = (self.s > 0).astype(np.int64)
         self.coupling = np.array([[1.0, -1.0], [-1.0, 1.0]])
 
@@ -247,18 +249,25 @@ class _Engine:
         return steps(limit, self.stop, now[0], self.coupling, *now[1:], self.state, *self.active.rows())
 
     def _moved_at_once(self, now: list[np.ndarray], visits: int) -> bool:
-        """Whether all free alphas went to their common optimum; it takes no longer than the steps before."""
+        """Whether free alphas were sent to their common optimum; it takes no longer than the steps before."""
         if not self.equality:
             return False
         from screening.solvers import face_loops
 
         s, c, _, upper, alpha, v = now
         n_free = np.count_nonzero((alpha > 0) & (alpha < upper))
-        pays = visits > _CUBE * n_free**3 + 4 * n_free * len(alpha)
+        pays = visits > self.patience * (_CUBE * n_free**3 + 4 * n_free * len(alpha))
         if not (pays and 2 <= n_free <= _FREE):
             return False
+        before = alpha.copy(), v.copy()
         solve: Any = face_loops.solve_face
         solve(s, c, upper, alpha, v, *self.active.rows())
+        climbed = -0.5 * s * (v + before[1]) * (alpha - before[0])  # their sum is what the objective rose by
+        # Where c spans many decades the block's inverse can be lost to rounding. A move uphill is taken back,
+        # and pairs go on alone for twice as long, or move and pairs undo each other for ever.
+        if climbed.sum() > _UPHILL * np.abs(climbed).sum():
+            alpha[:], v[:] = before
+            self.patience *= 2.0
         return True
 
     def _movable(self, points: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

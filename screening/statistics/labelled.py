@@ -66,7 +66,12 @@ class Choice:
             # The share below is what the rule counts: the rank is cut where the promise would have it.
             cut = own[min(int((1 - (rule.value or 0)) * len(own)), len(own) - 1)]
             design = self._design(tally.scores < cut)
-            return float(tally.thresholds[pick(rule, *tally.counts, design)]), design
+            column = pick(rule, *tally.counts, design)
+            if column == 0:
+                # Too few groups for a promise about new ones: it then holds for further rows of these groups,
+                # and the expected sensitivity and its interval say what that is worth for others.
+                column = pick(rule, *tally.counts, 1.0)
+            return float(tally.thresholds[column]), design
         threshold = float(rule.value or 0.0)
         if rule.name != "threshold":
             threshold = float(tally.thresholds[pick(rule, *tally.counts, 1.0)])

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from screening.blend import Blend
 from screening.cohort.cohort import Cohort
 from screening.recipe import Recipe
 from screening.task import Task
 from screening.validation.candidates import Parameters
 from screening.validation.criteria import criterion
 from screening.validation.folds import Units, planned, sub_sample
+from screening.validation.held_out import HeldOut
 from screening.validation.lesson import Lesson, labels_of
 
 # Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
@@ -21,15 +23,15 @@ _FEWER = 5
 
 def with_landmarks(recipe: Recipe, params: Parameters, too_many: bool) -> Parameters:
     """The caller's parameters, landmarks among them where rows are too many for all."""
-    if too_many and "approximation" in recipe.names:
+    every = recipe.every.values() if isinstance(recipe, Blend) else [recipe]
+    if too_many and any("approximation" in each.names for each in every):
         return {"approximation": "landmarks"} | params
     return params
 
 
 def cost_of_landmarks(
     sample: Cohort,
-    recipe: Recipe,
-    settings: Parameters,
+    held_out: HeldOut,
     task: Task,
     groups: np.ndarray | None,
     rare_share: float,
@@ -39,8 +41,8 @@ def cost_of_landmarks(
 
     Parameters
     ----------
-    settings : dict
-        Of the final fit, the approximation among them.
+    held_out : HeldOut
+        With the chosen setting, the approximation in it; of a blend the first member that has one counts.
     groups : ndarray of shape (n_rows,) or None
         Never on both sides.
 
@@ -49,6 +51,9 @@ def cost_of_landmarks(
     dict
         ``approximation``, for `model.json`: the method, numbers of rows, both AUROC, and a ``note`` in words.
     """
+    parts = held_out.parts or (held_out,)
+    one = next(part for part in parts if "approximation" in part.recipe.names)
+    recipe, settings = one.recipe, one.search.chosen
     target = task.target(labels_of(sample))
     rows = sub_sample(target, groups, min(SUB_SAMPLE, sample.n_rows), rare_share, seed)
     some, inside = sample.take(rows), None if groups is None else groups[rows]
@@ -60,7 +65,7 @@ def cost_of_landmarks(
     machines = lesson.fitted(np.flatnonzero(~test), tried)
     auroc = {
         str(each["approximation"]): criterion(
-            "auroc", lesson.decisions(machine, lesson.x[test], each), lesson.target[test]
+            "auroc", lesson.decisions(machine, lesson.x[test]), lesson.target[test]
         )
         for machine, each in zip(machines, tried, strict=True)
     }

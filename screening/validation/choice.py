@@ -13,7 +13,6 @@ from screening.validation.criteria import criterion
 
 Parameters = dict[str, Any]
 
-DRAWS = 60
 # Fold machines further apart than this, in interquartile ranges of the negatives, share no threshold.
 FARTHEST_APART = 2.0
 # A spread below this share of the largest decision is rounding.
@@ -57,7 +56,6 @@ def choose_setting(
     decisions: np.ndarray,
     target: np.ndarray,
     fold: np.ndarray,
-    seed: int,
 ) -> Search:
     """The setting with the best criterion on held-out rows, among those whose folds agree.
 
@@ -73,8 +71,6 @@ def choose_setting(
     decisions : ndarray, shape (n_settings, n_rows, n_outputs)
     target : ndarray of int, shape (n_rows,)
     fold : ndarray of int, shape (n_rows,)
-    seed : int
-        Of the bootstrap between recipes.
 
     Raises
     ------
@@ -90,12 +86,12 @@ def choose_setting(
         reasons = "; ".join(sorted({str(why) for why in dropped}))
         raise RecipeError(
             f"recipe {recipe}: no setting of {len(candidates)} can be used on this table ({reasons}); try "
-            "more settings with --search, another recipe such as logistic, or drop columns that are constant or "
-            "nearly unique"
+            "more settings with --search, another recipe such as logistic, or drop columns that are nearly "
+            "unique"
         )
-    best = _best(name, [candidates[at] for at in usable], [scores[at] for at in usable],  # type: ignore[misc]
-                 decisions[usable], target, seed)  # fmt: skip
-    return Search(usable[best], [dict(each) for each in candidates], scores, dropped)
+    # Rounding lets settings that differ by noise in the last digits tie, on any machine: the first wins.
+    best = usable[int(np.round([float(scores[at] or 0.0) for at in usable], 9).argmax())]
+    return Search(best, [dict(each) for each in candidates], scores, dropped)
 
 
 def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:
@@ -130,34 +126,3 @@ def apart(negatives: np.ndarray, fold: np.ndarray) -> float:
     # Where most negatives are one and the same row, their spread is told by the others.
     unit = float(high - low) or float(np.std(negatives))
     return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
-
-
-def _best(
-    name: str,
-    candidates: Sequence[Parameters],
-    scores: Sequence[float],
-    decisions: np.ndarray,
-    target: np.ndarray,
-    seed: int,
-) -> int:
-    """Number of the best among usable settings, the first of equals.
-
-    Between recipes (`auto`) the first recipe's best setting stays unless another's is ahead by more than one
-    standard error of their difference, which a bootstrap of the held-out rows tells: with few positives the
-    highest of many scores is mostly luck (the one-standard-error rule of Breiman et al. 1984).
-    """
-    # Rounding lets candidates that differ by noise in the last digits tie, whatever the machine.
-    rounded = np.round(scores, 9)
-    best = int(rounded.argmax())
-    first = candidates[0].get("recipe")
-    if candidates[best].get("recipe") == first:
-        return best
-    own = [i for i, candidate in enumerate(candidates) if candidate.get("recipe") == first]
-    known = own[int(rounded[own].argmax())]
-    rng = np.random.default_rng(seed)
-    ahead = []
-    for _ in range(DRAWS):
-        rows = rng.integers(len(target), size=len(target))
-        one, other = (criterion(name, decisions[i][rows], target[rows]) for i in (best, known))
-        ahead.append(one - other)
-    return best if scores[best] - scores[known] > np.std(ahead) else known

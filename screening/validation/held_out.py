@@ -19,6 +19,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.kernels import shared
 from screening.kernels.placing import beside_others
+from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipe import Recipe
 from screening.task import Task
@@ -42,25 +43,50 @@ class HeldOut:
     decisions : ndarray, shape (n_repeats, n_rows, n_outputs)
         At the chosen setting, of the machine whose fold the row was held out in.
     fold : ndarray of int, shape (n_repeats, n_rows)
-    ensemble : FoldEnsemble
+    ensemble : FoldEnsemble or BlendedEnsemble
         The machines of all folds and repeats at the chosen setting: the model.
     recipe : Recipe
-        That the chosen setting is of.
+        The settings are of.
+    lesson : Lesson
+        The rows as the machines saw them.
     search : Search
     sv_share : float or None
         Support vectors of a machine as a share of the rows it learned from; None for a baseline.
     seconds : (float, float)
         Of fitting one machine, and of scoring a thousand rows by it.
+    parts : tuple of HeldOut
+        The members of a blend.
+    notes : tuple of str
+        What was left out.
     """
 
     decisions: np.ndarray
     fold: np.ndarray
-    ensemble: FoldEnsemble
+    ensemble: FoldEnsemble | BlendedEnsemble
     recipe: Recipe
-    encoder: Encoder
+    lesson: Lesson
     search: Search
     sv_share: float | None
     seconds: tuple[float, float]
+    parts: tuple[HeldOut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def one_class(self) -> bool:
+        """Whether nothing was learned from positives."""
+        recipes = [part.recipe for part in self.parts] or [self.recipe]
+        return all(recipe.machine == "one_class" for recipe in recipes)
+
+    def first_repeats(self, repeats: int) -> FoldEnsemble:
+        """The machines of the first so many repeats."""
+        assert isinstance(self.ensemble, FoldEnsemble)
+        kept = len(self.ensemble.machines) // len(self.fold) * repeats
+        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_classes)
+
+    @property
+    def encoder(self) -> Encoder:
+        """Learned once, on all rows (of one class: on the negatives)."""
+        return self.lesson.encoder
 
 
 @dataclass(frozen=True)
@@ -84,6 +110,7 @@ def hold_out(
     jobs: int = -1,
     progress: Progress | None = None,
     memory: int | None = None,
+    like: Lesson | None = None,
 ) -> HeldOut:
     """Decide on every row by machines that have not seen it, at every setting, and choose the setting.
 
@@ -98,13 +125,16 @@ def hold_out(
         Called with (fits finished, fits in all).
     memory : int, optional
         Bytes for kernel matrices: fewer fits run side by side where two would take more.
+    like : Lesson, optional
+        Of the same cohort for another recipe: its encoding and distances are used again where they serve.
 
     Raises
     ------
     RecipeError
         No setting is fit to be used: see `choose_setting`.
     """
-    lesson = Lesson.of(cohort, recipe, task, plan.groups, memory)
+    known = None if like is None else like.by(recipe)
+    lesson = known or Lesson.of(cohort, recipe, task, plan.groups, memory)
     jobs = min(effective_n_jobs(jobs), shared.side_by_side(rows_held(candidates, cohort.n_rows), memory))
     total = plan.folds * (len(candidates) + len(plan.fold) - 1)
     finished = 0
@@ -125,26 +155,25 @@ def hold_out(
 
     first = run(plan.fold[0], candidates)
     matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
-    search = choose_setting(
-        recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0], seed
-    )
+    search = choose_setting(recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0])
     at = search.number
     decisions, machines = [matrix[at]], [each.machines[at] for each in first]
-    chosen, _ = recipe.resolve(search.chosen)
-    repeat = plan.asked or FoldEnsemble(machines, chosen.machine, len(task.classes)).averages
+    repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
+    if not repeat and progress is not None:
+        progress(finished, finished)
     for fold in plan.fold[1:] if repeat else ():
         again = run(fold, [candidates[at]])
         decisions.append(_in_row_order(again, 0))
         machines += [each.machines[0] for each in again]
     dealt = plan.fold[: len(decisions)]
-    ensemble = FoldEnsemble(machines, chosen.machine, len(task.classes))
+    ensemble = FoldEnsemble(machines, recipe.machine, len(task.classes))
     learned = lesson.learnable(np.arange(cohort.n_rows))
     return HeldOut(
         decisions=np.stack(decisions),
         fold=dealt,
         ensemble=ensemble,
-        recipe=chosen,
-        encoder=lesson.encoder,
+        recipe=recipe,
+        lesson=lesson,
         search=search,
         sv_share=ensemble.support_share(
             [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(plan.folds)]
@@ -159,9 +188,7 @@ def _fold(lesson: Lesson, held_out: np.ndarray, settings: Sequence[Parameters]) 
     fitted = time.perf_counter()
     rows = np.flatnonzero(held_out)
     x = np.ascontiguousarray(lesson.x[rows])
-    decisions = [
-        lesson.decisions(machine, x, given) for machine, given in zip(machines, settings, strict=True)
-    ]
+    decisions = [lesson.decisions(machine, x) for machine in machines]
     scored = time.perf_counter() - fitted
     if lesson.x.shape[0] * decisions[0].shape[1] * len(settings) > MOST_IN_FULL:
         decisions = [each.astype(np.float32) for each in decisions]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,8 @@ class Lesson:
     target : ndarray of int, shape (n_rows,)
     groups : ndarray, shape (n_rows,), or None
         Kept whole by remedies that validate inside the fit.
-    memory : int, optional
-        Bytes for kernel matrices.
+    distances : Distances
+        Between all rows, made once for all folds, settings and methods where memory allows.
     """
 
     recipe: Recipe
@@ -42,7 +42,7 @@ class Lesson:
     x: np.ndarray
     target: np.ndarray
     groups: np.ndarray | None
-    memory: int | None = None
+    distances: shared.Distances
 
     @classmethod
     def of(
@@ -54,12 +54,17 @@ class Lesson:
         learned = cohort.take(target == 0) if recipe.machine == "one_class" else cohort
         encoder = Encoder(cohort.contract).fit(learned)
         x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
-        return cls(recipe, len(task.classes), encoder, x, target, groups, memory)
+        distances = shared.Distances(x, memory)
+        return cls(recipe, len(task.classes), encoder, x, target, groups, distances)
 
-    @cached_property
-    def distances(self) -> shared.Distances:
-        """Between all rows, made once for all folds and settings where memory allows."""
-        return shared.Distances(self.x, self.memory)
+    def by(self, recipe: Recipe) -> Lesson | None:
+        """The same rows for another recipe; None where it encodes them by others."""
+        one_class = [each.machine == "one_class" for each in (self.recipe, recipe)]
+        return replace(self, recipe=recipe) if one_class[0] == one_class[1] else None
+
+    def of_member(self, recipe: Recipe) -> Lesson:
+        """The same rows, however they were encoded, for a member of a blend."""
+        return replace(self, recipe=recipe)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""
@@ -67,8 +72,7 @@ class Lesson:
 
     def estimator(self, parameters: Parameters) -> Any:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
-        recipe, settings = self.recipe.resolve(parameters)
-        estimator = recipe.build(**settings)
+        estimator = self.recipe.build(**parameters)
         if hasattr(estimator, "scaled_to"):
             estimator = estimator.scaled_to(self.x[self.learnable(np.arange(len(self.x)))])
         return estimator
@@ -79,15 +83,15 @@ class Lesson:
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
         known = {"groups": None if self.groups is None else self.groups[rows]}
         machines: dict[int, Any] = {}
-        with shared.using(shared.Shared(x, self.memory, partial(self.distances.part, rows))):
+        with shared.using(shared.Shared(x, self.distances.memory, partial(self.distances.part, rows))):
             for at in by_shared_work(settings):
-                takes_groups = self.recipe.resolve(settings[at])[0].machine in ("two_class", "multi_class")
+                takes_groups = self.recipe.machine in ("two_class", "multi_class")
                 machines[at] = self.estimator(settings[at]).fit(x, target, **(known if takes_groups else {}))
         return [machines[at] for at in range(len(settings))]
 
-    def decisions(self, machine: Any, x: np.ndarray, parameters: Parameters) -> np.ndarray:
+    def decisions(self, machine: Any, x: np.ndarray) -> np.ndarray:
         """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
-        return oriented_decisions(machine, x, self.recipe.resolve(parameters)[0].machine, self.n_classes)
+        return oriented_decisions(machine, x, self.recipe.machine, self.n_classes)
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:

@@ -1,0 +1,133 @@
+"""Decision trees as arrays: what a forest is once it has grown, and all that is stored of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from screening.errors import ModelError
+
+# No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
+DEEPEST = 1000
+_TASK = 512  # rows a thread takes at a time
+
+
+class Trees:
+    """Trees one after another, each in preorder: a left child follows its parent.
+
+    In that order the leaves alone tell where right children and next trees begin, so there are no links to
+    store, and none that could be forged.
+
+    Parameters
+    ----------
+    feature : ndarray of int32, shape (n_nodes,)
+        Column that an inner node looks at; -1 for a leaf.
+    threshold : ndarray of float32, shape (n_nodes,)
+        Rows with values up to it go left; 0 for a leaf.
+    value : ndarray of float32, shape (n_leaves, n_outputs)
+        Share of each class among the rows of a leaf; of two classes only the second one's.
+
+    Raises
+    ------
+    ModelError
+        The arrays describe no whole trees, or deeper ones than ``DEEPEST``.
+    """
+
+    def __init__(self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray) -> None:
+        from screening.kernels.compiled import prepare
+
+        types = (feature.dtype, threshold.dtype, value.dtype)
+        if types != (np.int32, np.float32, np.float32) or feature.ndim != 1 or value.ndim != 2:
+            raise ModelError("the model's trees are not of the types they are stored in")
+        leaf = feature < 0
+        n_leaves = int(leaf.sum())
+        n_trees = 2 * n_leaves - len(feature)  # a tree has one leaf more than inner nodes
+        if threshold.shape != feature.shape or len(value) != n_leaves or n_trees < 1:
+            raise ModelError("the model's arrays do not fit each other")
+        if not (np.isfinite(threshold).all() and ((value >= 0) & (value <= 1)).all()):
+            raise ModelError("the model's trees have values out of range")
+        prepare()
+        from screening.machines.forest_loops import linked
+
+        self.feature, self.threshold, self.value = feature, threshold, value
+        self._onward, self._starts = np.empty(len(feature), np.uint32), np.empty(n_trees, np.uint32)
+        if not linked(feature, self._onward, self._starts, DEEPEST):
+            raise ModelError(f"the model's trees are not whole, or deeper than {DEEPEST}")
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees."""
+        return len(self._starts)
+
+    @classmethod
+    def of(cls, fitted: Sequence[Any]) -> Trees:
+        """Fitted decision trees of scikit-learn, through their public ``tree_``."""
+        from screening.kernels.compiled import prepare
+
+        prepare()
+        from screening.machines.forest_loops import preorder
+
+        feature, threshold, value = [], [], []
+        for tree in (each.tree_ for each in fitted):
+            order = np.empty(tree.node_count, np.int64)
+            preorder(tree.children_left, tree.children_right, order)
+            leaf = tree.children_left[order] < 0
+            feature.append(np.where(leaf, -1, tree.feature[order]))
+            threshold.append(np.where(leaf, 0.0, tree.threshold[order]))
+            shares = tree.value[order[leaf], 0]
+            value.append(shares / shares.sum(axis=1, keepdims=True))
+        shares = np.concatenate(value)
+        return cls(
+            np.concatenate(feature).astype(np.int32),
+            rounded_down(np.concatenate(threshold)),
+            (shares[:, 1:] if shares.shape[1] == 2 else shares).astype(np.float32),
+        )
+
+    def shares(self, x: np.ndarray) -> np.ndarray:
+        """Mean over the trees of the share of each class where a row arrives, (n_rows, n_classes).
+
+        A row's result depends neither on the rows beside it nor on the number of threads.
+
+        Parameters
+        ----------
+        x : ndarray of float32, shape (n_rows, n_features)
+            With no fewer columns than any node looks at.
+        """
+        from screening.kernels.sweep import run_in_threads
+        from screening.machines.forest_loops import add_leaves
+
+        rows = np.ascontiguousarray(x, np.float32)
+        walk = (self.feature, self.threshold, self._onward, self._starts, self.value)
+        out = np.zeros((len(rows), self.value.shape[1]))
+
+        def task(first: int) -> None:
+            add_leaves(rows, first, min(first + _TASK, len(rows)), *walk, out)
+
+        run_in_threads(task, range(0, len(rows), _TASK), None)
+        out /= self.n_trees
+        return np.hstack([1 - out, out]) if out.shape[1] == 1 else out
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What is stored."""
+        return {"feature": self.feature, "threshold": self.threshold, "value": self.value}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, np.ndarray], n_features: int, n_classes: int) -> Trees:
+        """Inverse of ``state``; ModelError where the arrays do not describe trees on such rows."""
+        trees = cls(state["feature"], state["threshold"], state["value"])
+        if trees.feature.min() < -1 or trees.feature.max() >= n_features:
+            raise ModelError("the model's trees look at columns that are not there")
+        if trees.value.shape[1] != (1 if n_classes == 2 else n_classes):
+            raise ModelError("the model's trees tell of other classes")
+        return trees
+
+
+def rounded_down(threshold: np.ndarray) -> np.ndarray:
+    """The largest float32 not above each threshold: no float32 value lies between the two.
+
+    So float32 rows, which scikit-learn's trees cast to, go the same way at either.
+    """
+    nearest = threshold.astype(np.float32)
+    return np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest)

@@ -1,0 +1,123 @@
+"""Holding rows out by any recipe; of a blend by its members on the same folds, each with its own search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from screening.blend import Blend, tells_apart
+from screening.cohort.cohort import Cohort
+from screening.errors import RecipeError, UsageError
+from screening.machines.blended import BlendedEnsemble, standards
+from screening.recipe import Recipe
+from screening.recipe_text import ALWAYS
+from screening.task import Task
+from screening.validation.candidates import candidates_of
+from screening.validation.choice import Search
+from screening.validation.folds import Plan
+from screening.validation.held_out import HeldOut, Progress, hold_out
+from screening.validation.lesson import Lesson, labels_of
+
+
+def held_out_by(
+    sample: Cohort,
+    recipe: Recipe,
+    task: Task,
+    plan: Plan,
+    *,
+    params: Mapping[str, Any],
+    search: int | None,
+    seed: int = 0,
+    jobs: int = -1,
+    progress: Progress | None = None,
+    memory: int | None = None,
+    like: Lesson | None = None,
+) -> HeldOut:
+    """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
+
+    Parameters
+    ----------
+    params : mapping
+        Fixed by the caller; of a blend only what every kernel machine takes (landmarks).
+    search : int, optional
+        Settings that compete, of every member of a blend; the recipe's own number if None.
+
+    Raises
+    ------
+    RecipeError, UsageError
+        The recipe, or every member of a blend, cannot be fitted on this cohort.
+    """
+    given: dict[str, Any] = {"seed": seed, "jobs": jobs, "memory": memory}
+    if not isinstance(recipe, Blend):
+        candidates = candidates_of(recipe, dict(params), search, seed)
+        return hold_out(sample, recipe, task, plan, candidates, progress=progress, like=like, **given)
+    for name in params:
+        if name not in ALWAYS:
+            recipe.build(**{name: params[name]})
+    n_positive = int((task.target(labels_of(sample)) == 1).sum())
+    parts: list[HeldOut] = []
+    notes = []
+    members = recipe.for_cohort(tells_apart(recipe, sample), n_positive)
+    encode_all = any(each.machine != "one_class" for each in members)
+    lesson = like.by(recipe) if like is not None else None
+    lesson = lesson or Lesson.of(sample, recipe if encode_all else members[0], task, plan.groups, memory)
+    for j, member in enumerate(members):
+        own = {name: value for name, value in params.items() if name in member.names}
+        candidates = candidates_of(member, own, search, seed)
+        step = None if progress is None else _part(progress, j, len(members))
+        try:
+            parts.append(
+                hold_out(
+                    sample,
+                    member,
+                    task,
+                    plan,
+                    candidates,
+                    progress=step,
+                    like=lesson.of_member(member),
+                    **given,
+                )
+            )
+        except (RecipeError, UsageError) as error:
+            notes.append(f"member {member.name} left out: {error}")
+    if not parts:
+        raise RecipeError(f"recipe {recipe.name}: no member can be used; " + "; ".join(notes))
+    return blended(recipe, lesson, parts, tuple(notes))
+
+
+def blended(recipe: Blend, lesson: Lesson, parts: Sequence[HeldOut], notes: tuple[str, ...]) -> HeldOut:
+    """The mean of members' standardised held-out decisions, and of their machines."""
+    repeats = min(len(part.decisions) for part in parts)
+    standard = [standards(part.decisions[:repeats].mean(axis=0, dtype=float)) for part in parts]
+    centres, scales = (np.array(each) for each in zip(*standard, strict=True))
+    decisions = np.mean(
+        [
+            (part.decisions[:repeats] - centre) / scale
+            for part, centre, scale in zip(parts, centres, scales, strict=True)
+        ],
+        axis=0,
+    )
+    widest = max(parts, key=lambda part: len(part.search.candidates))
+    return HeldOut(
+        decisions=decisions,
+        fold=parts[0].fold[:repeats],
+        ensemble=BlendedEnsemble([part.first_repeats(repeats) for part in parts], centres, scales),
+        recipe=recipe,
+        lesson=lesson,
+        # Settings compete within a member only: the member that tried most says what choosing is worth.
+        search=Search(0, [{}] * len(widest.search.candidates), [None], [None]),
+        sv_share=None,
+        seconds=(
+            float(np.sum([part.seconds[0] for part in parts])),
+            float(np.sum([part.seconds[1] for part in parts])),
+        ),
+        parts=tuple(parts),
+        notes=notes,
+    )
+
+
+def _part(progress: Progress, number: int, of: int) -> Progress:
+    """The progress of one member as a share of all."""
+    return lambda done, total: progress(number * total + done, of * total)

@@ -1,0 +1,254 @@
+"""Forests as arrays: they score as scikit-learn's trees do, and nothing forged is walked."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machines_cohort import three_clouds, two_clouds
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
+
+from screening.errors import ModelError
+from screening.kernels.placing import placed
+from screening.machines import BalancedForest, RandomForest
+from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.trees import DEEPEST, Trees, rounded_down
+
+FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]
+every_forest = pytest.mark.parametrize("forest", FORESTS, ids=lambda forest: type(forest).__name__)
+
+
+def with_constants(x: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.ones(len(x)), np.round(x, 1), np.zeros(len(x))])
+
+
+@pytest.mark.parametrize(
+    ("rows", "given"),
+    [
+        (two_clouds(400), {}),
+        (two_clouds(400), {"n_estimators": 1}),
+        (two_clouds(3000), {"min_samples_leaf": 1}),
+        (two_clouds(400), {"max_depth": 1}),
+        (two_clouds(400), {"max_leaf_nodes": 9}),
+        (two_clouds(400), {"class_weight": "balanced_subsample"}),
+        (three_clouds(400), {"class_weight": "balanced"}),
+        (three_clouds(400), {"min_samples_leaf": 400}),
+    ],
+    ids=str,
+)
+def test_trees_as_arrays_give_the_probabilities_of_scikit_learn(rows, given):
+    x, y = with_constants(rows[0]), rows[1]
+    forest = RandomForestClassifier(**{"n_estimators": 20, "random_state": 0} | given).fit(x, y)
+    new = with_constants(np.random.default_rng(1).normal(scale=2.0, size=(1500, rows[0].shape[1])))
+
+    found = Trees.of(forest.estimators_).shares(new.astype(np.float32))
+
+    np.testing.assert_allclose(found, forest.predict_proba(new), rtol=0, atol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), exponent=st.integers(-30, 30), digits=st.integers(0, 6))
+def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, digits):
+    rng = np.random.default_rng(seed)
+    x = (np.round(rng.normal(size=(60, 3)), digits) * 10.0**exponent).astype(np.float32)
+    tree = DecisionTreeClassifier(random_state=0).fit(x, np.arange(60) % 3)
+    splits = tree.tree_.feature >= 0
+    on = np.repeat(rounded_down(tree.tree_.threshold[splits])[:, None], 3, axis=1)
+    new = np.concatenate([x, on, np.nextafter(on, np.float32(np.inf))])
+
+    np.testing.assert_allclose(Trees.of([tree]).shares(new), tree.predict_proba(new), rtol=0, atol=1e-6)
+
+
+@given(st.floats(allow_nan=False, min_value=-1e38, max_value=1e38))
+def test_a_threshold_is_rounded_to_the_last_float32_that_is_not_above_it(threshold):
+    found = rounded_down(np.array([threshold]))
+
+    assert found.dtype == np.float32
+    assert float(found[0]) <= threshold < float(np.nextafter(found, np.float32(np.inf))[0])
+
+
+def test_a_weighted_forest_is_the_one_of_scikit_learn():
+    x, y = two_clouds(300)
+    theirs = RandomForestClassifier(
+        30, min_samples_leaf=3, class_weight="balanced_subsample", random_state=7
+    ).fit(x, y)
+
+    ours = RandomForest(n_estimators=30, seed=7).fit(x, y)
+
+    np.testing.assert_allclose(ours.predict_proba(x), theirs.predict_proba(x), rtol=0, atol=1e-6)
+
+
+def test_trees_of_a_balanced_forest_stand_on_as_many_rows_of_each_class():
+    x = np.random.default_rng(0).normal(size=(2000, 4))
+    y = np.where(np.arange(2000) % 40 == 0, "rare", np.where(np.arange(2000) % 3 == 0, "some", "most"))
+
+    # 50 rows of each class are drawn: leaves of more than half of them leave every tree at its root.
+    found = BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y).predict_proba(x)
+
+    np.testing.assert_allclose(found, 1 / 3, atol=1e-7)
+
+
+@every_forest
+def test_a_forest_ranks_what_no_line_can_and_follows_its_seed(forest):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(900, 3))
+    y = (np.abs(x[:, 0]) > 1.6).astype(int)
+    fitted = forest.fit(x[:600], y[:600])
+    scores = fitted.decision_function(x[600:])
+
+    again = type(forest)(**forest.get_params()).fit(x[:600], y[:600]).decision_function(x[600:])
+    other = type(forest)(**forest.get_params() | {"seed": 1}).fit(x[:600], y[:600]).decision_function(x[600:])
+
+    assert roc_auc_score(y[600:], scores) > 0.97
+    np.testing.assert_array_equal(again, scores)
+    assert (other != scores).any()
+
+
+@every_forest
+def test_scores_are_finite_and_rank_as_probabilities_do(forest):
+    x, y = two_clouds(300)
+    fitted = forest.fit(x, y)
+    shares, scores = fitted.predict_proba(x)[:, 1], fitted.decision_function(x)
+    order = np.argsort(shares)
+
+    assert np.isfinite(scores).all()
+    assert (np.diff(scores[order])[np.diff(shares[order]) > 0] > 0).all()
+    np.testing.assert_array_equal(scores > 0, shares > 0.5)
+
+
+@every_forest
+def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
+    x, y = two_clouds(200)
+    fitted = forest.fit(x, y)
+    table = np.random.default_rng(3).normal(size=(5000, 3))
+    with placed(1):
+        alone = fitted.decision_function(table)
+
+    with placed(4):
+        np.testing.assert_array_equal(fitted.decision_function(table), alone)
+    for rows in ([0], [4999, 17, 512], slice(500, 1100)):
+        np.testing.assert_array_equal(fitted.decision_function(table[rows]), alone[rows])
+
+
+@pytest.mark.parametrize("rows", [two_clouds(90), three_clouds(90)], ids=["two classes", "three"])
+@every_forest
+def test_a_forest_is_restored_bit_for_bit(forest, rows):
+    x, y = rows
+    fitted = forest.fit(x, y)
+
+    again = type(forest)(n_estimators=10).restore({name: np.array(v) for name, v in fitted.state().items()})
+
+    np.testing.assert_array_equal(again.decision_function(x), fitted.decision_function(x))
+    np.testing.assert_array_equal(again.predict(x), fitted.predict(x))
+    assert {value.dtype for value in again.trees_.state().values()} <= {np.dtype("i4"), np.dtype("f4")}
+
+
+@pytest.mark.parametrize("machine", [RandomForest(), BalancedForest()])
+def test_more_forests_cost_more_so_that_folds_are_not_dealt_again(machine):
+    assert not FoldEnsemble([machine], "baseline", 2).averages
+
+
+def forged(**changes: object) -> dict[str, np.ndarray]:
+    """State of two trees, a stump and a leaf, with arrays exchanged."""
+    state = {
+        "classes": np.array([0, 1]),
+        "n_features": np.asarray(2),
+        "feature": np.array([1, -1, -1, -1], np.int32),
+        "threshold": np.array([0.5, 0, 0, 0], np.float32),
+        "value": np.array([[0.1], [0.9], [0.3]], np.float32),
+    }
+    return state | {name: np.asarray(value) for name, value in changes.items()}
+
+
+def nodes(*feature: int) -> np.ndarray:
+    return np.array(feature, np.int32)
+
+
+def test_what_is_forged_below_is_sound_without_the_forgery():
+    forest = BalancedForest(n_estimators=2).restore(forged())
+    np.testing.assert_allclose(forest.predict_proba([[0, 0.5], [0, 0.6]])[:, 1], [0.2, 0.6], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"feature": nodes(2, -1, -1, -1)},
+        {"feature": nodes(-2, 1, -1, -1)},
+        {"feature": nodes(-1, -1, 1, -1)},
+        {"feature": nodes(-1, -1, -1, 1)},
+        {"feature": nodes(-1, -1, -1, -1)},
+        {"feature": nodes(1, 1, -1, -1)},
+        {"feature": nodes(1, -1, -1)},
+        {"feature": nodes()},
+        {"feature": np.array([1.0, -1, -1, -1])},
+        {"feature": nodes(1, -1, -1, -1)[:, None]},
+        {"threshold": np.zeros(3, np.float32)},
+        {"threshold": np.zeros(4)},
+        {"threshold": np.array([np.nan, 0, 0, 0], np.float32)},
+        {"value": np.zeros((2, 1), np.float32)},
+        {"value": np.zeros((3, 2), np.float32)},
+        {"value": np.full((3, 1), 1.5, np.float32)},
+        {"value": np.full((3, 1), np.nan, np.float32)},
+        {"value": np.zeros((3, 1))},
+        {"classes": np.array(["a", "b", "c"])},
+        {"classes": np.array(["a"])},
+        {"n_features": 1},
+        {"n_features": -1},
+        {"n_features": [2, 2]},
+        {"n_features": 2.0},
+    ],
+    ids=str,
+)
+def test_arrays_that_are_no_forest_are_refused(changes):
+    with pytest.raises(ModelError):
+        BalancedForest(n_estimators=2).restore(forged(**changes))
+
+
+def test_a_forest_of_another_number_of_trees_is_refused():
+    with pytest.raises(ModelError, match="2 trees where there should be 100"):
+        BalancedForest().restore(forged())
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_chain_of_nodes_deeper_than_any_tree_that_learned_is_refused(side):
+    def chain(depth: int) -> Trees:
+        inner = [0] * depth
+        order = [*inner, *[-1] * depth, -1] if side == "left" else [*np.ravel([[0, -1]] * depth), -1]
+        return Trees(nodes(*order), np.zeros(2 * depth + 1, np.float32), np.zeros((depth + 1, 1), np.float32))
+
+    assert chain(DEEPEST).n_trees == 1
+    with pytest.raises(ModelError, match="deeper"):
+        chain(DEEPEST + 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(-1, 1), max_size=12))
+def test_every_order_of_nodes_is_whole_trees_or_refused(feature):
+    n_leaves, missing = feature.count(-1), int(not feature)
+    for number in feature:  # each tree begins with one node missing; an inner node adds one, a leaf fills one
+        missing = max(missing, 1) + (1 if number >= 0 else -1)
+    arrays = (nodes(*feature), np.zeros(len(feature), np.float32), np.zeros((n_leaves, 1), np.float32))
+    expected = nullcontext() if missing == 0 else pytest.raises(ModelError)
+
+    with expected:
+        assert Trees(*arrays).n_trees == 2 * n_leaves - len(feature)
+
+
+@pytest.mark.parametrize(
+    ("forest", "word"),
+    [
+        (RandomForest(n_estimators=0), "n_estimators"),
+        (RandomForest(min_samples_leaf=0.5), "min_samples_leaf"),
+        (RandomForest(class_weight="much"), "balanced_subsample"),
+        (BalancedForest(max_depth=0), "max_depth"),
+        (BalancedForest(n_estimators=True), "n_estimators"),
+    ],
+)
+def test_parameters_out_of_range_are_refused_by_name(forest, word):
+    with pytest.raises(ValueError, match=word):
+        forest.fit(*two_clouds())

@@ -1,0 +1,140 @@
+"""The figures of an operating point: intervals by rows, folds and groups, curves, and what is stored."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from labelled_scores import grouped, labelled
+
+from screening.operating_point import (
+    OperatingPoint,
+    Rule,
+    choose,
+    curve,
+    performance,
+    points,
+    summary,
+)
+from screening.statistics.intervals import wilson
+
+
+def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
+    scores, y = labelled()
+    estimated = choose(scores, y, Rule("threshold", 1.0))
+    stated = choose(scores, y, Rule("threshold", 1.0, prevalence=float(y.mean())))
+
+    for name in ("ppv", "npv", "nne"):
+        assert getattr(estimated, name) == pytest.approx(getattr(stated, name))
+        widths = [getattr(p, f"{name}_high") - getattr(p, f"{name}_low") for p in (estimated, stated)]
+        assert widths[0] > 1.1 * widths[1]
+    assert estimated.sensitivity_high == stated.sensitivity_high
+
+
+def test_folds_that_disagree_widen_specificity_alone():
+    scores, y = labelled(600)
+    fold = np.arange(600) % 5
+    alike = choose(scores, y, Rule("threshold", 1.0), fold=fold)
+    sorted_folds = fold.copy()
+    sorted_folds[~y] = np.argsort(np.argsort(scores[~y])) * 5 // (~y).sum()
+    apart = choose(scores, y, Rule("threshold", 1.0), fold=sorted_folds)
+
+    assert apart.specificity_low < alike.specificity_low - 0.1
+    assert (apart.sensitivity_low, apart.sensitivity) == (alike.sensitivity_low, alike.sensitivity)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"fold": np.zeros(3)}, {"repeats": np.zeros((3, 7))}], ids=["fold", "repeats"]
+)
+def test_folds_and_repeats_of_other_rows_are_refused(wrong):
+    scores, y = labelled()
+
+    with pytest.raises(ValueError, match="does not fit 300 scores"):
+        choose(scores, y, Rule("g_mean"), **wrong)
+
+
+def test_predictive_values_and_workload_hold_at_the_given_prevalence():
+    scores, y = labelled()
+    point = choose(scores, y, Rule("threshold", 1.0, prevalence=0.01))
+    found, false = point.sensitivity * 0.01, (1 - point.specificity) * 0.99
+
+    assert point.flag_rate == pytest.approx(found + false)
+    assert point.ppv == pytest.approx(found / (found + false))
+    assert point.ppv_low < point.ppv < point.ppv_high
+
+
+def test_observed_predictive_values_have_the_intervals_of_observed_shares():
+    scores, y = labelled()
+    seen = performance(scores, y, 1.0)
+    flagged = seen["true_positive"] + seen["false_positive"]
+    left = seen["true_negative"] + seen["false_negative"]
+
+    assert [seen["ppv_low"], seen["ppv_high"]] == pytest.approx(
+        np.array(wilson(seen["true_positive"], flagged))
+    )
+    assert [seen["npv_low"], seen["npv_high"]] == pytest.approx(np.array(wilson(seen["true_negative"], left)))
+    known = performance(scores, y, 1.0, prevalence=float(np.mean(y)))
+    assert seen["ppv"] == pytest.approx(known["ppv"])
+    assert seen["ppv_high"] - seen["ppv_low"] > known["ppv_high"] - known["ppv_low"]
+
+
+def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
+    scores, y = labelled(200, 0.2)
+    once = choose(scores, y, Rule(value=0.9))
+    thrice = choose(np.repeat(scores, 3), np.repeat(y, 3), Rule(value=0.9), np.repeat(np.arange(200), 3))
+
+    assert thrice.threshold == once.threshold
+    assert thrice.sensitivity == pytest.approx(once.sensitivity, abs=0.002)
+    assert thrice.sensitivity_high - thrice.sensitivity_low >= once.sensitivity_high - once.sensitivity_low
+
+
+def test_groups_of_one_row_are_independent_rows():
+    scores, y = labelled()
+    alone = choose(scores, y, Rule("g_mean"), np.arange(len(y))).to_dict()
+
+    assert alone | {"n_groups": None} == choose(scores, y, Rule("g_mean")).to_dict()
+    assert alone["n_groups"] == len(y)
+
+
+def test_groups_widen_every_interval():
+    scores, y, group = grouped()
+    rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
+
+    assert patients["sensitivity"] == rows["sensitivity"]
+    for name in ("sensitivity", "specificity", "auroc"):
+        assert patients[f"{name}_high"] - patients[f"{name}_low"] > rows[f"{name}_high"] - rows[f"{name}_low"]
+
+
+@pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
+def test_every_figure_survives_a_file_without_losing_a_bit(group):
+    scores, y, _ = grouped()
+    for stored in points(scores, y, group, fold=np.arange(len(y)) % 5):
+        text = json.dumps(stored, allow_nan=False)
+        assert OperatingPoint.from_dict(json.loads(text)).to_dict() == stored
+    json.dumps([curve(scores, y, group), summary(scores, y, group)], allow_nan=False)
+
+
+def test_a_curve_passes_through_what_performance_says():
+    scores, y = labelled()
+    drawn = curve(scores, y, points=50)
+    for i in range(0, len(drawn["threshold"]), 12):
+        at = performance(scores, y, drawn["threshold"][i])
+        assert {name: drawn[name][i] for name in drawn} == pytest.approx({name: at[name] for name in drawn})
+
+
+def test_a_curve_keeps_both_extremes_and_its_length():
+    scores, y = labelled(20_000)
+    drawn = curve(scores, y)
+
+    assert (drawn["threshold"][0], drawn["threshold"][-1]) == (scores.min(), scores.max())
+    assert len(drawn["threshold"]) <= 202
+    assert np.all(np.diff(drawn["sensitivity"]) <= 0)
+
+
+def test_a_night_without_positives_still_has_a_specificity():
+    scores, _ = labelled()
+    night = performance(scores, np.zeros(len(scores), int), 1.0)
+
+    assert night["sensitivity"] is None and night["ppv"] is None and night["auroc"] is None
+    assert night["specificity"] == pytest.approx(np.mean(scores < 1.0))

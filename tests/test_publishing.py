@@ -1,0 +1,104 @@
+"""A directory is published whole or not at all, and never in the place of somebody else's files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from screening.errors import Locked, UsageError
+from screening.publishing import hold, publish, write_whole
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_an_error_while_writing_leaves_nothing_behind(tmp_path):
+    with pytest.raises(RuntimeError), publish(tmp_path / "deep" / "run", "run") as folder:
+        (folder / "run.json").write_text("{}")
+        raise RuntimeError
+
+    assert names(tmp_path) == set()
+
+
+def test_an_earlier_result_stays_whole_when_its_replacement_fails(tmp_path):
+    with publish(tmp_path / "run", "run") as folder:
+        (folder / "run.json").write_text("first")
+    with pytest.raises(RuntimeError), publish(tmp_path / "run", "run") as folder:
+        (folder / "run.json").write_text("second")
+        raise RuntimeError
+
+    assert (tmp_path / "run" / "run.json").read_text() == "first"
+    assert names(tmp_path) == {"run"}
+
+
+def test_an_earlier_result_is_replaced_and_nothing_lies_about(tmp_path):
+    for text in ("first", "second"):
+        with publish(tmp_path / "run", "run") as folder:
+            (folder / "run.json").write_text(text)
+
+    assert (tmp_path / "run" / "run.json").read_text() == "second"
+    assert names(tmp_path) == {"run"}
+
+
+def test_what_a_killed_run_left_is_swept_away(tmp_path):
+    (tmp_path / ".run.partial").mkdir()
+    (tmp_path / ".run.partial" / "half").touch()
+    with publish(tmp_path / "run", "run") as folder:
+        (folder / "run.json").touch()
+
+    assert names(tmp_path) == {"run"}
+    assert names(tmp_path / "run") == {"run.json"}
+
+
+@pytest.mark.parametrize("content", [["thesis.docx"], ["model.json"], ["run.json", "notes.txt"]])
+def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path, content):
+    for name in content:
+        (tmp_path / name).touch()
+
+    with pytest.raises(UsageError), publish(tmp_path, "run"):
+        pytest.fail("the block must not start")
+
+    assert names(tmp_path) == set(content)
+
+
+def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
+    code = (
+        "import sys; from screening.publishing import hold; from screening.errors import Locked\n"
+        "try:\n    hold(sys.argv[1]).__enter__()\nexcept Locked:\n    sys.exit(75)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    with hold(tmp_path / "run"):
+        during = subprocess.run(command).returncode
+        with pytest.raises(Locked), hold(tmp_path / "run"):
+            pytest.fail("the block must not start")
+    after = subprocess.run(command).returncode
+
+    assert (during, after) == (75, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_place_that_cannot_be_written_is_named_before_any_work(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="cannot"), publish(tmp_path / "run", "run"):
+        pytest.fail("the block must not start")
+
+
+def test_a_file_in_the_way_is_a_usage_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError), publish(tmp_path / "file", "run"):
+        pytest.fail("the block must not start")
+    with pytest.raises(UsageError), publish(tmp_path / "file" / "run", "run"):
+        pytest.fail("the block must not start")
+
+
+def test_one_file_is_replaced_in_one_step(tmp_path):
+    write_whole(tmp_path / "a", b"first")
+    write_whole(tmp_path / "a", b"second")
+
+    assert (tmp_path / "a").read_bytes() == b"second"
+    assert names(tmp_path) == {"a"}
