@@ -34,23 +34,22 @@ import pandas as pd
 from scipy.stats import betabinom
 
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
-from screening.auto import suited
 from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
+from screening.blend import Blend, tells_apart
 from screening.cohort.cohort import Cohort
 from screening.errors import ScreenError
-from screening.machines.fold_ensemble import FoldEnsemble
 from screening.operating_point import OperatingPoint, Rule
 from screening.recipe import load_recipe
 from screening.statistics.evidence import widening
 from screening.statistics.ranking import auroc, delong
 from screening.task import Task, ask, watchable
 from screening.training import sample_rows
-from screening.validation.candidates import candidates_of
+from screening.validation.blending import blended, held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import planned, units
-from screening.validation.held_out import HeldOut, hold_out
+from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation
 
@@ -161,24 +160,27 @@ class Trained:
 
     def repeated(self, repeats: int) -> Trained:
         """As it would be had the folds been dealt so often: the setting is chosen on the first dealing."""
-        held, all_of_them = self.held_out, self.held_out.ensemble
-        n = len(all_of_them.machines) // len(held.fold) * repeats
-        few = FoldEnsemble(all_of_them.machines[:n], all_of_them.kind, all_of_them.n_classes)
-        dealt = {"decisions": held.decisions[:repeats], "fold": held.fold[:repeats]}
-        return replace(self, held_out=replace(held, ensemble=few, **dealt))
+        return replace(self, held_out=_first(self.held_out, repeats))
+
+
+def _first(held: HeldOut, repeats: int) -> HeldOut:
+    if isinstance(held.recipe, Blend):
+        parts = [_first(part, repeats) for part in held.parts]
+        return blended(held.recipe, held.lesson, parts, held.notes)
+    dealt = {"decisions": held.decisions[:repeats], "fold": held.fold[:repeats]}
+    return replace(held, ensemble=held.first_repeats(repeats), **dealt)
 
 
 def trained(past: Cohort, name: str, *, repeats: int, search: int | None, seed: int) -> Trained:
     """The first half of `screening.training.train`, with its functions in its order."""
-    recipe = suited(load_recipe(name), past, RULE, {}, stored=True)
-    task = ask(past, False)
+    recipe = load_recipe(name)
+    task = ask(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
     target = task.target(labels_of(sample))
     kept = units(sample, target, 5)
     task = watchable(task, target, kept.groups, 5)
-    candidates = candidates_of(recipe, {}, search, seed)
     plan = planned(sample, target, kept, repeats, seed)
-    held_out = hold_out(sample, recipe, task, plan, candidates, seed=seed, jobs=1)
+    held_out = held_out_by(sample, recipe, task, plan, params={}, search=search, seed=seed, jobs=1)
     return Trained(sample, task, held_out, kept.groups, seed)
 
 
