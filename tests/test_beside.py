@@ -53,13 +53,13 @@ def of_classes(tissue):
 def watched_folds(monkeypatch):
     """Every time the comparison holds rows out: recipe name, plan."""
     seen = []
-    real = beside.hold_out
+    real = beside.held_out_by
 
     def spy(sample, recipe, task, plan, *args, **kwargs):
         seen.append((recipe.name, plan))
         return real(sample, recipe, task, plan, *args, **kwargs)
 
-    monkeypatch.setattr(beside, "hold_out", spy)
+    monkeypatch.setattr(beside, "held_out_by", spy)
     return seen
 
 
@@ -155,7 +155,7 @@ def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monke
     def refuse(*args, **kwargs):
         raise UsageError("too few positives")
 
-    monkeypatch.setattr(beside, "hold_out", refuse)
+    monkeypatch.setattr(beside, "held_out_by", refuse)
     trained = train(cohort, "svm", search=1, beside=["logistic"])
 
     assert comparison_of(trained)["beside"][0]["reason"] == "too few positives"

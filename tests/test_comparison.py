@@ -95,7 +95,7 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
 
     first, second = (
-        judge(each, recipe, task, Rule("g_mean"), [{"C": 1.0}], plan, seed=0)
+        judge(each, recipe, task, Rule("g_mean"), 1, plan, seed=0)
         for each in (whole, replace(whole, label=flipped.astype(object)))
     )
 

@@ -194,7 +194,7 @@ def test_a_setting_whose_folds_lie_apart_is_dropped_however_well_it_ranks():
     flipped = 3.0 * scores + 100.0 * (fold == 4)
 
     search = choose_setting(
-        "auroc", "svm", [{"C": 1.0}, {"C": 2.0}], np.stack([flipped, scores])[:, :, None], target, fold, 0
+        "auroc", "svm", [{"C": 1.0}, {"C": 2.0}], np.stack([flipped, scores])[:, :, None], target, fold
     )
 
     assert search.chosen == {"C": 2.0}
@@ -206,7 +206,7 @@ def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
     constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)
 
     with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*--search"):
-        choose_setting("auroc", "svm", [{}], constant[None, :, None], target, fold, 0)
+        choose_setting("auroc", "svm", [{}], constant[None, :, None], target, fold)
 
 
 def test_a_model_that_does_not_flag_its_own_cases_is_refused():
