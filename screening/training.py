@@ -14,6 +14,7 @@ from screening.blend import Blend, tells_apart
 from screening.card import record
 from screening.card.appraisal import appraise
 from screening.card.beside import comparison, recipes_of
+from screening.card.leaks import before_the_outcome, leaks
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.errors import UsageError
@@ -102,6 +103,7 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
+    cohort, late = before_the_outcome(cohort)
     stated = rule.prevalence or cohort.contract.prevalence
     again = partial(
         train, recipe=recipe, folds=min(folds, 3), repeats=1, search=search, params=params, seed=seed,
@@ -116,6 +118,9 @@ def train(
     kept = units(sample, task.target(labels_of(sample)), folds)
     task = watchable(task, task.target(labels_of(sample)), kept.groups, folds)
     notes += [*task.notes, *kept.notes]
+    notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
+    suspects = leaks(sample, task)
+    notes += [each["said"] for each in suspects]
     others = recipes_of(beside, recipe, task, sample.n_rows)
     plan = planned(sample, task.target(labels_of(sample)), kept, repeats, seed)
 
@@ -139,7 +144,7 @@ def train(
         cohort, sample, task, points, validation, held_out, plan,
         seed=seed, max_rows=max_rows, command=command, notes=notes,
     )  # fmt: skip
-    document["training"] |= approximate
+    document["training"] |= approximate | {"leaks": suspects}
     if held_out.parts:
         document["blend"] = record.members_of(held_out, sample, task, kept.groups, rule, seed)
     document["validation"] |= appraise(

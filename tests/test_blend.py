@@ -7,9 +7,11 @@ import json
 import numpy as np
 import pytest
 from flow_cohorts import patients, voxels, written
+from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
 from screening.errors import RecipeError
+from screening.machines.blended import BlendedClassifier
 from screening.night.explanation import contributions
 from screening.recipe import Recipe
 from screening.store import load_model, save_model
@@ -151,6 +153,14 @@ def test_a_list_that_cannot_work_is_refused(members, word):
 def test_parameters_belong_to_members_and_are_refused_by_the_blend():
     with pytest.raises(RecipeError, match="parameters belong to its members"):
         build("auto", C=3.0)
+
+
+def test_the_blend_is_a_scikit_learn_estimator():
+    estimator = BlendedClassifier((build("svm_weighted"), build("logistic")), folds=3)
+
+    results = check_estimator(estimator, on_fail=None, on_skip=None)
+
+    assert [one["check_name"] for one in results if one["status"] == "failed"] == []
 
 
 def test_training_without_a_recipe_is_the_blend(cohort):

@@ -107,7 +107,6 @@ def train(
             )
             write_model(model, folder, partial(render_model, templates=templates))
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
-    tell(
-        {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points},
-        as_json,
-    )
+    looks = [each["said"] for each in model.document["training"]["leaks"]]
+    told = {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points}
+    tell(told | ({"look_at": looks} if looks else {}), as_json)

@@ -54,6 +54,8 @@ class Feature(BaseModel):
         "<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90.
     normalise : "within_group", optional
         Subtract the mean of the row's group and divide by its standard deviation.
+    available : {"before", "after"}
+        Whether the value is known before the outcome; one that is not is left out of every model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,6 +69,7 @@ class Feature(BaseModel):
     missing_values: Texts = []
     censored: Literal["refuse", "limit", "half"] = "refuse"
     normalise: Literal["within_group"] | None = None
+    available: Literal["before", "after"] = "before"
     description: str | None = None
 
     @model_validator(mode="after")

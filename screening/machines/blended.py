@@ -153,7 +153,8 @@ class BlendedClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        decisions = self.decision_function(X)
+        return self.classes_[(decisions > 0).astype(int)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

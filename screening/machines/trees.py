@@ -11,7 +11,7 @@ from screening.errors import ModelError
 
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000
-_TASK = 512  # rows a thread takes at a time
+_TASK = 2048  # rows a thread takes at a time
 
 
 class Trees:

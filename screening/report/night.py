@@ -103,7 +103,8 @@ def _reasons_trained(model: Mapping[str, Any]) -> list[str]:
         low = part(model, "validation", "summary", str(point.get("class")), "auroc_low")
         if shown.finite(low) and low <= 0.5:
             reasons.append(f"The ranking{which} is not shown to be better than chance.")
-    return reasons
+    leaks = [each for each in sequence(model, "training", "leaks") if isinstance(each, Mapping)]
+    return reasons + [f"Look at {shown.text(each.get('said'), 300)}." for each in leaks]
 
 
 def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,81 @@
+"""What looks like the answer itself is named; what is known only afterwards is never used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flow_cohorts import patients, written
+
+from screening import read_cohort, train
+from screening.report import render_model
+
+CONTRACT = (
+    'format = 1\n[cohort]\nid = "patient"\nlabel = "ill"\npositive = ["yes"]\n'
+    '[features.fever]\ntype = "number"\n[features.crp]\ntype = "number"\n'
+)
+SEEDS = np.random.default_rng(1)
+
+
+def trained(table, folder, contract=None):
+    path = written(table, folder / "past.csv")
+    cohort = read_cohort(path, contract, label="ill", id="patient", positive="yes", need_label=True)
+    return train(cohort, "logistic", search=1, repeats=1)
+
+
+def codes(model):
+    return {(each["code"], each["column"]) for each in model.document["training"]["leaks"]}
+
+
+def test_a_clean_table_raises_no_suspicion(tmp_path):
+    assert codes(trained(patients(), tmp_path)) == set()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_column_that_ranks_alone_is_named_on_the_page_too(tmp_path, sign):
+    table = patients()
+    table["discharge_code"] = sign * ((table["ill"] == "yes") + SEEDS.normal(0, 0.05, len(table)))
+
+    model = trained(table, tmp_path)
+
+    assert codes(model) == {("ranks_alone", "discharge_code")}
+    assert "Look at discharge_code: alone it ranks with AUROC" in render_model(model.sealed)
+
+
+def test_a_category_that_is_nearly_a_name_is_named(tmp_path):
+    table = patients()
+    table["ward"] = [f"note {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(len(table))]
+    contract = tmp_path / "cohort.toml"
+    contract.write_text(CONTRACT + '[features.ward]\ntype = "category"\n')
+
+    assert ("nearly_unique", "ward") in codes(trained(table, tmp_path, contract))
+
+
+def test_missing_values_that_tell_are_named(tmp_path):
+    table = patients()
+    table["lactate"] = SEEDS.normal(1, 0.3, len(table))
+    table.loc[(table["ill"] == "no") & (np.arange(len(table)) % 2 == 0), "lactate"] = np.nan
+
+    assert ("missing_tells", "lactate") in codes(trained(table, tmp_path))
+
+
+def test_a_label_that_is_a_slip_of_the_pen_is_named(tmp_path):
+    table = patients()
+    table.loc[table.index[table["ill"] == "yes"][0], "ill"] = "yess"
+
+    assert {("rare_label", "ill"), ("like_another_label", "ill")} <= codes(trained(table, tmp_path))
+
+
+def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_path):
+    table = patients()
+    table["icu_days"] = (table["ill"] == "yes") * 5.0
+    contract = tmp_path / "cohort.toml"
+    late = '[features.icu_days]\ntype = "number"\navailable = "after"\n'
+    contract.write_text(CONTRACT + late + '[features.ward]\ntype = "category"\n')
+
+    model = trained(table, tmp_path, contract)
+
+    assert "icu_days" not in model.contract.features
+    assert (
+        "icu_days is left out: it is known only after the outcome (contract)"
+        in model.document["training"]["notes"]
+    )
