@@ -25,8 +25,8 @@ from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipe import list_recipes, load_recipe
 from screening.store import Model, canonical, load_model, read_document, save_model
 
-# A method of another library whose state is no array is offered for comparison only.
-STORED = [recipe.name for recipe in list_recipes() if recipe.persistable and recipe.machine != "blend"]
+# A method whose state is no array is offered for comparison only; test_blend stores blends.
+STORED = [each.name for each in list_recipes() if each.persistable and each.machine != "blend"]
 CLASSES = {"multi_class": ["a", "b", "c"]}
 
 
