@@ -201,6 +201,17 @@ def test_a_setting_whose_folds_lie_apart_is_dropped_however_well_it_ranks():
     assert search.dropped == [APART, None]
 
 
+def test_a_setting_of_which_one_fold_decides_the_mean_is_dropped():
+    target, fold, scores = folds_of()
+    wide = scores * np.where(fold == 2, 400.0, 1.0)
+
+    search = choose_setting(
+        "auroc", "svm", [{"C": 1.0}, {"C": 2.0}], np.stack([wide, scores])[:, :, None], target, fold
+    )
+
+    assert search.dropped == [APART, None]
+
+
 def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
     target, fold, scores = folds_of()
     constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)

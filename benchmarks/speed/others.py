@@ -23,7 +23,6 @@ from imblearn.over_sampling import SMOTE
 from imblearn.pipeline import make_pipeline as with_resampling
 from joblib import Parallel, delayed
 from scipy.stats import spearmanr
-from screening.validation.out_of_fold import Lesson
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -36,8 +35,8 @@ from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
 from screening.kernels.placing import beside_others
 from screening.task import ask
-from screening.validation.candidates import by_shared_work
 from screening.validation.criteria import criterion
+from screening.validation.lesson import Lesson
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0
 JOBS = 2
@@ -104,16 +103,14 @@ def grid_search(n: int, repeats: int) -> Comparison:
         cohort = read_cohort(path, label="ill", positive="yes")
     task = ask(cohort, multi_class=False)
 
-    def in_fold(train: np.ndarray, test: np.ndarray) -> list[float]:
-        lesson = Lesson.of(cohort.take(train), recipe, task)
-        held_out = lesson.encoder.transform(cohort.take(test))
-        found = {
-            at: criterion("auroc", lesson.fit(candidates[at]).decisions_of(held_out), y[test])
-            for at in by_shared_work(candidates)
-        }
-        return [found[at] for at in range(len(candidates))]
-
     def ours() -> np.ndarray:
+        lesson = Lesson.of(cohort, recipe, task)
+
+        def in_fold(train: np.ndarray, test: np.ndarray) -> list[float]:
+            held_out = np.ascontiguousarray(lesson.x[test])
+            machines = lesson.fitted(train, candidates)
+            return [criterion("auroc", lesson.decisions(each, held_out), y[test]) for each in machines]
+
         at_once = (delayed(beside_others)(JOBS, in_fold, *fold) for fold in folds)
         return np.mean(Parallel(JOBS, prefer="threads")(at_once), axis=0)
 

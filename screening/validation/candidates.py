@@ -31,7 +31,7 @@ def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
 
     def place(at: int) -> tuple[list[str], float, int]:
         cost = candidates[at].get("C", 0.0)
-        kernel = [str(candidates[at].get(name)) for name in ("recipe", "gamma", "sigma")]
+        kernel = [str(candidates[at].get(name)) for name in ("kernel", "gamma", "sigma")]
         return kernel, cost if isinstance(cost, float | int) else 0.0, at
 
     return sorted(range(len(candidates)), key=place)

@@ -15,6 +15,8 @@ Parameters = dict[str, Any]
 
 # Fold machines further apart than this, in interquartile ranges of the negatives, share no threshold.
 FARTHEST_APART = 2.0
+# Nor do machines of which one scores so many times as widely as another: it decides their mean alone.
+WIDEST_APART, FEWEST_OF_FOLD = 10.0, 20
 # A spread below this share of the largest decision is rounding.
 ROUNDING = 1e-9
 
@@ -109,7 +111,8 @@ def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str
         return CONSTANT
     for m in range(decisions.shape[1]):
         negative = target != (1 if decisions.shape[1] == 1 else m)
-        if apart(decisions[negative, m], fold[negative]) > FARTHEST_APART:
+        held = decisions[negative, m], fold[negative]
+        if apart(*held) > FARTHEST_APART or scales_apart(*held) > WIDEST_APART:
             return APART
     return None
 
@@ -126,3 +129,14 @@ def apart(negatives: np.ndarray, fold: np.ndarray) -> float:
     # Where most negatives are one and the same row, their spread is told by the others.
     unit = float(high - low) or float(np.std(negatives))
     return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
+
+
+def scales_apart(negatives: np.ndarray, fold: np.ndarray) -> float:
+    """How many times as widely as another's one fold's negatives are spread; 1 where a fold has too few."""
+    spreads = []
+    for k in np.unique(fold):
+        own = negatives[fold == k]
+        low, high = np.quantile(own, [0.25, 0.75])
+        spreads.append(float(high - low) if len(own) >= FEWEST_OF_FOLD else 0.0)
+    # Where half of a fold's negatives are one and the same row, quartiles do not tell its spread.
+    return max(spreads) / min(spreads) if min(spreads, default=0.0) > 0 else 1.0

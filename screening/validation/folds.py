@@ -182,8 +182,9 @@ class Plan:
 def planned(cohort: Cohort, target: np.ndarray, kept: Units, repeats: int | None, seed: int) -> Plan:
     """Deal a cohort's rows to folds, each repeat anew: as often as asked, or three times where that is cheap.
 
-    Three halve what one deal of the folds does to the printed specificity (root mean square error .032 with
-    one, .027 with three, at 500 rows; docs/benchmarks.md); more gain nothing.
+    Three take away some of what one deal of the folds does to the printed specificity: at 500 rows its root
+    mean square error is .036 with one and .028 with three for the conformal one-class machine, .028 with
+    either for two-class machines (docs/benchmarks.md); more gain nothing.
     """
     times = repeats or (CHEAP_REPEATS if cohort.n_rows <= CHEAP_ROWS else 1)
     dealt = []
