@@ -103,9 +103,10 @@ def summarised(rows: pd.DataFrame) -> str:
     ]
     best = means["auroc"].drop(columns="auto").max(axis=1)
     behind = means["auroc"]["auto"] - best
+    tasks, splits = rows["set"].nunique(), rows.groupby("set")["seed"].nunique().min()
     note = (
-        f"{rows['set'].nunique()} tasks, {rows.groupby('set')['seed'].nunique().min()} splits or more each; "
-        f"against the best of them on each task, in hindsight, AUROC {behind.mean():+.2f}, worst {behind.min():+.1f}"
+        f"{tasks} tasks, {splits} splits or more each; against the best of them on each task, in hindsight, "
+        f"AUROC {behind.mean():+.2f}, worst {behind.min():+.1f}"
     )
     return f"{table(heads, lines)}\n\n{note}"
 
