@@ -220,18 +220,16 @@ def test_paper_is_a4_says_it_is_confidential_and_has_boxes_for_every_case(opened
     assert view.evaluate("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
 
 
-def test_five_thousand_lines_are_drawn_in_under_two_seconds(opened: Any) -> None:
+def test_five_thousand_lines_take_few_elements_each(opened: Any) -> None:
     run = with_lines()
     line = run["cases"][-1]
     run["cases"] += [line | {"id": f"{i:08d}"} for i in range(5_000 - len(run["cases"]))]
-    view, seen = opened(render_run(run))
-    session = view.context.new_cdp_session(view)
-    # Time on the processor: how busy the machine is beside it does not count.
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    view.reload()
-    view.screenshot()
-    spent = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
 
-    assert view.locator(".further tbody tr").count() > 4_800
-    assert spent["TaskDuration"] < 2.0
+    view, seen = opened(render_run(run))
+
+    rows = view.locator(".further tbody tr").count()
+    # What takes a browser time is elements: page loads themselves are timed in docs, never here.
+    elements = view.evaluate("document.querySelectorAll('.further tbody *').length")
+    assert rows > 4_800
+    assert elements <= 16 * rows
     assert seen == []
