@@ -16,7 +16,7 @@ Parameters = dict[str, Any]
 # Fold machines further apart than this, in interquartile ranges of the negatives, share no threshold.
 FARTHEST_APART = 2.0
 # Nor do machines of which one scores so many times as widely as another: it decides their mean alone.
-WIDEST_APART, FEWEST_OF_FOLD = 10.0, 20
+WIDEST_APART, FEWEST_OF_FOLD = 100.0, 20
 # A spread below this share of the largest decision is rounding.
 ROUNDING = 1e-9
 
