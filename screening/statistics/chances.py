@@ -1,7 +1,7 @@
 """From scores to probabilities, where that is earned; and what acting on them is worth.
 
 A one-class score is never a probability: the machine saw no cases. Any other score becomes one only by
-calibration on out-of-fold scores, and only where enough cases show that it helps.
+calibration on held-out scores, and only where enough cases show that it helps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def calibrate(
 ) -> dict[str, Any]:
     """Choose between Platt scaling and isotonic regression, and judge whether either deserves to be shown.
 
-    Each is fitted on the out-of-fold scores of all folds but one and judged by its log loss on that one; the
+    Each is fitted on the held-out scores of all folds but one and judged by its log loss on that one; the
     better is then fitted on all. Rows are weighted so that positives have the local prevalence.
 
     Parameters

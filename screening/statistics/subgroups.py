@@ -74,7 +74,7 @@ def performance_by_subgroup(
     groups: np.ndarray | None = None,
     share: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Sensitivity, specificity and flag rate a level of each subgroup column, from out-of-fold scores.
+    """Sensitivity, specificity and flag rate a level of each subgroup column, from held-out scores.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Judging a recipe on rows it has not seen: folds, criteria, out-of-fold scores."""
+"""Judging a recipe on rows it has not seen: folds, criteria, held-out scores."""

@@ -1,4 +1,4 @@
-"""What inner validation maximises when it chooses among a recipe's candidates."""
+"""What a search maximises on held-out rows."""
 
 from __future__ import annotations
 
