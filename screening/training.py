@@ -132,7 +132,7 @@ def train(
     validation = Validation.of(held_out, sample, task, kept.groups)
     points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
     check_promise(task, points)
-    own = held_out.ensemble.decisions(held_out.encoder.transform(sample))
+    own = held_out.ensemble.decisions(held_out.lesson.x)
     columns = [0] if task.kind == "binary" else task.watched_columns
     check_model(held_out.recipe.name, task, points, validation, own[:, columns])
     approximate = {}

@@ -49,7 +49,7 @@ def held_out_by(
     RecipeError, UsageError
         The recipe, or every member of a blend, cannot be fitted on this cohort.
     """
-    given: dict[str, Any] = {"seed": seed, "jobs": jobs, "memory": memory}
+    given: dict[str, Any] = {"jobs": jobs, "memory": memory}
     if not isinstance(recipe, Blend):
         candidates = candidates_of(recipe, dict(params), search, seed)
         return hold_out(sample, recipe, task, plan, candidates, progress=progress, like=like, **given)

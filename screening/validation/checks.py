@@ -72,9 +72,7 @@ def check_model(
                 raise RecipeError(
                     f"recipe {recipe}: it scores all rows alike{which}{words} (but for rounding); {REMEDY}"
                 )
-        if max(apart(each[~positive, m], validation.fold[~positive]) for each in validation.repeats[:1]) > (
-            FARTHEST_APART
-        ):
+        if apart(validation.repeats[0, ~positive, m], validation.fold[~positive]) > FARTHEST_APART:
             raise RecipeError(f"recipe {recipe}: the machines of its folds lie apart{which}; {REMEDY}")
         found = float(np.mean(scores[positive] >= point.threshold))
         promised = point.sensitivity or 0.0

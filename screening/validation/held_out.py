@@ -106,7 +106,6 @@ def hold_out(
     plan: Plan,
     candidates: Sequence[Parameters],
     *,
-    seed: int = 0,
     jobs: int = -1,
     progress: Progress | None = None,
     memory: int | None = None,

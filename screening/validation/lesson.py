@@ -81,12 +81,13 @@ class Lesson:
         """The recipe fitted to some of the rows at each of the settings; neighbours share their work."""
         rows = self.learnable(rows)
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
-        known = {"groups": None if self.groups is None else self.groups[rows]}
+        known = {}
+        if self.recipe.machine in ("two_class", "multi_class"):
+            known = {"groups": None if self.groups is None else self.groups[rows]}
         machines: dict[int, Any] = {}
         with shared.using(shared.Shared(x, self.distances.memory, partial(self.distances.part, rows))):
             for at in by_shared_work(settings):
-                takes_groups = self.recipe.machine in ("two_class", "multi_class")
-                machines[at] = self.estimator(settings[at]).fit(x, target, **(known if takes_groups else {}))
+                machines[at] = self.estimator(settings[at]).fit(x, target, **known)
         return [machines[at] for at in range(len(settings))]
 
     def decisions(self, machine: Any, x: np.ndarray) -> np.ndarray:
