@@ -26,6 +26,7 @@ LAYERS = (
     {"kernels", "solvers"},
     {"cohort"},
     {"arrays", "members", "publishing"},
+    {"documents"},
     {"errors"},
 )
 HEIGHT = {part: -depth for depth, layer in enumerate(LAYERS) for part in layer}

@@ -1,0 +1,5 @@
+"""What crosses a room's door: frozen types of what the tool writes and reads back."""
+
+from screening.documents.reason import Reason, reasons_in
+
+__all__ = ["Reason", "reasons_in"]
