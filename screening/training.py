@@ -14,9 +14,11 @@ from screening.blend import Blend, tells_apart
 from screening.card import record
 from screening.card.appraisal import appraise
 from screening.card.beside import comparison, recipes_of
+from screening.card.labels import refuse_slips
 from screening.card.leaks import before_the_outcome, leaks
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
+from screening.cohort.identity import row_number_ids
 from screening.errors import UsageError
 from screening.operating_point import OperatingPoint, Rule
 from screening.recipe import Recipe, load_recipe
@@ -109,7 +111,9 @@ def train(
         train, recipe=recipe, folds=min(folds, 3), repeats=1, search=search, params=params, seed=seed,
         jobs=jobs, forward=False,
     )  # fmt: skip
-    task = ask(cohort, tells_apart(recipe, cohort))
+    multi_class = tells_apart(recipe, cohort)
+    refuse_slips(cohort, multi_class)
+    task = ask(cohort, multi_class)
     largest = largest_exact(recipe, params or {})
     too_many = max_rows is None and largest is not None and cohort.n_rows > largest
     params = with_landmarks(recipe, params or {}, too_many)
@@ -145,6 +149,7 @@ def train(
         seed=seed, max_rows=max_rows, command=command, notes=notes,
     )  # fmt: skip
     document["training"] |= approximate | {"leaks": suspects}
+    document["attention"] = [reason.to_dict() for reason in row_number_ids(cohort)]
     if held_out.parts:
         document["blend"] = record.members_of(held_out, sample, task, kept.groups, rule, seed)
     document["validation"] |= appraise(

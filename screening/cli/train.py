@@ -108,5 +108,10 @@ def train(
             write_model(model, folder, partial(render_model, templates=templates))
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
     looks = [each["said"] for each in model.document["training"]["leaks"]]
+    looks += [reason["words"] for reason in model.document["attention"]]
+    notes = model.document["training"]["notes"]
+    # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
+    for note in notes:
+        typer.echo(f"screen: {note}", err=True)
     told = {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points}
-    tell(told | ({"look_at": looks} if looks else {}), as_json)
+    tell(told | ({"look_at": looks} if looks else {}) | ({"notes": notes} if as_json else {}), as_json)

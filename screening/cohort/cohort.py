@@ -116,7 +116,7 @@ class Cohort:
         classes = self.classes
         asked = [positive] if isinstance(positive, str) else list(positive or self.contract.positive)
         if asked:
-            found = [_matching(str(text), classes) for text in asked]
+            found = [same_label(str(text), classes) for text in asked]
             if None in found:
                 unknown = asked[found.index(None)]
                 raise UsageError(f"--positive {unknown}: no row has this label; labels are {_some(classes)}")
@@ -140,7 +140,7 @@ class Cohort:
         return np.isin(np.asarray(self.label, dtype=object), self.positives(positive)).astype(np.int64)
 
 
-def _matching(asked: str, classes: Sequence[str]) -> str | None:
+def same_label(asked: str, classes: Sequence[str]) -> str | None:
     """The class that is this text, or the same number in another notation."""
     if asked in classes:
         return asked

@@ -118,8 +118,8 @@ class Contract(BaseModel):
     ----------
     id, group, label, time : str, optional
         Columns: the row's identity, what must not be split, the outcome, the date.
-    positive : list of str
-        Label texts that count as positive.
+    positive, negative : list of str
+        Label texts that count as positive, and rare or similar ones that are meant as they stand and do not.
     subgroup, coordinates, drop : list of str
         Columns for reporting by subgroup, voxel coordinates (x, y, z), columns that are not read.
     on_violation : {"stop", "refuse_rows"}
@@ -137,6 +137,7 @@ class Contract(BaseModel):
     group: Name = None
     label: Name = None
     positive: Texts = []
+    negative: Texts = []
     time: Name = None
     subgroup: Texts = []
     coordinates: Texts = []
@@ -162,6 +163,9 @@ class Contract(BaseModel):
         for column in self.drop:
             if column in taken or column in self.features:
                 raise ValueError(f"column '{column}' is dropped and used; remove it from `drop` or elsewhere")
+        both = sorted({*self.positive} & {*self.negative})
+        if both:
+            raise ValueError(f"label '{both[0]}' is both `positive` and `negative`; name it once")
         if self.coordinates and len(set(self.coordinates)) != 3:
             raise ValueError("`coordinates` must name three columns, x, y, z")
         normalised = [name for name, feature in self.features.items() if feature.normalise]

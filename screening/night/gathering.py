@@ -11,6 +11,8 @@ import numpy as np
 from screening.card.record import per_class
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.drift import Gates
+from screening.cohort.identity import ROW_NUMBERS
+from screening.documents import reasons_in
 from screening.night.explanation import contributions
 from screening.night.unflagged import Unflagged
 from screening.operating_point import performance
@@ -209,8 +211,13 @@ class Night:
             "cases_shown": len(cases),
             "cases_explained": sum("contributions" in case for case in cases),
             "near_misses": self.near_misses.listed(self.model),
-            "attention": gates.attention() if gates else [],
+            "attention": [*(gates.attention() if gates else []), *self._nameless()],
         } | self._of_unflagged()
+
+    def _nameless(self) -> list[dict[str, Any]]:
+        """What was said of the ids at training, which tonight's have of the same column."""
+        known = reasons_in(self.model.document.get("attention", []))
+        return [reason.to_dict() for reason in known if reason.code == ROW_NUMBERS]
 
     def _cases(self) -> list[dict[str, Any]]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""

@@ -45,7 +45,7 @@ def run_banner(run: Mapping[str, Any]) -> dict[str, Any]:
             *([("Copy", "for teaching: every id is a pseudonym")] if run.get("pseudonymised") else []),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons_tonight(run) + [shown.text(r, 400) for r in sequence(run, "attention")],
+        "reasons": _reasons_tonight(run) + _stored(run),
     }
 
 
@@ -61,8 +61,14 @@ def model_banner(model: Mapping[str, Any]) -> dict[str, Any]:
             ("Trained on", _trained_on(model)),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons_trained(model) + [shown.text(r) for r in sequence(model, "attention")],
+        "reasons": _reasons_trained(model) + _stored(model),
     }
+
+
+def _stored(document: Mapping[str, Any]) -> list[str]:
+    """Return the reasons that were decided below the page, in words."""
+    found = sequence(document, "attention")
+    return [shown.text(each.get("words") if isinstance(each, Mapping) else each, 400) for each in found]
 
 
 def _title(model: Mapping[str, Any]) -> str:
