@@ -46,8 +46,9 @@ class Feature(BaseModel):
         Values outside are violations.
     categories : list of str, optional
         Known texts; for an ordinal feature their order. Where given, any other text is a violation.
-    missing : {"impute", "indicator", "refuse", "category"}
-        Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own.
+    missing : {"impute", "indicator", "refuse", "category", "no"}
+        Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own; of
+        a boolean that is ticked or left blank, no.
     missing_values : list of str
         Texts that mean missing, such as "NA". An empty cell always does.
     censored : {"refuse", "limit", "half"}
@@ -65,7 +66,7 @@ class Feature(BaseModel):
     usual: tuple[float, float] | None = None
     plausible: tuple[float, float] | None = None
     categories: Annotated[list[str] | None, BeforeValidator(_texts)] = None
-    missing: Literal["impute", "indicator", "refuse", "category"] = "impute"
+    missing: Literal["impute", "indicator", "refuse", "category", "no"] = "impute"
     missing_values: Texts = []
     censored: Literal["refuse", "limit", "half"] = "refuse"
     normalise: Literal["within_group"] | None = None
@@ -94,6 +95,8 @@ class Feature(BaseModel):
             raise ValueError("an ordinal feature needs `categories`, from lowest to highest")
         if self.missing == "category" and self.type != "category":
             raise ValueError('`missing = "category"` is for type "category"; use "indicator"')
+        if self.missing == "no" and self.type != "boolean":
+            raise ValueError('`missing = "no"` is for type "boolean"; use "impute" or "indicator"')
         if self.normalise and not numeric:
             raise ValueError('`normalise` is for type "number"')
         if self.censored != "refuse" and not numeric:
@@ -120,6 +123,8 @@ class Contract(BaseModel):
         Columns: the row's identity, what must not be split, the outcome, the date.
     positive, negative : list of str
         Label texts that count as positive, and rare or similar ones that are meant as they stand and do not.
+    date_order : {"dmy", "mdy"}, optional
+        Whether day or month leads in dates such as 01/02/2024; those that begin with the year need none.
     subgroup, coordinates, drop : list of str
         Columns for reporting by subgroup, voxel coordinates (x, y, z), columns that are not read.
     on_violation : {"stop", "refuse_rows"}
@@ -139,6 +144,7 @@ class Contract(BaseModel):
     positive: Texts = []
     negative: Texts = []
     time: Name = None
+    date_order: Literal["dmy", "mdy"] | None = None
     subgroup: Texts = []
     coordinates: Texts = []
     drop: Texts = []

@@ -104,6 +104,8 @@ def starter_contract(
     given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
     files = open_source(source)
     contract, notes = inferred(files, given, starter=True)
+    # What cannot be read with it is said now, with place and remedy, and not by the next command.
+    CohortStream(files, contract).check()
     return contract, [*files.notes, *notes]
 
 

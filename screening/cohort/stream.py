@@ -205,15 +205,17 @@ class CohortStream:
             label = kept(self.label, read_text(cells[self.label], absent, trim=True))
             parts["label"] = np.where(label == None, "", label)  # noqa: E711
         if contract.time:
-            parts["time"] = kept(contract.time, read_time(cells[contract.time]))
+            parts["time"] = kept(contract.time, read_time(cells[contract.time], contract.date_order))
         if contract.coordinates:
-            axes = [kept(name, read_coordinate(cells[name], file.decimal)) for name in contract.coordinates]
+            axes = [
+                kept(name, read_coordinate(cells[name], file.decimal(name))) for name in contract.coordinates
+            ]
             parts["coordinates"] = np.column_stack(axes)
         if contract.subgroup:
             texts = {name: kept(name, read_text(cells[name], None, trim=True)) for name in contract.subgroup}
             parts["subgroups"] = _table(texts)
         columns = {
-            name: kept(name, read_feature(cells[name], feature, file.decimal))
+            name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
             for name, feature in contract.features.items()
         }
         parts["features"] = _table(columns)
