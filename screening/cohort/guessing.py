@@ -81,7 +81,7 @@ def guessed_roles(
 
 
 def _few(summary: ColumnSummary) -> bool:
-    return 2 <= len(summary.texts) <= MOST_CLASSES and not summary.unreadable
+    return (2 <= len(summary.texts) <= MOST_CLASSES or summary.ticked) and not summary.unreadable
 
 
 def _dated(summary: ColumnSummary) -> bool:

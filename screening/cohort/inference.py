@@ -121,7 +121,7 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         return "no values"
     if summary.dates > summary.present / 2:
         if not summary.date_orders:
-            return "dates of which some have the day and some the month first"
+            return "dates, but not all possible ones in one order of day and month"
         return "dates (make an age or duration of them, or name one as time in a contract)"
     if summary.constant and summary.present == summary.rows:
         return "one value only"
@@ -187,5 +187,7 @@ def _coordinates(summaries: dict[str, ColumnSummary], given: Contract, notes: li
     if given.coordinates or not {"x", "y", "z"} <= free.keys():
         return given
     axes = [free[axis] for axis in "xyz"]
+    if any(summaries[axis].numbers < summaries[axis].rows for axis in axes):
+        return given
     notes.append(f"guessed role coordinates: {', '.join(axes)}")
     return given.with_roles(coordinates=axes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable
 from itertools import product
@@ -149,9 +150,13 @@ def iso_date(text: str, order: str | None) -> str:
 
 def date_orders(texts: Iterable[str]) -> set[str]:
     """Orders of day and month under which all these dates are dates; both where the year leads."""
-    parts = [match.groups() for text in texts if (match := OTHER_DATE.fullmatch(text))]
-    possible = {
-        "dmy": all(int(first) <= 31 and int(second) <= 12 for first, second, *_ in parts),
-        "mdy": all(int(first) <= 12 and int(second) <= 31 for first, second, *_ in parts),
-    }
-    return {order for order, fits in possible.items() if fits}
+    found = list(texts)
+    return {order for order in ("dmy", "mdy") if all(_dates(iso_date(text, order)) for text in found)}
+
+
+def _dates(text: str) -> bool:
+    """Whether an ISO text is a date that 64 bits of nanoseconds hold."""
+    try:
+        return 1678 <= datetime.datetime.fromisoformat(text).year <= 2261
+    except ValueError:
+        return False
