@@ -27,7 +27,7 @@ LAYERS = (
     {"cohort"},
     {"arrays", "members", "publishing"},
     {"documents"},
-    {"errors"},
+    {"errors", "spelling"},
 )
 HEIGHT = {part: -depth for depth, layer in enumerate(LAYERS) for part in layer}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from ..errors import CohortError, Locked, ModelError, ScreenError, UsageError
+from .usage import refused
 
 EXIT_CODES: dict[type[BaseException], int] = {
     UsageError: 2,
@@ -40,8 +41,8 @@ def exits() -> Iterator[None]:
     try:
         yield
     except tuple(EXIT_CODES) as error:
-        typer.echo(f"screen: {_message(error)}", err=True)
         code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+        refused(f"screen: {_message(error)}", code)
         raise typer.Exit(code) from None
 
 

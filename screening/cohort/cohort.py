@@ -12,6 +12,7 @@ import pandas as pd
 from screening.cohort.contract import Contract
 from screening.cohort.sources import Source
 from screening.errors import UsageError
+from screening.spelling import did_you_mean
 
 POSITIVE_WORDS = ("1", "yes", "true", "positive", "pos", "y", "t")
 
@@ -119,7 +120,10 @@ class Cohort:
             found = [same_label(str(text), classes) for text in asked]
             if None in found:
                 unknown = asked[found.index(None)]
-                raise UsageError(f"--positive {unknown}: no row has this label; labels are {_some(classes)}")
+                raise UsageError(
+                    f"--positive {unknown}: no row has this label; labels are {_some(classes)}"
+                    f"{did_you_mean(unknown, classes)}"
+                )
             return list(dict.fromkeys(text for text in found if text))
         if len(classes) < 2:
             raise UsageError("the label column holds a single class; name the positive one with --positive")

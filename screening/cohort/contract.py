@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from screening.cohort.contract_text import contract_toml
 from screening.errors import CohortError, UsageError
+from screening.spelling import did_you_mean
 
 FORMAT = 1
 
@@ -207,6 +208,7 @@ class Contract(BaseModel):
         known = ("format", "cohort", "features", "feature_order")
         faults = [
             f"{place}: unknown key '{key}'; known are [cohort], [features.NAME] and format"
+            f"{did_you_mean(key, [*known, *cls.model_fields])}"
             for key in content
             if key not in known
         ]
@@ -259,7 +261,9 @@ def _fault(place: str, item: dict[str, Any]) -> str:
     key = ".".join(location) if location[:1] == ["features"] else ".".join(["cohort", *location])
     if item["type"] == "extra_forbidden":
         model: type[BaseModel] = Feature if location[:1] == ["features"] else Contract
-        known = ", ".join(name for name in model.model_fields if name not in ("features", "format"))
-        return f"{place}: unknown key {key}; known: {known}"
+        known = [name for name in model.model_fields if name not in ("features", "format")]
+        return (
+            f"{place}: unknown key {key}{did_you_mean(location[-1], known) or '; known: ' + ', '.join(known)}"
+        )
     message = item["msg"].removeprefix("Value error, ")
     return f"{place}: {key.removesuffix('cohort.')}: {message}"

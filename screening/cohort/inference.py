@@ -11,6 +11,7 @@ from screening.cohort.notation import truths
 from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
 from screening.errors import CohortError
+from screening.spelling import did_you_mean
 
 INDICATOR_SHARE = 0.05
 INDEX_NAME = re.compile(r"index|row|row_?(nr|number)|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
@@ -90,7 +91,11 @@ def _refuse_mixed(source: Source, given: Contract) -> None:
     first = source.files[0]
     for file in source.files:
         absent = [name for name in dict.fromkeys([*named, *given.drop]) if name and name not in file.header]
-        faults += [f"{file.name}: missing column '{name}'; correct the name given for it" for name in absent]
+        faults += [
+            f"{file.name}: missing column '{name}'"
+            f"{did_you_mean(name, file.header) or '; correct the name given for it'}"
+            for name in absent
+        ]
         missing = [name for name in first.header if name not in file.header]
         more = [name for name in file.header if name not in first.header]
         if missing or more:

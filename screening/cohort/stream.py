@@ -17,6 +17,7 @@ from screening.cohort.sources import Block, Source, SourceFile
 from screening.cohort.typing import read_coordinate, read_feature, read_text, read_time
 from screening.cohort.violations import Violations, described
 from screening.errors import CohortError, UsageError
+from screening.spelling import did_you_mean
 
 BATCH_ROWS = 65536
 
@@ -269,6 +270,7 @@ def _refuse_absent(source: Source, columns: Sequence[str]) -> None:
             faults.append(
                 f"{file.name}: missing column{'s' * (len(absent) > 1)} {shown} "
                 f"(the file has {len(file.header)} columns); rename it in the table or correct the contract"
+                f"{did_you_mean(absent[0], file.header)}"
             )
     if faults:
         raise CohortError(faults)
