@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import combinations
 
 from screening.cohort.cohort import Cohort, same_label
@@ -28,8 +29,7 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
         All such values, with their counts and the remedy.
     """
     column, contract = cohort.contract.label or "label", cohort.contract
-    labels = [] if cohort.label is None else cohort.label.tolist()
-    counts = {text: labels.count(text) for text in cohort.classes}
+    counts = Counter([] if cohort.label is None else filter(None, cohort.label))
     if len(counts) > MANY_LABELS:
         rare = sum(count < FEWEST_OF_LABEL for count in counts.values())
         if rare > len(counts) / 2:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from screening.cohort.contract_keys import keys_of
 from screening.cohort.contract_text import contract_toml
 from screening.errors import CohortError, UsageError
 from screening.spelling import did_you_mean
@@ -39,6 +40,7 @@ class Feature(BaseModel):
     Attributes
     ----------
     type : {"number", "ordinal", "category", "boolean"}
+        How the cells are read; an ordinal feature is one of texts that have an order.
     unit : str, optional
         Unit of the values, for display only.
     usual : (low, high), optional
@@ -58,6 +60,8 @@ class Feature(BaseModel):
         Subtract the mean of the row's group and divide by its standard deviation.
     available : {"before", "after"}
         Whether the value is known before the outcome; one that is not is left out of every model.
+    description : str, optional
+        What the column is, in words for the page.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -120,16 +124,36 @@ class Contract(BaseModel):
 
     Attributes
     ----------
-    id, group, label, time : str, optional
-        Columns: the row's identity, what must not be split, the outcome, the date.
-    positive, negative : list of str
-        Label texts that count as positive, and rare or similar ones that are meant as they stand and do not.
+    title, intended_use : str, optional
+        What stands at the head of every page.
+    id : str, optional
+        Column that names a row; without one, rows are known by their numbers.
+    group : str, optional
+        Column whose rows are never split over folds, such as the patient.
+    label : str, optional
+        Column of the outcome; read for training and evaluation only.
+    positive : list of str
+        Label texts that count as positive.
+    negative : list of str
+        Rare label texts, or ones like another, that are meant as they stand and are not positive.
+    time : str, optional
+        Column of the row's date.
     date_order : {"dmy", "mdy"}, optional
         Whether day or month leads in dates such as 01/02/2024; those that begin with the year need none.
-    subgroup, coordinates, drop : list of str
-        Columns for reporting by subgroup, voxel coordinates (x, y, z), columns that are not read.
+    subgroup : list of str
+        Columns whose values the figures are also given by.
+    coordinates : list of str
+        Columns of a voxel's place: x, y, z.
+    drop : list of str
+        Columns that are not read.
     on_violation : {"stop", "refuse_rows"}
         Stop at any violation, or leave the offending rows out and count them.
+    prevalence : float, optional
+        Share of cases expected at scoring, where it is not that of the training table.
+    minutes_per_review : float, optional
+        Minutes that one review takes, for the workload on the page.
+    capacity : int, optional
+        Reviews that a night has room for; more flagged than that is said at the head of the page.
     features : dict of Feature
         In the order of the encoded columns. Empty: inferred from the table.
     """
@@ -242,7 +266,8 @@ class Contract(BaseModel):
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
         """The contract as a TOML text that `load` reads back; `notes` become comments at its head."""
-        return contract_toml(self.model_dump(mode="json", exclude_defaults=True), notes)
+        stated = self.model_dump(mode="json", exclude_defaults=True)
+        return contract_toml(stated, notes, keys_of(Contract), keys_of(Feature))
 
     def with_roles(self, **roles: Any) -> Contract:
         """The same contract with other roles (values that are None or empty are left as they are)."""

@@ -27,7 +27,7 @@ def read_cohort(
     Parameters
     ----------
     source : str or path
-        CSV (also gzipped) or Parquet file, a directory of them, or a glob.
+        CSV (also gzipped), Parquet or Excel file, a directory of them, or a glob.
     contract : Contract or path, optional
         Without one, or with one that names no features, types are inferred and stated in `notes`.
     label, positive, id, group, drop
