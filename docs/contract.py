@@ -12,9 +12,9 @@ from screening.cohort.contract_keys import Key, keys_of
 
 HEAD = """# The contract
 
-A TOML file that says what a cohort's table must look like. `screen init past.csv --out cohort.toml` writes one with every
-key; `screen check` holds a table against it; `train` keeps it in the model, and every night is read by it. A key that is not
-listed here is refused. Written by `python docs/contract.py` from the types.
+A TOML file that says what a cohort's table must look like. `screen init past.csv --out cohort.toml` writes
+one with every key; `screen check` holds a table against it; `train` keeps it in the model, and every night is
+read by it. A key that is not listed here is refused. Written by `python docs/contract.py` from the types.
 """
 PARTS = (
     ("`[cohort]`", Contract, "Roles of the columns, and what holds for the whole table."),

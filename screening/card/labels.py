@@ -41,7 +41,7 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
     named = positive | {same_label(text, [*counts]) for text in contract.negative}
     faults = [
         f"column '{column}': the value {text!r} stands in {count} row{'s' * (count > 1)} only; {REMEDY}"
-        for text, count in counts.items()
+        for text, count in sorted(counts.items())
         if count < FEWEST_OF_LABEL and text not in named
     ]
     faults += [
