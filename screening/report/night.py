@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from screening.report import format as shown
-from screening.report.document import (
+from screening.documents.reading import (
     awaited,
     flags_everything,
     mapping,
@@ -19,6 +18,7 @@ from screening.report.document import (
     to_review,
     unit_of_review,
 )
+from screening.report import format as shown
 
 MUCH_MORE_MISSING = 0.2
 FEW_CASES = 30

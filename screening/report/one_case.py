@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from screening.documents.reading import (
+    by_excess,
+    mapping,
+    multi,
+    part,
+    points,
+    sequence,
+    unit_of_review,
+    words,
+)
 from screening.report import cases, night, performance, review
 from screening.report import format as shown
-from screening.report.document import by_excess, mapping, multi, part, points, sequence, unit_of_review, words
 from screening.report.drawing import draw
 
 
