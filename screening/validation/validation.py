@@ -73,8 +73,8 @@ class Validation:
             self,
             scores=repeats.mean(axis=0, dtype=float),
             repeats=repeats,
-            watched=self.watched.any(axis=1)[:, None],
-            own=self.own.any(axis=1)[:, None],
+            watched=self.watched.max(axis=1, keepdims=True),
+            own=self.own.max(axis=1, keepdims=True),
             predicted=None,
         )
 
