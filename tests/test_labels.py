@@ -150,7 +150,8 @@ def test_a_table_without_ids_says_so_on_page_and_in_files_of_model_and_night(tmp
     answer = screen("train", tmp_path / "past.csv", "--label", "ill", *QUICK, "--out", model, "--json")
     screen("score", model, tmp_path / "tonight.csv", "--out", run)
 
-    assert any("ids on this page are row numbers" in words for words in json.loads(answer.stdout)["look_at"])
+    told = [reason["code"] for reason in json.loads(answer.stdout)["attention"]]
+    assert "ids_are_row_numbers" in told
     for folder, name in ((model, "model.json"), (run, "run.json")):
         document = json.loads((folder / name).read_bytes())
         assert "ids_are_row_numbers" in [each["code"] for each in document["attention"]]

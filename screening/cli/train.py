@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options
-from .console import bar, exits, tell
+from .console import bar, exits, sentences, tell
 from .options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
@@ -110,11 +110,10 @@ def train(
             )
             write_model(model, folder, partial(render_model, templates=templates))
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
-    looks = [each["said"] for each in model.document["training"]["leaks"]]
-    looks += [reason["words"] for reason in model.document["attention"]]
-    notes = model.document["training"]["notes"]
+    notes, reasons = model.document["training"]["notes"], model.document["attention"]
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
     for note in notes:
         typer.echo(f"screen: {note}", err=True)
     told = {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points}
-    tell(told | ({"look_at": looks} if looks else {}) | ({"notes": notes} if as_json else {}), as_json)
+    told |= {"attention": reasons if as_json else sentences(reasons)}
+    tell(told | ({"notes": notes} if as_json else {}), as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,16 @@ def _texts(value: Any) -> Any:
 
 def _name(value: Any) -> Any:
     return value or None
+
+
+def _day(value: Any) -> Any:
+    """A day only: neither a time of day nor a number of seconds."""
+    if value is None or type(value) is datetime.date:
+        return value
+    try:
+        return datetime.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError("write a day as YYYY-MM-DD") from None
 
 
 Texts = Annotated[list[str], BeforeValidator(_texts)]
@@ -154,6 +165,8 @@ class Contract(BaseModel):
         Minutes that one review takes, for the workload on the page.
     capacity : int, optional
         Reviews that a night has room for; more flagged than that is said at the head of the page.
+    review_by : date, optional
+        Day from which on every night asks for a review of the model; two years after training without it.
     features : dict of Feature
         In the order of the encoded columns. Empty: inferred from the table.
     """
@@ -177,6 +190,7 @@ class Contract(BaseModel):
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     minutes_per_review: Annotated[float, Field(gt=0)] | None = None
     capacity: Annotated[int, Field(gt=0)] | None = None
+    review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     features: dict[str, Feature] = {}
 
     @model_validator(mode="after")

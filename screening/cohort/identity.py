@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.documents import Reason
+from screening.documents import Reason, reasons_in
 
 ROW_NUMBERS = "ids_are_row_numbers"
 INDEX_NAME = re.compile(
@@ -34,6 +36,12 @@ def row_number_ids(cohort: Cohort) -> list[Reason]:
         return []
     words = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
     return [Reason(ROW_NUMBERS, words, column, remedy=REMEDY)]
+
+
+def said_of_ids(document: Mapping[str, Any]) -> list[Reason]:
+    """What a model's document says of its ids, which holds for every table it reads."""
+    known = reasons_in(document.get("attention", []))
+    return [reason for reason in known if reason.code == ROW_NUMBERS]
 
 
 def _consecutive(ids: np.ndarray) -> bool:

@@ -11,8 +11,7 @@ import numpy as np
 from screening.card.record import per_class
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.drift import Gates
-from screening.cohort.identity import ROW_NUMBERS
-from screening.documents import reasons_in
+from screening.cohort.identity import said_of_ids
 from screening.night.explanation import contributions
 from screening.night.unflagged import Unflagged
 from screening.operating_point import performance
@@ -216,8 +215,7 @@ class Night:
 
     def _nameless(self) -> list[dict[str, Any]]:
         """What was said of the ids at training, which tonight's have of the same column."""
-        known = reasons_in(self.model.document.get("attention", []))
-        return [reason.to_dict() for reason in known if reason.code == ROW_NUMBERS]
+        return [reason.to_dict() for reason in said_of_ids(self.model.document)]
 
     def _cases(self) -> list[dict[str, Any]]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
