@@ -30,6 +30,8 @@ def _name(value: Any) -> Any:
 
 Texts = Annotated[list[str], BeforeValidator(_texts)]
 Name = Annotated[str | None, BeforeValidator(_name)]
+OnUnseen = Literal["unknown", "refuse_row", "stop"]
+OnUnitChange = Literal["stop", "attention"]
 
 
 class Feature(BaseModel):
@@ -39,13 +41,14 @@ class Feature(BaseModel):
     ----------
     type : {"number", "ordinal", "category", "boolean"}
     unit : str, optional
-        Unit of the values, for display only.
+        Unit of the values; shown, and tells which conversions a night can have gone through.
     usual : (low, high), optional
         Range shown to the reader beside a value; nothing is refused for it.
     plausible : (low, high), optional
         Values outside are violations.
     categories : list of str, optional
-        Known texts; for an ordinal feature their order. Where given, any other text is a violation.
+        Known texts; for an ordinal feature their order. Where given, any other text is a violation in a table
+        to train on; in one to score `on_unseen` decides.
     missing : {"impute", "indicator", "refuse", "category"}
         Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own.
     missing_values : list of str
@@ -56,6 +59,8 @@ class Feature(BaseModel):
         Subtract the mean of the row's group and divide by its standard deviation.
     available : {"before", "after"}
         Whether the value is known before the outcome; one that is not is left out of every model.
+    on_unseen, on_unit_change : optional
+        As in `Contract`, for this feature alone.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -70,6 +75,8 @@ class Feature(BaseModel):
     censored: Literal["refuse", "limit", "half"] = "refuse"
     normalise: Literal["within_group"] | None = None
     available: Literal["before", "after"] = "before"
+    on_unseen: OnUnseen | None = None
+    on_unit_change: OnUnitChange | None = None
     description: str | None = None
 
     @model_validator(mode="after")
@@ -124,6 +131,10 @@ class Contract(BaseModel):
         Columns for reporting by subgroup, voxel coordinates (x, y, z), columns that are not read.
     on_violation : {"stop", "refuse_rows"}
         Stop at any violation, or leave the offending rows out and count them.
+    on_unseen : {"unknown", "refuse_row", "stop"}
+        A row to score whose category training never saw is scored as unknown, left out, or stops the run.
+    on_unit_change : {"stop", "attention"}
+        A column in other units than the model's stops the run, or is said on its page.
     features : dict of Feature
         In the order of the encoded columns. Empty: inferred from the table.
     """
@@ -142,6 +153,8 @@ class Contract(BaseModel):
     coordinates: Texts = []
     drop: Texts = []
     on_violation: Literal["stop", "refuse_rows"] = "stop"
+    on_unseen: OnUnseen = "unknown"
+    on_unit_change: OnUnitChange = "stop"
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     minutes_per_review: Annotated[float, Field(gt=0)] | None = None
     capacity: Annotated[int, Field(gt=0)] | None = None
@@ -237,6 +250,14 @@ class Contract(BaseModel):
         content = self.to_dict()
         content["cohort"].update({role: value for role, value in roles.items() if value})
         return Contract.from_dict(content)
+
+    def unseen_policy(self, name: str) -> OnUnseen:
+        """What is done with a category of feature `name` that training never saw."""
+        return self.features[name].on_unseen or self.on_unseen
+
+    def unit_policy(self, name: str) -> OnUnitChange:
+        """What is done where feature `name` comes in another unit."""
+        return self.features[name].on_unit_change or self.on_unit_change
 
     def columns(self) -> list[str]:
         """Columns a table must have, each once; the label is not among them."""

@@ -209,7 +209,7 @@ class Night:
             "cases_shown": len(cases),
             "cases_explained": sum("contributions" in case for case in cases),
             "near_misses": self.near_misses.listed(self.model),
-            "attention": gates.attention() if gates else [],
+            "attention": [reason.to_dict() for reason in gates.attention()] if gates else [],
         } | self._of_unflagged()
 
     def _cases(self) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.reason import reasons_in
 from screening.report import format as shown
 from screening.report.document import (
     awaited,
@@ -20,7 +21,6 @@ from screening.report.document import (
     unit_of_review,
 )
 
-MUCH_MORE_MISSING = 0.2
 FEW_CASES = 30
 CHANGES = (
     ("new", "new since the last run"),
@@ -45,7 +45,8 @@ def run_banner(run: Mapping[str, Any]) -> dict[str, Any]:
             *([("Copy", "for teaching: every id is a pseudonym")] if run.get("pseudonymised") else []),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons_tonight(run) + [shown.text(r, 400) for r in sequence(run, "attention")],
+        "reasons": _reasons_tonight(run)
+        + [shown.text(r.words, 400) for r in reasons_in(sequence(run, "attention"))],
     }
 
 
@@ -147,16 +148,6 @@ def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:
             f"{shown.count(flagged)} flagged where {shown.count(expected[0])} to {shown.count(expected[1])} "
             "were expected from validation: the patients or the data may have changed."
         )
-    missing = [
-        shown.feature(f.get("name"))
-        for f in sequence(run, "data")
-        if shown.finite(f.get("missing"))
-        and shown.finite(f.get("missing_training"))
-        and f["missing"] - f["missing_training"] > MUCH_MORE_MISSING
-    ]
-    if missing:
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        reasons.append(f"Missing far more often than in training: {', '.join(missing[:5])}{more}.")
     return reasons
 
 
