@@ -1,7 +1,7 @@
 """Has a column changed its unit? The likelihood of the night converted back, against the night as it is.
 
-Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of all values, by
-a factor where they are positive, of a size drawn from a Cauchy distribution on the scale of the training
+Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of all values,
+by a factor where they are positive, of a size drawn from a Cauchy distribution on the scale of the training
 values. So a night is in other units only where the conversion explains what such a shift explains badly.
 """
 
