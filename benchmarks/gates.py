@@ -3,8 +3,8 @@
     python benchmarks/gates.py --nights 300 --changed 100
 
 Every time a table is split anew, so night and training are rows of one population; then nothing is changed
-(false alarms), or one thing is. A night of the prostate cohort takes its rows from whole patients that training
-has not. Tables: the sample cohorts, three UCI sets in ../shared/data, and laboratory values made here
+(false alarms), or one thing is. A night of the prostate cohort takes its rows from patients that training has
+not. Tables: the sample cohorts, three UCI sets in ../shared/data, and laboratory values made here
 (creatinine, urea, haemoglobin, and a skewed marker with zeros), without declared units.
 """
 
@@ -125,7 +125,7 @@ def said(kept: dict, contract: Contract, night: pd.DataFrame, group: np.ndarray 
 
 
 def drawn(cohort: Cohort | None, rng: np.random.Generator) -> tuple[dict, Contract, pd.DataFrame, Any]:
-    """A new training profile, and rows of the same population to make nights of; laboratory values for None."""
+    """A new training profile, and rows of its population to make nights of; laboratory values for None."""
     if cohort is None:
         return profile(laboratory(600, rng), LABORATORY), LABORATORY, laboratory(max(SIZES), rng), None
     features = cohort.features.assign(**(cohort.raw if cohort.raw is not None else {}))

@@ -155,7 +155,7 @@ def standard_unit(unit: str | None) -> str:
 
 def quantity_named(name: str) -> Quantity | None:
     """The one quantity a column's name speaks of; None for none, several, or something computed from one."""
-    words = set(re.findall(r"[a-z]+\d*|\d+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
+    words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
     if words & DERIVED:
         return None
     told = [each for each in QUANTITIES if any(wanted <= words for wanted in each.names)]
