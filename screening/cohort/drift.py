@@ -191,7 +191,9 @@ class Gates:
             if shift.sure
             else "Ask the source of the column for its unit."
         )
-        return Reason("unit_changed", words, name, shift.ratio, shift.bound, remedy)
+        # A conversion that is never sure has no bound, and JSON no infinity.
+        bound = shift.bound if np.isfinite(shift.bound) else None
+        return Reason("unit_changed", words, name, shift.ratio, bound, remedy)
 
     def _missing(self, name: str, column: Column) -> Reason | None:
         if column.missing_past is None or not self.n_rows:

@@ -31,6 +31,7 @@ LEAST_WIDTH = 0.02
 # A single value counts as converted where that makes it so much likelier; chance does that once in as many.
 ROW_RATIO = 1000.0
 FEWEST_ROWS, LEAST_SHARE = 3, 0.05
+FEW = 5
 
 
 class SampledValues:
@@ -162,9 +163,12 @@ def unit_shift(
         if log not in densities:
             densities[log] = Density(training, n_units, log)
         units = min(night_units * len(told) / len(values), len(told))
-        shift, of_rows = _weighed(told, each, densities[log], units)
-        if shift.ratio >= (MAY_BE if differs else max(shift.bound, 1 / chance)):
-            whole.append(shift)
+        of_rows = _by_row(told, each, densities[log])
+        # Where the night looks like training as a whole, only very few rows can still have changed together.
+        if differs or units < FEW:
+            shift = _as_whole(told, each, densities[log], units)
+            if shift.ratio >= (MAY_BE if differs else max(shift.bound, 1 / chance)):
+                whole.append(shift)
         hits = int(of_rows.share * units)
         often = hits >= FEWEST_ROWS and of_rows.share >= LEAST_SHARE
         if often and binom.sf(hits - 1, int(units), 1 / ROW_RATIO) <= chance:
@@ -174,23 +178,30 @@ def unit_shift(
     return max(part, key=lambda shift: shift.share) if part else None
 
 
-def _weighed(
-    told: np.ndarray, conversion: Conversion, density: Density, units: float
-) -> tuple[UnitShift, UnitShift]:
-    """One conversion for the night as a whole, and for each of its rows alone."""
+def _converted_back(told: np.ndarray, conversion: Conversion) -> tuple[np.ndarray, np.ndarray, float]:
+    """Values as they are and converted back, where the density is known, and the log of how it is stretched."""
     back = (told - conversion.offset) / conversion.factor
-    now, then = (told, back) if conversion.offset else (np.log(told), np.log(back))
-    # Densities of converted values are stretched; on logarithms that is a shift.
-    stretch = np.log(conversion.factor) if conversion.offset else 0.0
+    if conversion.offset:
+        return told, back, float(np.log(conversion.factor))
+    # On logarithms a factor is a shift.
+    return np.log(told), np.log(back), 0.0
+
+
+def _as_whole(told: np.ndarray, conversion: Conversion, density: Density, units: float) -> UnitShift:
+    now, then, stretch = _converted_back(told, conversion)
     honest, bound = (HONEST, KNOWN_BOUND) if conversion.known else (HONEST_WIDE, OTHER_BOUND)
     if abs(float(np.median(then) - np.median(now))) < LEAST_MOVE * density.width:
         bound = np.inf
     log = density.evidence(then, units, honest) - density.evidence(now, units, honest) - units * stretch
+    return UnitShift(conversion, float(np.exp(min(log, 600.0))), bound)
+
+
+def _by_row(told: np.ndarray, conversion: Conversion, density: Density) -> UnitShift:
+    """The share of the rows that the conversion explains, each taken alone."""
+    now, then, stretch = _converted_back(told, conversion)
     gains = density.log_at(then) - density.log_at(now) - stretch
-    return (
-        UnitShift(conversion, float(np.exp(min(log, 600.0))), bound),
-        UnitShift(conversion, ROW_RATIO, ROW_RATIO, float(np.mean(gains >= np.log(ROW_RATIO)))),
-    )
+    share = float(np.mean(gains >= np.log(ROW_RATIO)))
+    return UnitShift(conversion, ROW_RATIO, ROW_RATIO, share)
 
 
 def _spread_out(training: Mapping[str, Any], log: bool) -> tuple[np.ndarray, np.ndarray]:
