@@ -179,7 +179,7 @@ def unit_shift(
 
 
 def _converted_back(told: np.ndarray, conversion: Conversion) -> tuple[np.ndarray, np.ndarray, float]:
-    """Values as they are and converted back, where the density is known, and the log of how it is stretched."""
+    """Values as they are and converted back, as the density knows them, and the log of the stretch."""
     back = (told - conversion.offset) / conversion.factor
     if conversion.offset:
         return told, back, float(np.log(conversion.factor))
