@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,22 +12,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from screening.cohort.contract_keys import keys_of
 from screening.cohort.contract_text import contract_toml
+from screening.cohort.feature import Feature, Name, OnUnitChange, OnUnseen, Texts
 from screening.errors import CohortError, UsageError
 from screening.spelling import did_you_mean
 
 FORMAT = 1
-
-
-def _texts(value: Any) -> Any:
-    """A bare value becomes a list of one, a number its text, so `positive = 1` reads well."""
-    items = [value] if isinstance(value, str | int | float) else value
-    if not isinstance(items, list | tuple):
-        return items
-    return [str(item) if type(item) in (int, float) else item for item in items]
-
-
-def _name(value: Any) -> Any:
-    return value or None
 
 
 def _day(value: Any) -> Any:
@@ -39,95 +27,6 @@ def _day(value: Any) -> Any:
         return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
-
-
-Texts = Annotated[list[str], BeforeValidator(_texts)]
-Name = Annotated[str | None, BeforeValidator(_name)]
-
-
-class Feature(BaseModel):
-    """One feature column: its type, its ranges and what is done where it is missing.
-
-    Attributes
-    ----------
-    type : {"number", "ordinal", "category", "boolean"}
-        How the cells are read; an ordinal feature is one of texts that have an order.
-    unit : str, optional
-        Unit of the values, for display only.
-    usual : (low, high), optional
-        Range shown to the reader beside a value; nothing is refused for it.
-    plausible : (low, high), optional
-        Values outside are violations.
-    categories : list of str, optional
-        Known texts; for an ordinal feature their order. Where given, any other text is a violation.
-    missing : {"impute", "indicator", "refuse", "category", "no"}
-        Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own; of
-        a boolean that is ticked or left blank, no.
-    missing_values : list of str
-        Texts that mean missing, such as "NA". An empty cell always does.
-    censored : {"refuse", "limit", "half"}
-        "<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90.
-    normalise : "within_group", optional
-        Subtract the mean of the row's group and divide by its standard deviation.
-    available : {"before", "after"}
-        Whether the value is known before the outcome; one that is not is left out of every model.
-    description : str, optional
-        What the column is, in words for the page.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    type: Literal["number", "ordinal", "category", "boolean"]
-    unit: str | None = None
-    usual: tuple[float, float] | None = None
-    plausible: tuple[float, float] | None = None
-    categories: Annotated[list[str] | None, BeforeValidator(_texts)] = None
-    missing: Literal["impute", "indicator", "refuse", "category", "no"] = "impute"
-    missing_values: Texts = []
-    censored: Literal["refuse", "limit", "half"] = "refuse"
-    normalise: Literal["within_group"] | None = None
-    available: Literal["before", "after"] = "before"
-    description: str | None = None
-
-    @model_validator(mode="after")
-    def _fits_its_type(self) -> Feature:
-        numeric = self.type == "number"
-        for key in ("usual", "plausible"):
-            bounds = getattr(self, key)
-            if bounds is None:
-                continue
-            if not numeric:
-                raise ValueError(f'`{key}` is for numbers only; remove it or set type = "number"')
-            if not all(map(math.isfinite, bounds)) or bounds[0] > bounds[1]:
-                raise ValueError(f"`{key}` must be two finite numbers, the lower first")
-        if self.categories is not None:
-            if self.type not in ("ordinal", "category"):
-                raise ValueError('`categories` is for types "ordinal" and "category"')
-            if not self.categories or len(set(self.categories)) != len(self.categories):
-                raise ValueError("`categories` must name at least one text, and none twice")
-            if any(text != text.strip() or not text for text in self.categories):
-                raise ValueError("`categories` must not hold empty texts or spaces at an end")
-        if self.type == "ordinal" and self.categories is None:
-            raise ValueError("an ordinal feature needs `categories`, from lowest to highest")
-        if self.missing == "category" and self.type != "category":
-            raise ValueError('`missing = "category"` is for type "category"; use "indicator"')
-        if self.missing == "no" and self.type != "boolean":
-            raise ValueError('`missing = "no"` is for type "boolean"; use "impute" or "indicator"')
-        if self.normalise and not numeric:
-            raise ValueError('`normalise` is for type "number"')
-        if self.censored != "refuse" and not numeric:
-            raise ValueError('`censored` is for type "number"')
-        return self
-
-    def shown(self, value: Any) -> str:
-        """A typed value of this feature as a reader would write it; "missing" where there is none."""
-        if value is None or value != value:
-            return "missing"
-        if self.type == "ordinal" and self.categories:
-            return self.categories[min(max(round(float(value)), 0), len(self.categories) - 1)]
-        if self.type == "boolean":
-            return "yes" if float(value) >= 0.5 else "no"
-        return f"{float(value):.6g}" if self.type == "number" else str(value)
 
 
 class Contract(BaseModel):
@@ -167,6 +66,10 @@ class Contract(BaseModel):
         Reviews that a night has room for; more flagged than that is said at the head of the page.
     review_by : date, optional
         Day from which on every night asks for a review of the model; two years after training without it.
+    on_unseen : {"unknown", "refuse_row", "stop"}
+        A row to score whose category training never saw is scored as unknown, left out, or stops the run.
+    on_unit_change : {"stop", "attention"}
+        A column in other units than the model's stops the run, or is said on its page.
     features : dict of Feature
         In the order of the encoded columns. Empty: inferred from the table.
     """
@@ -187,6 +90,8 @@ class Contract(BaseModel):
     coordinates: Texts = []
     drop: Texts = []
     on_violation: Literal["stop", "refuse_rows"] = "stop"
+    on_unseen: OnUnseen = "unknown"
+    on_unit_change: OnUnitChange = "stop"
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     minutes_per_review: Annotated[float, Field(gt=0)] | None = None
     capacity: Annotated[int, Field(gt=0)] | None = None
@@ -288,6 +193,14 @@ class Contract(BaseModel):
         content = self.to_dict()
         content["cohort"].update({role: value for role, value in roles.items() if value})
         return Contract.from_dict(content)
+
+    def unseen_policy(self, name: str) -> OnUnseen:
+        """What is done with a category of feature `name` that training never saw."""
+        return self.features[name].on_unseen or self.on_unseen
+
+    def unit_policy(self, name: str) -> OnUnitChange:
+        """What is done where feature `name` comes in another unit."""
+        return self.features[name].on_unit_change or self.on_unit_change
 
     def columns(self) -> list[str]:
         """Columns a table must have, each once; the label is not among them."""

@@ -182,9 +182,8 @@ def _categories(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     typed.fault("nul", np.asarray(pc.fill_null(pc.match_substring(given, "\0"), False)))
     if feature.categories is not None:
         known = np.asarray(pc.is_in(given, pa.array(feature.categories, given.type)))
-        unknown = ~known & ~absent
-        typed.fault("unknown_category", unknown)
-        typed.values[unknown] = None
+        # The text stays: where the row is scored all the same, it is unknown, not missing.
+        typed.fault("unknown_category", ~known & ~absent)
     return typed
 
 

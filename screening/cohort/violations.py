@@ -41,6 +41,10 @@ FAULTS = {
         "not among the contract's categories",
         "correct the cells, or add the text to `categories`",
     ),
+    "unseen_category": (
+        "a category that training never saw",
+        'correct the cells, train again with them, or set on_unseen = "unknown" in the contract',
+    ),
     "missing": (
         "missing where the contract refuses it",
         "fill the cells, or set `missing` to impute or indicator",
