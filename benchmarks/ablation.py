@@ -44,6 +44,7 @@ ADDED = (
 )  # fmt: skip
 FACTORS = ("williams", "maratea", "liu_he", "act_input_space", "amari_wu", "one_class_conformal")
 WIDTHS = {"scale": "scale", "narrow": "scale*10"}
+SHOWN = ("auroc", "average_precision")
 COLUMNS = ("set", "seed", "positives", "method", *FIGURES)
 
 
@@ -131,31 +132,30 @@ def compared_pairs() -> list[tuple[str, str]]:
 
 
 def summarised(rows: pd.DataFrame) -> str:
-    """Mean paired difference over tasks with its 95 % interval (t); a table for each kind of training."""
-    parts = []
+    """Mean paired differences with 95 % intervals (t): over tasks; of voxels, one task, over drawn splits."""
+    heads, columns, notes = [""], [], []
     for (positives, voxels), part in rows.groupby(["positives", rows["set"] == "voxels"], sort=False):
-        # Tasks are the units; of voxels, one task, the drawn splits are.
-        unit = "seed" if voxels else "set"
-        # On the splits that both have: a machine refused on one of them is compared on the others.
-        table_of = {
-            figure: part.pivot(index=["set", "seed"], columns="method", values=figure) for figure in FIGURES
-        }
-        lines = []
-        for first, second in compared_pairs():
-            gaps = [table_of[figure][first] - table_of[figure][second] for figure in FIGURES]
-            cells = [interval(gap.groupby(unit).mean().dropna()) for gap in gaps]
-            lines.append([f"{first} - {second}", *cells])
-        heads = ["", "AUROC", "average precision", "G-mean", "specificity at .9"]
+        title = f"{'voxels, ' if voxels else ''}{positives} positives"
         n_splits = part.groupby("set")["seed"].nunique().min()
-        title = "voxels" if voxels else f"{part['set'].nunique()} tasks"
-        parts.append(f"{title}, {positives} positives, {n_splits} splits\n\n{table(heads, lines)}")
-    return "\n\n".join(parts)
+        notes.append(f"{title}: {part['set'].nunique()} tasks, {n_splits} splits or more")
+        for figure in SHOWN:
+            wide = part.pivot(index=["set", "seed"], columns="method", values=figure)
+            gaps = [wide[first] - wide[second] for first, second in compared_pairs()]
+            # On the splits that both have: a machine refused on one of them is compared on the others.
+            unit = "seed" if voxels else "set"
+            columns.append([interval(gap.groupby(unit).mean().dropna()) for gap in gaps])
+            heads.append(f"{figure.replace('_', ' ').replace('auroc', 'AUROC')}, {title}")
+    names = [f"{first} - {second}" for first, second in compared_pairs()]
+    lines = [[name, *cells] for name, *cells in zip(names, *columns, strict=True)]
+    return "\n".join([table(heads, lines), "", *notes])
 
 
 def interval(gaps: pd.Series) -> str:
-    """Mean and 95 % interval; a star where it leaves out zero."""
+    """Mean and 95 % interval; a star where it leaves out zero; nothing of fewer than three."""
+    if len(gaps) < 3:
+        return "-"
     middle, half = gaps.mean(), student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps))
-    return f"{middle:+.2f} ({middle - half:+.2f} to {middle + half:+.2f}){'*' if abs(middle) > half else ''}"
+    return f"{middle:+.1f} ({middle - half:+.1f} to {middle + half:+.1f}){'*' if abs(middle) > half else ''}"
 
 
 def main() -> None:
