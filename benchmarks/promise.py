@@ -23,7 +23,7 @@ import csv
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -171,7 +171,15 @@ def _first(held: HeldOut, repeats: int) -> HeldOut:
     return replace(held, ensemble=held.first_repeats(repeats), **dealt)
 
 
-def trained(past: Cohort, name: str, *, repeats: int, search: int | None, seed: int) -> Trained:
+def trained(
+    past: Cohort,
+    name: str,
+    *,
+    repeats: int,
+    search: int | None,
+    seed: int,
+    params: Mapping[str, Any] | None = None,
+) -> Trained:
     """The first half of `screening.training.train`, with its functions in its order."""
     recipe = load_recipe(name)
     task = ask(past, tells_apart(recipe, past))
@@ -180,7 +188,7 @@ def trained(past: Cohort, name: str, *, repeats: int, search: int | None, seed: 
     kept = units(sample, target, 5)
     task = watchable(task, target, kept.groups, 5)
     plan = planned(sample, target, kept, repeats, seed)
-    held_out = held_out_by(sample, recipe, task, plan, params={}, search=search, seed=seed, jobs=1)
+    held_out = held_out_by(sample, recipe, task, plan, params=params or {}, search=search, seed=seed, jobs=1)
     return Trained(sample, task, held_out, kept.groups, seed)
 
 

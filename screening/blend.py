@@ -58,6 +58,11 @@ class Blend(Recipe):
         if self.parameters or self.search:
             raise ValueError("a blend has no [parameters] and no [search.grid]: its members have theirs")
 
+    def refuse_if_not_persistable(self) -> None:
+        """Raise RecipeError where a member cannot be stored here."""
+        for each in self.every.values():
+            each.refuse_if_not_persistable()
+
     def for_cohort(self, several_classes: bool, n_positive: int) -> list[Recipe]:
         """The members that answer a cohort's question; RecipeError where there is none.
 

@@ -228,6 +228,15 @@ class Recipe:
         """Whether a fitted estimator can be stored as plain arrays."""
         return self.baseline is None or self.baseline in PERSISTABLE_BASELINES
 
+    @property
+    def lacks(self) -> str | None:
+        """What must be installed before a fitted estimator can be stored; None where nothing is missing."""
+        if self.baseline != "boosting":
+            return None
+        from screening.machines.boosting import lightgbm
+
+        return None if lightgbm() else 'LightGBM: pip install "screening[boosting]"'
+
     def refuse_if_not_persistable(self) -> None:
         """Raise RecipeError where a fitted estimator cannot be stored as arrays."""
         if not self.persistable:
@@ -235,6 +244,11 @@ class Recipe:
                 f"recipe {self.name} is a baseline for `screen compare`: its trees cannot be stored as plain "
                 "arrays, and nothing is ever unpickled from a model; train random_forest, balanced_forest, "
                 "logistic or a kernel method"
+            )
+        if self.lacks:
+            raise RecipeError(
+                f"recipe {self.name} is stored with {self.lacks} (and the system's libgomp); without it, it "
+                "is compared with only"
             )
 
 

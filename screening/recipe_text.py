@@ -25,7 +25,7 @@ BASELINES = {
     "balanced_forest": ("n_estimators", "max_depth", "min_samples_leaf", "seed"),
     "easy_ensemble": ("n_estimators", "n_rounds", "seed"),
 }
-PERSISTABLE_BASELINES = ("logistic", "random_forest", "balanced_forest")
+PERSISTABLE_BASELINES = ("logistic", "random_forest", "balanced_forest", "boosting")
 CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
 
 _REQUIRED = ("name", "title", "paper", "machine")
