@@ -130,7 +130,7 @@ def score(
         stream.check()
         key = _run_key(model, stream.source.to_dict(), night, label)
         tally = Night(model, seed=int(key[:16], 16))
-        blocks = Blocks(model)
+        blocks = Blocks(model, stream.n_rows)
         with _ScoreTable(folder / "scores.parquet", model) as table:
             for batch in stream:
                 scored = score_batch(model, batch)
@@ -149,12 +149,13 @@ def score(
             "input": stream.source.to_dict() | {"notes": list(stream.notes)},
             "versions": versions(),
         } | facts
-        known = None
+        known, drawn = None, frozenset[str]()
         if ledger is not None:
             brought = night_of(model, document, key, tally.flagged_cases())
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, key, brought, found), found.cases
-        write_flagged(folder / "flagged.csv", tally, known)
+            drawn = frozenset(found.drawn)
+        write_flagged(folder / "flagged.csv", tally, known, drawn)
         page = render_run(document, templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         times = {
@@ -170,10 +171,12 @@ def score(
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
     """Score the rows of one batch at the model's operating points."""
-    decisions = model.decisions(model.encoder.transform(batch))
+    encoded = model.encoder.transform(batch)
+    decisions = model.decisions(encoded)
     watched = decisions[:, model.watched_columns]
     one = overall(watched, model.thresholds)
     return Scored(
+        encoded=encoded,
         decisions=decisions,
         excess=excess(watched, model.thresholds),
         score=one,

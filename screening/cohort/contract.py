@@ -124,6 +124,10 @@ class Contract(BaseModel):
         Columns for reporting by subgroup, voxel coordinates (x, y, z), columns that are not read.
     on_violation : {"stop", "refuse_rows"}
         Stop at any violation, or leave the offending rows out and count them.
+    review_sample : int
+        New cases marked by lot on each night, to be judged whatever their rank (needs a ledger).
+    known_days : int
+        How long a confirmed case is known when it is flagged again.
     features : dict of Feature
         In the order of the encoded columns. Empty: inferred from the table.
     """
@@ -145,6 +149,8 @@ class Contract(BaseModel):
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     minutes_per_review: Annotated[float, Field(gt=0)] | None = None
     capacity: Annotated[int, Field(gt=0)] | None = None
+    review_sample: Annotated[int, Field(ge=0)] = 5
+    known_days: Annotated[int, Field(ge=0)] = 30
     features: dict[str, Feature] = {}
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents import reasons_in
 from screening.report import format as shown
 from screening.report.document import (
     awaited,
@@ -25,7 +26,8 @@ FEW_CASES = 30
 CHANGES = (
     ("new", "new since the last run"),
     ("ongoing", "ongoing"),
-    ("reviewed", "already reviewed"),
+    ("reviewed", "judged not a case"),
+    ("known", "already known to have it"),
     ("resolved", "resolved since the last run (not flagged any more)"),
 )
 
@@ -45,7 +47,8 @@ def run_banner(run: Mapping[str, Any]) -> dict[str, Any]:
             *([("Copy", "for teaching: every id is a pseudonym")] if run.get("pseudonymised") else []),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons_tonight(run) + [shown.text(r, 400) for r in sequence(run, "attention")],
+        "reasons": _reasons_tonight(run)
+        + [shown.text(r.words, 400) for r in reasons_in(sequence(run, "attention"))],
     }
 
 
@@ -122,10 +125,11 @@ def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:
         )
     if not (shown.finite(scored) and shown.finite(refused)) or read != scored + refused:
         reasons.append("The counts do not add up: rows read are not rows scored plus rows refused.")
-    states = [counts.get(key) for key in ("new", "ongoing", "reviewed")]
+    # A run from before cases were known counts none.
+    states = [counts.get("new"), counts.get("ongoing"), counts.get("reviewed"), counts.get("known", 0)]
     known = [n for n in states if shown.finite(n)]
     if len(known) == len(states) and counts.get("cases") != sum(known):
-        reasons.append("The counts do not add up: cases are not new plus ongoing plus reviewed.")
+        reasons.append("The counts do not add up: cases are not new plus ongoing plus reviewed plus known.")
     if shown.finite(refused) and refused > 0:
         reasons.append(f"{shown.plural(refused, 'row')} refused and not scored: see the reasons below.")
     if scored == 0:
