@@ -188,12 +188,14 @@ def drawn_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]
     return tuple(sorted(new[i] for i in rng.permutation(len(new))[:most]))
 
 
-def in_force(connection: sa.Connection, series: str, before: str | None = None) -> list[sa.Row[Any]]:
-    """The published runs of a series, one a night (the one recorded last), in order of their nights."""
-    chosen = sa.select(RUNS).where((RUNS.c.series == series) & RUNS.c.published).order_by(RUNS.c.entry)
-    if before is not None:
-        chosen = chosen.where(RUNS.c.night < before)
-    latest = {row.night: row for row in connection.execute(chosen)}
+def in_force(connection: sa.Connection, series: str, before: str) -> list[sa.Row[Any]]:
+    """Key, revision and night of the published runs before a night, one a night (the last recorded), in order.
+
+    Their facts stay where they are: a site's years of nights are megabytes of them.
+    """
+    columns = sa.select(RUNS.c.key, RUNS.c.revision, RUNS.c.night)
+    mine = (RUNS.c.series == series) & RUNS.c.published & (RUNS.c.night < before)
+    latest = {row.night: row for row in connection.execute(columns.where(mine).order_by(RUNS.c.entry))}
     return [latest[night] for night in sorted(latest)]
 
 
@@ -201,8 +203,13 @@ def quiet_nights(connection: sa.Connection, night: NightCases) -> int:
     """Nights in an unbroken row without a case, this one among them."""
     if night.flagged:
         return 0
-    before = [json.loads(run.facts)["counts"] for run in in_force(connection, night.series, night.night)]
-    return 1 + len(list(takewhile(lambda counts: not counts["cases"], reversed(before))))
+    before = reversed(in_force(connection, night.series, night.night))
+    return 1 + len(list(takewhile(lambda run: not _cases_of(connection, run), before)))
+
+
+def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
+    mine = (RUNS.c.key == run.key) & (RUNS.c.revision == run.revision)
+    return int(json.loads(str(connection.scalar(sa.select(RUNS.c.facts).where(mine))))["counts"]["cases"])
 
 
 def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
