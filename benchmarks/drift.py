@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import sys
 import tempfile
 import time
@@ -19,8 +20,15 @@ import numpy as np
 
 from screening import read_cohort, train
 from screening.documents import ScoreCounts
-from screening.ledger import NightCases, Verdict, history, open_ledger, publish_night, record_night
-from screening.ledger import record_verdicts
+from screening.ledger import (
+    NightCases,
+    Verdict,
+    history,
+    open_ledger,
+    publish_night,
+    record_night,
+    record_verdicts,
+)
 from screening.ledger.judged import of_judged, weighted
 from screening.ledger.window import RECENT_NIGHTS, drift_over
 from screening.night.drift import reference
@@ -51,34 +59,27 @@ def counted(known: np.ndarray, cell: np.ndarray) -> ScoreCounts:
 
 def nights_alone(times: int) -> None:
     """Alarms of single nights, by rows of training, rows of the night and shift of the score."""
-    print("| training rows | rows tonight | no change | shifted by 0.25 sd | 0.5 sd | 1 sd |")
-    print("|---|---|---|---|---|---|")
+    print(
+        _line(["training rows", "rows tonight", "no change", "0.25 sd", "0.5 sd", "1 sd"]), _rule(6), sep="\n"
+    )
     rng = np.random.default_rng(0)
-    for trained, tonight in (
-        (240, 60),
-        (240, 300),
-        (683, 20),
-        (683, 60),
-        (683, 120),
-        (683, 300),
-        (683, 2000),
-    ):
+    for trained, tonight in ((240, 60), (240, 300), (683, 20), (683, 60), (683, 300), (683, 2000)):
         row = []
         for by in (0.0, 0.25, 0.5, 1.0):
-            alarmed = 0
-            for _ in range(times):
+            alarmed, draws = 0, times if by == 0 else times // 5
+            for _ in range(draws):
                 past = scores_of(rng, trained)
                 edges = inner_edges(past)
                 known = np.bincount(cells_of(past, edges), minlength=len(edges) + 1)
                 alarmed += alarms(counted(known, cells_of(scores_of(rng, tonight) + by * SPREAD, edges)))
-            row.append(f"{100 * alarmed / times:.1f}")
+            row.append(f"{100 * alarmed / draws:.1f}")
         print(f"| {trained} | {tonight} | {' | '.join(row)} |", flush=True)
 
 
-def ward(
+def stays(
     rng: np.random.Generator, beds: int, stay: int, by: float
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Hashes and scores of the patients of each night; a patient's own score varies little while they stay."""
+    """Hashes and scores of each night's patients; a patient's score varies little while they stay."""
     own, left = scores_of(rng, beds), rng.integers(1, stay + 1, beds)
     names, last = np.arange(beds), beds
     for _ in range(RECENT_NIGHTS):
@@ -92,21 +93,19 @@ def ward(
 
 def nights_together(times: int) -> None:
     """Alarms over the last 14 nights, by length of stay."""
-    print(
-        f"\n| stay, nights | beds | patients in {RECENT_NIGHTS} nights | no change | each night's patients as new ones | 0.5 sd | 1 sd |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    heads = ["stay, nights", "beds", "patients", "no change", "the same, each night's patients as new ones"]
+    print("", _line([*heads, "0.5 sd", "1 sd"]), _rule(7), sep="\n")
     rng = np.random.default_rng(1)
     for stay, beds in ((1, 60), (5, 60), (7, 60), (1, 20), (5, 20), (7, 20)):
         row, naive, patients = [], 0, 0
         for by in (0.0, 0.5, 1.0):
-            alarmed = 0
-            for _ in range(times if by == 0 else times // 4):
+            alarmed, draws = 0, times if by == 0 else times // 5
+            for _ in range(draws):
                 past = scores_of(rng, 683)
                 edges = inner_edges(past)
                 known = np.bincount(cells_of(past, edges), minlength=len(edges) + 1)
                 nights, every = [], np.zeros(len(known), int)
-                for who, scores in ward(rng, beds, stay, by):
+                for who, scores in stays(rng, beds, stay, by):
                     cell = cells_of(scores, edges)
                     every += np.bincount(cell, minlength=len(known))
                     nights.append(
@@ -119,7 +118,7 @@ def nights_together(times: int) -> None:
                 if by == 0:
                     naive += shift(known, every).p <= 0.005
                     patients += told["patients"]
-            row.append(f"{100 * alarmed / (times if by == 0 else times // 4):.1f}")
+            row.append(f"{100 * alarmed / draws:.1f}")
         middle = f"{100 * naive / times:.1f}"
         print(
             f"| {stay} | {beds} | {patients / times:.0f} | {row[0]} | {middle} | {row[1]} | {row[2]} |",
@@ -129,95 +128,108 @@ def nights_together(times: int) -> None:
 
 def reviews(times: int) -> None:
     """Coverage of the predictive value of all flagged where reviewers read from the top down."""
-    print(
-        "\n| nights | flagged a night | have it | read from the top | of those judged | held the truth | of all flagged: mean | held the truth | width |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+    heads = ["nights", "flagged a night", "have it", "read from the top", "of those judged: error", "held, %"]
+    print("", _line([*heads, "of all flagged: error", "held, %", "width"]), _rule(9), sep="\n")
     rng = np.random.default_rng(2)
-    for nights in (3, 10, 30):
-        for flagged, read in ((12, 6), (40, 8)):
-            for share in (0.05, 0.22, 0.5):
-                plain, held, wide, means, naive = 0, 0, 0.0, 0.0, 0.0
-                for _ in range(times):
-                    sizes, found, drawn, words, truth = [], [], [], [], 0
-                    for n in np.maximum(1, rng.poisson(rng.gamma(4, flagged / 4, nights))):
-                        # Those with the condition stand higher on the list.
-                        score = rng.exponential(size=n)
-                        ill = (
-                            rng.random(n) < share * score / 1.0
-                            if share < 0.3
-                            else rng.random(n) < np.minimum(1, share * (0.5 + score / 2))
-                        )
-                        order = np.argsort(-score)
-                        marked = rng.permutation(n)[:5]
-                        seen = np.union1d(order[:read], marked)
-                        sizes.append(n), found.append(ill[marked].sum()), drawn.append(len(marked))
-                        words += ["confirmed" if one else "not" for one in ill[seen]]
-                        truth += ill.sum()
-                    right = truth / sum(sizes)
-                    told, judged = weighted(sizes, found, drawn), of_judged(words)
-                    held += told["low"] - 1e-12 <= right <= told["high"] + 1e-12
-                    plain += judged["low"] <= right <= judged["high"]
-                    wide += told["high"] - told["low"]
-                    means, naive = means + told["value"] - right, naive + judged["value"] - right
-                print(
-                    f"| {nights} | {flagged} | {share} | {read} | {naive / times:+.2f} | {100 * plain / times:.0f} | {means / times:+.3f} | {100 * held / times:.1f} | {wide / times:.2f} |",
-                    flush=True,
-                )
+    for nights, (flagged, read), share in itertools.product(
+        (3, 10, 30), ((12, 6), (40, 8)), (0.05, 0.22, 0.5)
+    ):
+        figures = np.mean([_reviewed(rng, nights, flagged, read, share) for _ in range(times)], axis=0)
+        error, held, honest, kept, width = figures
+        print(
+            _line([nights, flagged, share, read, f"{error:+.2f}", f"{100 * held:.0f}"])
+            + f" {honest:+.3f} | {100 * kept:.1f} | {width:.2f} |",
+            flush=True,
+        )
+
+
+def _reviewed(rng: np.random.Generator, nights: int, flagged: int, read: int, share: float) -> list[float]:
+    """Errors and hits of both predictive values in one run of nights read from the top, five drawn by lot."""
+    sizes, found, drawn, words, truth = [], [], [], [], 0
+    for n in np.maximum(1, rng.poisson(rng.gamma(4, flagged / 4, nights))):
+        # Those with the condition stand higher on the list.
+        score = rng.normal(size=n)
+        ill = rng.random(n) < 1 / (1 + (1 / share - 1) * np.exp(-score))
+        marked = rng.permutation(n)[:5]
+        seen = np.union1d(np.argsort(-score)[:read], marked)
+        sizes.append(int(n))
+        found.append(int(ill[marked].sum()))
+        drawn.append(len(marked))
+        words += ["confirmed" if one else "not" for one in ill[seen]]
+        truth += int(ill.sum())
+    right = truth / sum(sizes)
+    judged, told = of_judged(words), weighted(sizes, found, drawn)
+    hits = [one["low"] - 1e-12 <= right <= one["high"] + 1e-12 for one in (judged, told)]
+    width = told["high"] - told["low"]
+    return [judged["value"] - right, hits[0], told["value"] - right, hits[1], width]
+
+
+class Ward:
+    """The sample ward: a model trained on 683 of its patients, and 4,000 more to draw nights from."""
+
+    def __init__(self, recipe: str, seed: int):
+        import nosocomial
+
+        self.rng = np.random.default_rng(seed)
+        table = nosocomial.census(self.rng, 4683)
+        table.insert(0, "patient_id", [f"P{i:06d}" for i in range(len(table))])
+        self.pool = table[683:].reset_index(drop=True)
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "past.csv"
+            table[:683].to_csv(place, index=False)
+            cohort = read_cohort(place, label="infected", positive="yes", id="patient_id")
+            self.model = train(cohort, recipe, forward=False, beside=())
+        self.edges, self.known = reference(self.model)
+        self.folds = int(self.model.document["validation"]["folds"])
+        self.machine = self.rng.integers(self.folds, size=len(self.pool))
+
+    def best(self) -> list[str]:
+        """The five measured inputs that differ most between those with and without the condition."""
+        ill = self.pool["infected"] == "yes"
+        numbers = self.pool.select_dtypes("number")
+        numbers = numbers.loc[:, numbers.nunique() > 10]
+        gap = (numbers[ill].mean() - numbers[~ill].mean()).abs() / numbers.std()
+        return list(gap.sort_values(ascending=False).index[:5])
+
+    def cells(self, columns: list[str], by: float, *, mean: bool = False) -> np.ndarray:
+        """Cells of the pool's scores, inputs shifted by so many standard deviations."""
+        frame = self.pool.copy()
+        frame[columns] = frame[columns] + by * frame[columns].std()
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "night.csv"
+            frame.to_csv(place, index=False)
+            x = self.model.encoder.transform(read_cohort(place, contract=self.model.contract))
+        scores = self.model.decisions(x)[:, 0]
+        for k in range(0 if mean else self.folds):
+            scores[self.machine == k] = self.model.ensemble.of_one(k, x[self.machine == k])[:, 0]
+        return cells_of(scores, self.edges)
+
+    def alarmed(self, cell: np.ndarray, nights: int) -> str:
+        """Percentage of nights of 300 patients with an alarm."""
+        picks = (self.rng.choice(len(cell), 300, replace=False) for _ in range(nights))
+        return f"{100 * np.mean([alarms(counted(self.known, cell[rows])) for rows in picks]):.1f}"
 
 
 def models(recipes: list[str], trainings: int, nights: int) -> None:
     """Alarms of nights of 300 rows of the sample ward: unchanged, or with inputs shifted."""
-    import nosocomial
-
-    print(
-        "\n| recipe | training | no change | same, by the mean of machines | best input 0.5 sd | 1 sd | five best 0.5 sd | 1 sd |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
+    heads = ["recipe", "training", "no change", "same, by the mean of machines"]
+    print(_line([*heads, "best input, 0.5 sd", "1 sd", "five best, 0.5 sd", "1 sd"]), _rule(8), sep="\n")
     for recipe in recipes:
         for seed in range(trainings):
-            rng = np.random.default_rng(seed)
-            table = nosocomial.census(rng, 4683)
-            table.insert(0, "patient_id", [f"P{i:06d}" for i in range(len(table))])
-            with tempfile.TemporaryDirectory() as folder:
-                place = Path(folder) / "past.csv"
-                table[:683].to_csv(place, index=False)
-                cohort = read_cohort(place, label="infected", positive="yes", id="patient_id")
-                model = train(cohort, recipe, forward=False, beside=())
-                pool = table[683:].reset_index(drop=True)
-                edges, known = reference(model)
-                folds = model.document["validation"]["folds"]
-                machine = rng.integers(folds, size=len(pool))
+            ward = Ward(recipe, seed)
+            best = ward.best()
+            row = [ward.alarmed(ward.cells([], 0.0, mean=mean), nights) for mean in (False, True)]
+            for names in (best[:1], best):
+                row += [ward.alarmed(ward.cells(names, by), nights) for by in (0.5, 1.0)]
+            print(_line([f"`{recipe}`", seed + 1, *row]), flush=True)
 
-                def cells(frame, by_mean=False):
-                    frame.to_csv(place, index=False)
-                    x = model.encoder.transform(read_cohort(place, contract=model.contract))
-                    if by_mean:
-                        return cells_of(model.decisions(x)[:, 0], edges)
-                    scores = np.empty(len(x))
-                    for k in range(folds):
-                        scores[machine == k] = model.ensemble.of_one(k, x[machine == k])[:, 0]
-                    return cells_of(scores, edges)
 
-                def share(cell):
-                    picks = (rng.choice(len(cell), 300, replace=False) for _ in range(nights))
-                    return f"{100 * np.mean([alarms(counted(known, cell[rows])) for rows in picks]):.1f}"
+def _line(cells: list) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
-                def moved(columns, by):
-                    frame = pool.copy()
-                    for name in columns:
-                        frame[name] = frame[name] + by * np.nanstd(frame[name])
-                    return frame
 
-                ill = pool["infected"] == "yes"
-                numeric = [n for n in pool.select_dtypes("number") if pool[n].nunique() > 10]
-                gap = [
-                    abs(pool.loc[ill, n].mean() - pool.loc[~ill, n].mean()) / pool[n].std() for n in numeric
-                ]
-                best = [numeric[i] for i in np.argsort(gap)[::-1][:5]]
-                row = [share(cells(pool)), share(cells(pool, by_mean=True))]
-                row += [share(cells(moved(names, by))) for names in (best[:1], best) for by in (0.5, 1.0)]
-            print(f"| `{recipe}` | {seed + 1} | {' | '.join(row)} |", flush=True)
+def _rule(columns: int) -> str:
+    return "|---" * columns + "|"
 
 
 def long_history(nights: int) -> None:
