@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,16 @@ def _texts(value: Any) -> Any:
 
 def _name(value: Any) -> Any:
     return value or None
+
+
+def _day(value: Any) -> Any:
+    """A day only: neither a time of day nor a number of seconds."""
+    if value is None or type(value) is datetime.date:
+        return value
+    try:
+        return datetime.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError("write a day as YYYY-MM-DD") from None
 
 
 Texts = Annotated[list[str], BeforeValidator(_texts)]
@@ -128,6 +139,8 @@ class Contract(BaseModel):
         New cases marked by lot on each night, to be judged whatever their rank (needs a ledger).
     known_days : int
         How long a confirmed case is known when it is flagged again.
+    review_by : date, optional
+        Day from which on every night asks for a review of the model; two years after training without it.
     features : dict of Feature
         In the order of the encoded columns. Empty: inferred from the table.
     """
@@ -151,6 +164,7 @@ class Contract(BaseModel):
     capacity: Annotated[int, Field(gt=0)] | None = None
     review_sample: Annotated[int, Field(ge=0)] = 5
     known_days: Annotated[int, Field(ge=0)] = 30
+    review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     features: dict[str, Feature] = {}
 
     @model_validator(mode="after")

@@ -109,6 +109,7 @@ def _night(run: sa.Row[Any], reviews: list[sa.Row[Any]], recorded: str, in_force
         "sample": tally(one.verdict for one in reviews if not one.flagged),
         "unflagged": {"cases": facts["unflagged"]["cases"]},
         "drift": drift and replace(drift, who=(), cell=()).to_dict(),
+        "attention": facts.get("attention", []),
     }
     return _Night(told, Drawn(run.night, counts["new"], tuple(facts.get("drawn", ()))), drift)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -17,11 +17,19 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from ..documents import Reason, reasons_in
 from . import audit
 from .audit import Head
 from .book import Ledger
 from .tables import CASES, RUNS, STATES
 from .verdicts import HAS_IT, in_order
+
+Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
+"""Why a night wants attention, given the counts of its cases and the nights in a row without one."""
+
+
+def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,8 @@ class NightCases:
         How long somebody confirmed stays known, counted from the night of the verdict.
     draw : int
         New cases to mark by lot for review, whatever their rank.
+    attention : callable
+        Decides why the night wants attention, once the ledger has told what it knows.
     """
 
     key: str
@@ -59,6 +69,7 @@ class NightCases:
     recognisable: bool = True
     known_days: int = 30
     draw: int = 5
+    attention: Decided = _nothing
 
     @property
     def series(self) -> str:
@@ -103,6 +114,8 @@ class Recorded:
         Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
     drawn : tuple of str
         New cases marked by lot for review, so that those judged stand for all.
+    attention : tuple of Reason
+        As decided when the night was entered.
     """
 
     revision: int
@@ -112,6 +125,7 @@ class Recorded:
     first_time: bool
     quiet: int = 0
     drawn: tuple[str, ...] = ()
+    attention: tuple[Reason, ...] = ()
 
 
 def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> Recorded:
@@ -188,8 +202,8 @@ def drawn_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]
     return tuple(sorted(new[i] for i in rng.permutation(len(new))[:most]))
 
 
-def in_force(connection: sa.Connection, series: str, before: str) -> list[sa.Row[Any]]:
-    """Key, revision and night of the published runs before a night, one a night (the last recorded), in order.
+def in_force(connection: sa.Connection, series: str, before: str) -> list[Any]:
+    """Key, revision and night of the published runs before a night, in order; one a night, the last.
 
     Their facts stay where they are: a site's years of nights are megabytes of them.
     """
@@ -234,7 +248,9 @@ def _entered(
     shown = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
     drawn = drawn_of(cases, night.key, night.draw)
     known = {"question": dict(night.question), "counts": counts, "verdicts_before": shown, "quiet": quiet}
+    reasons = tuple(night.attention(counts, quiet))
     facts = dict(night.facts) | known | {"drawn": drawn}
+    facts |= {"attention": [reason.to_dict() for reason in reasons]}
     run = {"key": night.key, "revision": revision, "series": night.series, "night": night.night}
     said = audit.append(
         connection, recorded, "run", run | {"facts": facts, "cases": audit.digest_of_cases(rows)}
@@ -250,7 +266,7 @@ def _entered(
                 for name, (state, nights) in rows.items()
             ],
         )
-    return Recorded(revision, said, cases, counts, True, quiet, drawn)
+    return Recorded(revision, said, cases, counts, True, quiet, drawn, reasons)
 
 
 def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recorded:
@@ -264,9 +280,11 @@ def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recor
         row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
         for row in connection.execute(sa.select(CASES).where(chosen))
     }
-    # A night entered before rows of quiet nights were counted, or cases drawn, has none.
-    quiet, drawn = facts.get("quiet", 0), tuple(facts.get("drawn", ()))
-    return Recorded(revision, Head(run.entry, str(digest)), cases, facts["counts"], False, quiet, drawn)
+    # A night from before quiet nights were counted, cases drawn or reasons kept has none of these.
+    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(facts.get("drawn", ()))
+    kept = facts.get("attention")
+    reasons = tuple(night.attention(counts, quiet) if kept is None else reasons_in(kept))
+    return Recorded(revision, Head(run.entry, str(digest)), cases, counts, False, quiet, drawn, reasons)
 
 
 def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from screening.documents import ScoreCounts
+from screening.documents.reading import mapping
 from screening.night.drift_words import words
 from screening.report import format as shown
-from screening.report.document import mapping
 
 
 def rarity(run: Mapping[str, Any]) -> dict[str, Any] | None:
