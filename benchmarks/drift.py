@@ -257,6 +257,9 @@ def long_history(nights: int) -> None:
     print(f"`history` over {len(told['runs'])} nights with 240 patients each: {seconds:.2f} s")
 
 
+TABLES = {"nights": nights_alone, "stays": nights_together, "reviews": reviews}
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(
@@ -265,15 +268,15 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", metavar="RECIPE")
     parser.add_argument("--history", action="store_true")
     parser.add_argument("--times", type=int, default=1000)
+    parser.add_argument("--only", choices=tuple(TABLES), help="one of the simulated tables")
     chosen = parser.parse_args()
     if chosen.history:
         long_history(1096)
     elif chosen.models is not None:
         models(chosen.models or ["svm_weighted", "logistic", "random_forest"], 3, 200)
     else:
-        nights_alone(chosen.times)
-        nights_together(chosen.times)
-        reviews(chosen.times)
+        for table in [TABLES[chosen.only]] if chosen.only else TABLES.values():
+            table(chosen.times)
 
 
 if __name__ == "__main__":
