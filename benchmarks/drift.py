@@ -96,7 +96,7 @@ def nights_together(times: int) -> None:
     heads = ["stay, nights", "beds", "patients", "no change", "the same, each night's patients as new ones"]
     print("", _line([*heads, "0.5 sd", "1 sd"]), _rule(7), sep="\n")
     rng = np.random.default_rng(1)
-    for stay, beds in ((1, 60), (5, 60), (7, 60), (1, 20), (5, 20), (7, 20)):
+    for stay, beds in ((1, 60), (5, 60), (7, 60), (7, 20)):
         row, naive, patients = [], 0, 0
         for by in (0.0, 0.5, 1.0):
             alarmed, draws = 0, times if by == 0 else times // 5
