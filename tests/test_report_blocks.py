@@ -96,7 +96,7 @@ def text() -> str:
     [
         "Of 240 rows screened, some look rare by chance alone. 7 are rare even so: p at most 0.003",
         "The mark is a note on rarity; the list follows the threshold (80 flagged)",
-        "Those not flagged score as past rows without the condition did",
+        "rows score as those of training did when they were held out",
         "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
         "Brier score",
         "Platt scaling was chosen: its log loss on folds it had not seen was",
