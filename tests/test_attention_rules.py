@@ -8,11 +8,10 @@ import json
 import re
 from html import unescape
 
-import pandas as pd
 import pytest
 from commands import screen
 from flow_cohorts import patients, voxels, written
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import nosocomial_run
 
@@ -20,6 +19,7 @@ from screening import read_cohort, train
 from screening.attention import OLDEST_YEARS, attention_of, flags_expected, of_model, of_run
 from screening.documents import Reason
 from screening.operating_point import Rule
+from screening.report import format as shown
 from screening.report import render_model, render_run
 from screening.store import save_model
 
@@ -159,6 +159,22 @@ def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
     assert told_on(render_run(night | {"attention": []})) == []
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sets(st.sampled_from(sorted(TELLING))),
+    st.lists(st.builds(Reason, st.just("values"), st.text("αz é<&\u202e", min_size=1).map("crp {}.".format))),
+    st.integers(0, 5),
+)
+def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, quiet):
+    night = run(**{place: value for code in sorted(wrong) for place, value in TELLING[code][0].items()})
+    night["attention"] = [reason.to_dict() for reason in gates]
+    reasons = [reason.to_dict() for reason in of_run(night, quiet=quiet)]
+
+    told = told_on(render_run(night | {"format": 3, "attention": reasons}))
+
+    assert [shown.text(each).split() for each in said(reasons)] == [each.split() for each in told]
+
+
 @pytest.mark.parametrize("kept", [{"attention": ["ward: 2 rows of a new kind."]}, {"attention": []}, {}])
 def test_a_page_of_before_reasons_were_kept_is_judged_when_drawn(kept):
     night = run(**TELLING["over_capacity"][0]) | kept
@@ -267,37 +283,6 @@ def test_another_threshold_makes_a_model_no_younger(place, tmp_path):
     (reason,) = json.loads(answer.stdout)["attention"]
     assert reason["code"] == "past_review_date"
     assert reason["figure"] == pytest.approx(10, abs=0.01)
-
-
-def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(place, tmp_path):
-    screen("score", place / "good", place / "night.csv", "--out", tmp_path, "--date", "2026-03-01")
-    names = ["chance", "chance_low", "chance_high"]
-    scores = pd.read_parquet(tmp_path / "scores.parquet").set_index("id")
-    kept_exactly = {"dtype": {"id": str}, "float_precision": "round_trip"}
-    listed = pd.read_csv(tmp_path / "flagged.csv", **kept_exactly).set_index("id")
-    document = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-    curve = document["model"]["validation"]["calibration"]["yes"]["curve"]["probability"]
-    case = document["cases"][0]
-    words = ("explain", tmp_path, case["id"], "--model", place / "good", "--cohort", place / "night.csv")
-    explained = json.loads(screen(*words, "--json").stdout)
-
-    pd.testing.assert_frame_equal(listed[names], scores.loc[listed.index, names], check_exact=True)
-    assert scores.sort_values("score")["chance"].is_monotonic_increasing
-    assert (scores["chance_low"] <= scores["chance"]).all()
-    assert (scores["chance"] <= scores["chance_high"]).all()
-    assert scores["chance"].max() <= max(curve) < 1
-    for each in document["cases"] + document["near_misses"]:
-        assert [each[name] for name in names] == scores.loc[each["id"], names].tolist()
-    assert [explained[name] for name in names] == [case[name] for name in names]
-    assert re.search(r"^chance +\d", screen(*words).stdout, re.MULTILINE)
-
-
-@pytest.mark.parametrize(("model", "table"), [("blind", "night.csv"), ("tissue", "voxels.parquet")])
-def test_where_no_chance_is_earned_no_file_has_a_column_of_it(place, tmp_path, model, table):
-    screen("score", place / model, place / table, "--out", tmp_path, "--date", "2026-03-01")
-
-    assert "chance" not in pd.read_parquet(tmp_path / "scores.parquet").columns
-    assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns
 
 
 def test_documents_are_read_and_never_changed_by_deciding():
