@@ -175,10 +175,11 @@ def _counts(run: Mapping[str, Any]) -> list[Reason]:
     if not (finite(scored) and finite(refused)) or read != scored + refused:
         words = "The counts do not add up: rows read are not rows scored plus rows refused."
         found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
-    states = [counts.get(key) for key in ("new", "ongoing", "reviewed")]
+    # A run from before cases were known counts none.
+    states = [counts.get("new"), counts.get("ongoing"), counts.get("reviewed"), counts.get("known", 0)]
     known = [n for n in states if finite(n)]
     if len(known) == len(states) and counts.get("cases") != sum(known):
-        words = "The counts do not add up: cases are not new plus ongoing plus reviewed."
+        words = "The counts do not add up: cases are not new plus ongoing plus reviewed plus known."
         found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
     if finite(refused) and refused > 0:
         words = f"{_plural(refused, 'row')} refused and not scored."

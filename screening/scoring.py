@@ -132,7 +132,7 @@ def score(
         stream.check()
         key = _run_key(model, stream.source.to_dict(), night, label)
         tally = Night(model, seed=int(key[:16], 16))
-        blocks = Blocks(model)
+        blocks = Blocks(model, stream.n_rows)
         with _ScoreTable(folder / "scores.parquet", model) as table:
             for batch in stream:
                 scored = score_batch(model, batch)
@@ -151,14 +151,15 @@ def score(
             "input": stream.source.to_dict() | {"notes": list(stream.notes)},
             "versions": versions(),
         } | facts
-        known = None
+        known, drawn = None, frozenset[str]()
         if ledger is None:
             document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
         else:
             brought = night_of(model, document, key, tally.flagged_cases())
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, key, found), found.cases
-        write_flagged(folder / "flagged.csv", tally, known)
+            drawn = frozenset(found.drawn)
+        write_flagged(folder / "flagged.csv", tally, known, drawn)
         page = render_run(document, templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         times = {
@@ -174,10 +175,12 @@ def score(
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
     """Score the rows of one batch at the model's operating points."""
-    decisions = model.decisions(model.encoder.transform(batch))
+    encoded = model.encoder.transform(batch)
+    decisions = model.decisions(encoded)
     watched = decisions[:, model.watched_columns]
     one = overall(watched, model.thresholds)
     return Scored(
+        encoded=encoded,
         decisions=decisions,
         excess=excess(watched, model.thresholds),
         score=one,

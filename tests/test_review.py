@@ -14,6 +14,7 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
+from screening.ledger.tables import STATES
 from screening.operating_point import Rule
 from screening.rechoosing import rechoose
 from screening.report import render_run
@@ -76,11 +77,11 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     counts = second["counts"]
     flagged_before = {case["id"] for case in first["cases"]}
     flagged_now = {case["id"] for case in second["cases"]}
-    assert counts["flagged"] == counts["cases"] == counts["new"] + counts["ongoing"] + counts["reviewed"]
+    assert counts["flagged"] == counts["cases"] == sum(counts[state] for state in STATES)
     assert counts["resolved"] == len(flagged_before - flagged_now) > 0
-    assert counts["ongoing"] + counts["reviewed"] == len(flagged_before & flagged_now) > 2
+    assert counts["ongoing"] + counts["reviewed"] + counts["known"] == len(flagged_before & flagged_now) > 2
     state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
-    assert state[ids[0]] == ("reviewed", 2)
+    assert state[ids[0]] == ("known", 2)
     assert state[ids[1]] == ("ongoing", 2)
     page = (ward / "run2" / "report.html").read_text()
     assert "confirmed on 2026-03-01" in page and "resolved since the last run" in page

@@ -49,6 +49,11 @@ class BlendedEnsemble:
         """Mean standardised decision at encoded rows, (n_rows, n_outputs), higher for more suspicious."""
         return self.by_member(x).mean(axis=0)
 
+    def of_one(self, machine: int, x: np.ndarray) -> np.ndarray:
+        """Blended decision by the members' machines of one fold, as rows held out have theirs."""
+        each = np.stack([member.of_one(machine, x) for member in self.members])
+        return ((each - self.centres[:, None]) / self.scales[:, None]).mean(axis=0)
+
     def state(self) -> dict[str, np.ndarray]:
         """The fitted state as arrays."""
         state = {"blend/centres": self.centres, "blend/scales": self.scales}

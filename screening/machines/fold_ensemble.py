@@ -55,6 +55,11 @@ class FoldEnsemble:
             ]
         return np.mean(each, axis=0)
 
+    def of_one(self, machine: int, x: np.ndarray) -> np.ndarray:
+        """Decision of a single machine, as rows held out have theirs; same shape as `decisions`."""
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        return oriented_decisions(self.machines[machine], x, self.kind, self.n_classes)
+
     @cached_property
     def _scorer(self) -> Scorer:
         """All machines, or the one they average to, ready to score over the union of their rows."""

@@ -1,4 +1,4 @@
-"""Further blocks of a night's page, gathered batch by batch beside the counts: rarity, subgroups, voxels."""
+"""Further blocks of a night's page, gathered beside the counts: rarity, drift, subgroups, voxels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.night.chances import Chances
-from screening.night.discoveries import Discoveries, drift_words, with_discoveries
+from screening.night.discoveries import Discoveries, with_discoveries
+from screening.night.drift import Drift
+from screening.night.drift_words import reason
 from screening.night.gathering import Scored
 from screening.night.voxels import VoxelTally, pictured
 from screening.statistics.local import prevalence_tonight
@@ -21,8 +23,9 @@ from screening.store import Model
 class Blocks:
     """Adds up what the blocks below the list of cases need; memory does not grow with unflagged rows."""
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, n_rows: int):
         self.model = model
+        self.drift = Drift(model, n_rows)
         self.discoveries = Discoveries(model.calibration)
         described = model.document["validation"].get("subgroups") or {}
         # The levels are those of the first class; all classes are validated on the same rows.
@@ -32,6 +35,7 @@ class Blocks:
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""
         self.discoveries.add(scored.p_value)
+        self.drift.add(batch, scored.encoded)
         if batch.subgroups is not None:
             self.subgroups.add(batch.subgroups, scored.flagged, batch.group)
         if self.voxels is not None:
@@ -42,11 +46,13 @@ class Blocks:
     ) -> dict[str, Any]:
         """The night's facts with these blocks, and with what they find alarming under `attention`."""
         facts = with_discoveries(facts, self.discoveries, groups)
-        words, alarm = drift_words(facts["unflagged"], "group" if groups else "row")
+        scores = self.drift.counts()
+        found = reason(scores)
         points, counts = self.model.operating_points, facts["counts"]
         alone = len(points) == 1 and not groups
         return facts | {
-            "attention": [*facts["attention"], *([words] if alarm else [])],
+            "attention": [*facts["attention"], *([found.to_dict()] if found else [])],
+            "drift": scores and scores.to_dict(),
             "subgroups": self.subgroups.facts(),
             "prevalence_estimate": prevalence_tonight(counts["flagged"], counts["scored"], points[0])
             if alone

@@ -10,8 +10,6 @@ import numpy as np
 from screening.conformal_p import p_values, resolution_warning
 
 RATE = 0.1
-DRIFT_ALARM = 0.001
-FEWEST_UNFLAGGED = 20
 
 
 class Discoveries:
@@ -87,37 +85,3 @@ def with_discoveries(
 
 def _within(p: float, cut: float | None) -> bool:
     return cut is not None and p <= cut * (1 + 1e-12)
-
-
-def drift_words(unflagged: Mapping[str, Any], per: str) -> tuple[str, bool]:
-    """What the ranks of those not flagged say of the night, in plain words, and whether it is an alarm.
-
-    Parameters
-    ----------
-    unflagged : mapping
-        Of `RankCounts.to_dict`: `ks` and `p` of the test against uniform ranks, `ranks` and `calibration`.
-    per : {"row", "group"}
-    """
-    counts = np.asarray(unflagged.get("ranks") or [0], float)
-    who = "patients" if per == "group" else "rows"
-    n, p, distance = int(counts.sum()), unflagged.get("p"), unflagged.get("ks")
-    if p is None or distance is None or n < FEWEST_UNFLAGGED:
-        return (
-            f"Too few {who} were left unflagged ({n}) to tell whether tonight's negatives are like those of "
-            "training.",
-            False,
-        )
-    how = f"(Kolmogorov-Smirnov distance {distance:.2f}, p {'below 0.001' if p < 0.001 else f'{p:.3f}'})"
-    if p >= DRIFT_ALARM:
-        return (
-            f"Those not flagged score as past {who} without the condition did {how}: no sign that the "
-            "patients or the measurements have changed.",
-            False,
-        )
-    middle = float((counts * (np.arange(len(counts)) + 0.5)).sum() / n / len(counts))
-    where = "higher" if middle > 0.5 else "lower"
-    return (
-        f"Those not flagged score {where} than past {who} without the condition did {how}: the patients, the "
-        "laboratory or the coding may have changed, and the promised figures may not hold.",
-        True,
-    )

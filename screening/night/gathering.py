@@ -34,12 +34,14 @@ class Scored:
 
     Parameters
     ----------
+    encoded : ndarray, shape (n_rows, n_encoded)
     decisions : ndarray, shape (n_rows, 1) or (n_rows, n_classes)
     excess : ndarray, shape (n_rows, n_watched)
         Score minus threshold of every watched class; 0 or more is flagged.
     score, p_value, flagged : ndarray, shape (n_rows,)
     """
 
+    encoded: np.ndarray
     decisions: np.ndarray
     excess: np.ndarray
     score: np.ndarray
@@ -106,7 +108,7 @@ class Night:
 
     def __init__(self, model: Model, seed: int = 0):
         self.model = model
-        self.unflagged = Unflagged(model, seed)
+        self.unflagged = Unflagged(seed)
         self.task = Task.from_dict(model.document["task"])
         self.n_scored = 0
         self.missing: Counter[str] = Counter()
@@ -150,7 +152,7 @@ class Night:
         if batch.group is not None:
             self._add_groups(batch.group, scored)
         else:
-            self.unflagged.add(batch.id, scored.score, scored.flagged)
+            self.unflagged.add(batch.id, scored.flagged)
         if batch.label is not None:
             self._add_labels(batch.label, batch.group, scored, scores)
 
@@ -244,8 +246,7 @@ class Night:
     def _of_unflagged(self) -> dict[str, Any]:
         if self.groups:
             names = sorted(self.groups)
-            flagged, top = (np.array([self.groups[name][k] for name in names]) for k in (1, 2))
-            self.unflagged.add(np.array(names), top, flagged > 0)
+            self.unflagged.add(np.array(names), np.array([self.groups[name][1] > 0 for name in names]))
         return self.unflagged.facts()
 
     def flagged_cases(self) -> tuple[str, ...]:

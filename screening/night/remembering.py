@@ -41,8 +41,11 @@ def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[st
             "capacity": contract.capacity,
             "rows": {name: counts[name] for name in ("read", "scored", "refused", "flagged")},
             "unflagged": document["unflagged"],
+            "drift": document["drift"],
         },
         recognisable=recognisable,
+        known_days=contract.known_days,
+        draw=contract.review_sample,
         attention=decided,
     )
 
@@ -50,16 +53,19 @@ def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[st
 def remembered(document: dict[str, Any], key: str, found: Recorded) -> dict[str, Any]:
     """Return the run's document with what the ledger knows, and why it wants attention."""
 
+    marked = set(found.drawn)
+
     def known(case: dict[str, Any], name: str) -> dict[str, Any]:
         fact = found.cases.get(str(case[name]))
         if fact is None:
             return case
         before = None if fact.verdict is None else {"night": fact.verdict[0], "verdict": fact.verdict[1]}
-        return case | {"state": fact.state, "nights": fact.nights, "last_verdict": before}
+        drawn = str(case[name]) in marked
+        return case | {"state": fact.state, "nights": fact.nights, "last_verdict": before, "drawn": drawn}
 
     groups, unit = document["groups"], "id" if document["groups"] is None else "group"
     return document | {
-        "counts": document["counts"] | found.counts,
+        "counts": document["counts"] | found.counts | {"drawn": len(found.drawn)},
         "cases": [known(case, unit) for case in document["cases"]],
         "groups": groups and [known(group, "group") for group in groups],
         "attention": [reason.to_dict() for reason in found.attention],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +14,14 @@ from screening.night.gathering import Night
 
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Behind the others, so that what reads a night without a ledger reads one with it.
-REMEMBERED = ("state", "nights")
+REMEMBERED = ("state", "nights", "drawn")
 # Text that a spreadsheet would run as a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def write_flagged(path: Path, night: Night, known: Mapping[str, Known] | None = None) -> None:
+def write_flagged(
+    path: Path, night: Night, known: Mapping[str, Known] | None = None, drawn: Collection[str] = ()
+) -> None:
     """Write the flagged rows, the highest score first.
 
     Parameters
@@ -28,6 +30,8 @@ def write_flagged(path: Path, night: Night, known: Mapping[str, Known] | None = 
     night : Night
     known : mapping, optional
         What the ledger knows of each case: by group where rows come in groups, otherwise by id.
+    drawn : collection of str
+        Cases marked by lot for review.
     """
     ids, group, score, p_value, column, _ = night.all_flagged()
     cases = group if night.groups else ids
@@ -39,7 +43,8 @@ def write_flagged(path: Path, night: Night, known: Mapping[str, Known] | None = 
         for rank, i in enumerate(np.argsort(-score, kind="stable"), start=1):
             texts = [ids[i], group[i], night.task.watched[column[i]]]
             case = known.get(str(cases[i])) if known else None
-            history = [case.state, case.nights] if case else []
+            lot = "yes" if str(cases[i]) in drawn else "no"
+            history = [case.state, case.nights, lot] if case else []
             figures = [repr(float(score[i])), repr(float(p_value[i]))]
             figures += ["" if np.isnan(values[i]) else repr(float(values[i])) for values in told.values()]
             table.writerow([rank, *map(as_text, texts), *figures, *history])

@@ -12,7 +12,7 @@ from screening.report import format as shown
 from screening.report.charts import Axes
 from screening.report.drawing import draw
 
-DRIFTED = 0.01
+STATES = ("cases", "new", "ongoing", "reviewed", "known", "resolved")
 
 
 def render_history(told: Mapping[str, Any], templates: Path | None = None) -> str:
@@ -52,8 +52,8 @@ def render_history(told: Mapping[str, Any], templates: Path | None = None) -> st
 
 def sentences(series: Mapping[str, Any]) -> list[str]:
     """Return in plain words what the nights of one question add up to."""
-    ppv, misses, drift = mapping(series, "ppv"), mapping(series, "misses"), mapping(series, "drift")
-    work = mapping(series, "workload")
+    ppv, whole, work = (mapping(series, key) for key in ("ppv", "ppv_flagged", "workload"))
+    misses, drift = mapping(series, "misses"), mapping(series, "drift")
     lines = [
         f"{shown.plural(series.get('nights'), 'night')}, {shown.name(series.get('first'))} to "
         f"{shown.name(series.get('last'))}: {_tenth(work.get('cases_per_night'))} flagged a night, "
@@ -65,10 +65,19 @@ def sentences(series: Mapping[str, Any]) -> list[str]:
         )
     ]
     lines.append(
-        f"{_with_interval(ppv, 'value', 'low', 'high')} of the flagged had the condition "
-        f"({shown.count(ppv['found'])} of {shown.count(ppv['judged'])} judged)"
+        f"{_with_interval(ppv, 'value', 'low', 'high')} of those judged had the condition "
+        f"({shown.count(ppv['found'])} of {shown.count(ppv['judged'])}); reviewers chose them, so that is "
+        "not the share of all flagged"
         if ppv.get("judged")
         else "no flagged case has been judged yet"
+    )
+    lines.append(
+        f"{_with_interval(whole, 'value', 'low', 'high')} of all {shown.count(whole['flagged'])} new cases "
+        f"of {shown.plural(whole['nights'], 'night')} had the condition, by the "
+        f"{shown.count(whole['judged'])} that lots marked and reviewers judged"
+        if whole.get("judged")
+        else "what share of all flagged had the condition is unknown: on no night were all cases that "
+        "lots marked judged"
     )
     ends = f"{_tenth(misses.get('per_night_low'))} to {_tenth(misses.get('per_night_high'))}"
     lines.append(
@@ -82,17 +91,17 @@ def sentences(series: Mapping[str, Any]) -> list[str]:
 
 
 def _drift_words(drift: Mapping[str, Any]) -> list[str]:
+    found = mapping(drift, "reason")
+    if found:
+        return [shown.text(str(found["words"]).removesuffix("."), 400)]
     if not shown.finite(drift.get("p")):
         return []
-    figures = f"distance {drift['ks']:.2f}, p {shown.p_value(drift['p'])}"
     nights = drift.get("nights")
     over = "last night" if nights == 1 else f"last {shown.plural(nights, 'night')}"
-    if drift["p"] < DRIFTED:
-        return [
-            f"over the {over}, those not flagged no longer score as past patients without the "
-            f"condition did ({figures}): the patients or the measurements have changed"
-        ]
-    return [f"no sign over the {over} that the patients or the measurements have changed ({figures})"]
+    return [
+        f"no sign over the {over} that the patients or the measurements have changed "
+        f"({shown.count(drift['patients'])} patients, each once; p {shown.p_value(drift['p'])})"
+    ]
 
 
 def _tenth(value: Any) -> str:
@@ -107,6 +116,7 @@ def _question(series: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], numb
     mine = [run for run in runs if run["series"] == series["series"]]
     used = [run for run in mine if run["in_force"]]
     question, ppv, misses = mapping(series, "question"), mapping(series, "ppv"), mapping(series, "misses")
+    whole = mapping(series, "ppv_flagged")
     values = ", ".join(map(shown.name, sequence(question, "positive")))
     label = f"{shown.name(question.get('label'))}{' = ' + values if values else ''}"
     return {
@@ -122,10 +132,16 @@ def _question(series: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], numb
                 f"{shown.name(series.get('first'))} to {shown.name(series.get('last'))}",
             ),
             (
-                "PPV in use",
+                "PPV of those judged",
                 shown.percent(ppv.get("value")),
                 shown.interval(ppv.get("low"), ppv.get("high")),
                 _of_judged(ppv, "judged had it", "no flagged case has been judged"),
+            ),
+            (
+                "PPV of all flagged",
+                shown.percent(whole.get("value")),
+                shown.interval(whole.get("low"), whole.get("high")),
+                _of_judged(whole, "drawn by lot had it", "no night's drawn cases have all been judged"),
             ),
             (
                 "Missed a night",
@@ -170,16 +186,16 @@ def _charts(
     if near:
         work.line([1, len(used)], [capacity, capacity], "chance", "capacity")
     found = _axes(
-        f"ppv-{number}", "Predictive value", "share of judged cases that had the condition, night by night, "
-        "each case by the last word on it", "PPV to date", (0, 1), used, True,
+        f"ppv-{number}", "Predictive value of those judged", "share of judged cases that had the condition, "
+        "night by night, each case by the last word on it", "PPV to date", (0, 1), used, True,
     )  # fmt: skip
     found.band(nights, [t["low"] for t in trend], [t["high"] for t in trend], "first")
     found.line(nights, [t["value"] for t in trend], "first", "PPV")
-    far = [mapping(run, "unflagged").get("ks") for run in used]
-    limit = [_limit(mapping(run, "unflagged")) for run in used]
+    far = [mapping(run, "drift").get("distance") for run in used]
+    limit = [_limit(mapping(run, "drift")) for run in used]
     known = [v for v in [*far, *limit] if shown.finite(v)]
     drift = _axes(
-        f"drift-{number}", "Drift", "distance of those not flagged from past negatives, by score, "
+        f"drift-{number}", "Drift", "distance of a night's scores from those held out in training, "
         "with what chance alone exceeds on one night in twenty", "Distance",
         (0, max([0.05, *known]) * 1.08), used,
     )  # fmt: skip
@@ -228,8 +244,8 @@ def _mark_changes(axes: Axes, used: Sequence[Mapping[str, Any]]) -> None:
 
 def _limit(found: Mapping[str, Any]) -> float | None:
     """Return the distance that chance exceeds one night in twenty (Kolmogorov, two samples)."""
-    n, m = sum(sequence(found, "ranks")), found.get("calibration")
-    return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and shown.finite(m) and m else None
+    n, m = sum(sequence(found, "counted")), sum(sequence(found, "known"))
+    return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and m else None
 
 
 def _row(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,9 +262,9 @@ def _row(run: Mapping[str, Any]) -> dict[str, Any]:
         "model": shown.name(run.get("model")),
         "scored": shown.count(run.get("scored")),
         "flagged": shown.count(run.get("flagged")),
-        "states": [shown.count(run.get(key)) for key in ("cases", "new", "ongoing", "reviewed", "resolved")],
+        "states": [shown.count(run.get(key)) for key in STATES],
         "found": f"{shown.count(hits)} of {shown.count(judged)}" if judged else shown.NOT_KNOWN,
-        "p": shown.p_value(mapping(run, "unflagged").get("p")),
+        "p": shown.p_value(mapping(run, "drift").get("p")),
     }
 
 

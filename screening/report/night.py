@@ -22,7 +22,8 @@ from screening.report import format as shown
 CHANGES = (
     ("new", "new since the last run"),
     ("ongoing", "ongoing"),
-    ("reviewed", "already reviewed"),
+    ("reviewed", "judged not a case"),
+    ("known", "already known to have it"),
     ("resolved", "resolved since the last run (not flagged any more)"),
 )
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents import ScoreCounts
 from screening.documents.reading import mapping
-from screening.night.discoveries import drift_words
+from screening.night.drift_words import words
 from screening.report import format as shown
 
 
 def rarity(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the sentences on false discoveries and on drift; None for a run that holds neither."""
-    found, unflagged = mapping(run, "discoveries"), mapping(run, "unflagged")
-    if not found and not unflagged:
+    found, drift = mapping(run, "discoveries"), ScoreCounts.of(mapping(run, "drift"))
+    if not found and not drift:
         return None
     per = "group" if found.get("per") == "group" else "row"
     sentences = []
@@ -21,8 +22,7 @@ def rarity(run: Mapping[str, Any]) -> dict[str, Any] | None:
         sentences.append(_discovered(found, "patient" if per == "group" else "row"))
     if found.get("warning") and not found.get("found"):
         sentences.append(f"Too coarse to tell: {shown.text(found['warning'])}.")
-    words = drift_words(unflagged, per)[0] if unflagged else ""
-    return {"sentences": sentences, "drift": words}
+    return {"sentences": sentences, "drift": words(drift)}
 
 
 def _discovered(found: Mapping[str, Any], one: str) -> str:

@@ -16,8 +16,9 @@ VERDICTS = (
     ("unsure", "unsure"),
     ("known", "already known"),
 )
+DRAWN = "drawn: please judge"
 SAID = dict(VERDICTS) | {"not": "judged not a case"}
-STATES = {"new": "new", "ongoing": "ongoing", "reviewed": "reviewed"}
+STATES = {"new": "new", "ongoing": "ongoing", "reviewed": "reviewed", "known": "known"}
 
 
 def known(case: Mapping[str, Any]) -> dict[str, str]:
@@ -28,7 +29,8 @@ def known(case: Mapping[str, Any]) -> dict[str, str]:
     if said:
         words += f"{', ' if words else ''}{said} on {shown.name(part(last, 'night'))}"
     # Back after a night without a flag: new by the count, yet somebody has had a look before.
-    return {"state": "new again" if state == "new" and said else state, "history": words}
+    again = "new again" if state == "new" and said else state
+    return {"state": again, "history": words, "drawn": DRAWN if case.get("drawn") else ""}
 
 
 def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -59,6 +61,7 @@ def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
         for number, (name, case) in enumerate([*flagged, *sample])
     ]
     run_id = str(part(run, "run_id"))
+    drawn = part(run, "counts", "drawn")
     total = part(run, "counts", "cases") if grouped else part(run, "cases_total")
     return {
         "flagged": [row for row in rows if not row["sampled"]],
@@ -67,6 +70,7 @@ def form(run: Mapping[str, Any]) -> dict[str, Any] | None:
         "further": shown.count(further) if further else "",
         "shown": shown.count(len(flagged) + further),
         "total": shown.count(total),
+        "drawn": shown.count(drawn) if drawn else "",
         "unit": "Patient" if grouped else "Id",
         "words": VERDICTS,
         "run_id": run_id,
