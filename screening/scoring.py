@@ -8,20 +8,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.card.record import versions
+from screening.card.versions import versions
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import gates_of
 from screening.cohort.reading import open_cohort
 from screening.conformal_p import p_values
 from screening.errors import UsageError
 from screening.kernels.placing import placed
-from screening.ledger import Ledger, publish_night, record_night
 from screening.night.blocks import Blocks
 from screening.night.gathering import Night, Scored
 from screening.night.remembering import night_of, remembered
@@ -32,6 +31,9 @@ from screening.report.night import run_banner
 from screening.report.site_templates import check_templates
 from screening.store import FORMAT, Model, canonical
 from screening.task import excess, overall
+
+if TYPE_CHECKING:
+    from screening.ledger import Ledger
 
 BATCH_ROWS = 16_384
 
@@ -151,6 +153,9 @@ def score(
         } | facts
         known = None
         if ledger is not None:
+            # Read where there is one: the database's library takes longer than a night without a ledger.
+            from screening.ledger import publish_night, record_night
+
             brought = night_of(model, document, key, tally.flagged_cases())
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, key, brought, found), found.cases

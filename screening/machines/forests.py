@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from screening.errors import ModelError
-from screening.machines.base import as_array
+from screening.machines.base import Checked
+from screening.machines.fitted import FittedTrees
 from screening.machines.trees import DEEPEST, Trees
 
 _WEIGHTS = ("none", "balanced", "balanced_subsample")
 
 
-class _Forest(ClassifierMixin, BaseEstimator):
+class _Forest(ClassifierMixin, Checked, FittedTrees):
     """What the forests share: everything but how their trees grow."""
 
-    linear = False
+    reads = np.float32
     n_estimators: int
     max_depth: int | None
     min_samples_leaf: int
@@ -55,46 +54,10 @@ class _Forest(ClassifierMixin, BaseEstimator):
     def _depth(self) -> int:
         return DEEPEST if self.max_depth is None else min(self.max_depth, DEEPEST)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Mean share of each class in the leaves that a row reaches, (n_rows, n_classes)."""
-        check_is_fitted(self)
-        return self.trees_.shares(validate_data(self, X, reset=False, dtype=np.float32, order="C"))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes).
-
-        Half a vote is added for each class (the empirical logit): a unanimous forest is as sure as its number
-        of trees allows, not infinitely, and no two probabilities are clipped to the same score.
-        """
-        shares = self.predict_proba(X)
-        n_trees, n_classes = self.trees_.n_trees, shares.shape[1]
-        logs = np.log((n_trees * shares + 0.5) / (n_trees + 0.5 * n_classes))
-        return logs[:, 1] - logs[:, 0] if n_classes == 2 else logs
-
     def predict(self, X: Any) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
-
-    def state(self) -> dict[str, np.ndarray]:
-        """The fitted state as arrays, none of dtype object."""
-        check_is_fitted(self)
-        own = {"classes": as_array(self.classes_), "n_features": np.asarray(self.n_features_in_)}
-        return own | self.trees_.state()
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> Any:
-        """Take over a fitted state; ModelError if arrays are missing or describe no such forest."""
-        try:
-            classes, n_features = state["classes"], state["n_features"]
-            if classes.ndim != 1 or len(classes) < 2 or n_features.shape or n_features.dtype.kind not in "iu":
-                raise ModelError("the model's arrays do not fit each other")
-            trees = Trees.from_state(state, int(n_features), len(classes))
-        except KeyError as missing:
-            raise ModelError(f"the model lacks the array {missing}") from None
-        if trees.n_trees != self.n_estimators:
-            raise ModelError(f"the model has {trees.n_trees} trees where there should be {self.n_estimators}")
-        self.trees_, self.classes_, self.n_features_in_ = trees, classes, int(n_features)
-        return self
 
 
 class RandomForest(_Forest):

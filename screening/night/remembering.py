@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from screening.ledger import NightCases, Recorded
 from screening.store import Model
+
+if TYPE_CHECKING:
+    from screening.ledger import NightCases, Recorded
 
 UNNAMED = (
     "No column names the rows, so nobody is recognised from night to night: "
@@ -18,6 +20,8 @@ QUIET_NIGHTS = 3
 
 def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[str, ...]) -> NightCases:
     """What the run in `document` brings to the ledger."""
+    from screening.ledger import NightCases
+
     task, contract = model.document["task"], model.contract
     counts = document["counts"]
     return NightCases(
