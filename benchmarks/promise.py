@@ -49,7 +49,7 @@ from screening.training import sample_rows
 from screening.validation.blending import blended, held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import planned, units
-from screening.validation.held_out import HeldOut
+from screening.validation.held_out import Effort, HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation
 
@@ -180,7 +180,9 @@ def trained(past: Cohort, name: str, *, repeats: int, search: int | None, seed: 
     kept = units(sample, target, 5)
     task = watchable(task, target, kept.groups, 5)
     plan = planned(sample, target, kept, repeats, seed)
-    held_out = held_out_by(sample, recipe, task, plan, params={}, search=search, seed=seed, jobs=1)
+    held_out = held_out_by(
+        sample, recipe, task, plan, params={}, search=search, seed=seed, effort=Effort(jobs=1)
+    )
     return Trained(sample, task, held_out, kept.groups, seed)
 
 
