@@ -126,7 +126,8 @@ class KernelMachine(Checked, FittedKernel):
 
     def scaled_to(self, x: np.ndarray) -> KernelMachine:
         """The same machine with the gamma, a number, that these rows give: fits on parts of them agree."""
-        return self.set_params(kernel=self._kernel.resolved(x))
+        self.kernel = self._kernel.resolved(x)
+        return self
 
     def factor_at(self, X: Any) -> np.ndarray:
         """c of the last pass at the rows of X, (n_rows, 1), or (n_rows, n_outputs) where each has its own."""

@@ -133,7 +133,7 @@ def spaced_thresholds(scores: np.ndarray, positive: np.ndarray, points: int = _C
 
 
 def rate_at_last(tally: Tally, of_positives: bool) -> tuple[float, float, float]:
-    """Sensitivity (or specificity) at the last threshold, and its 95 % interval; the first counts all rows."""
+    """Sensitivity (or specificity) at the last threshold, with its 95 % interval; the first takes all."""
     count = tally.counts[0 if of_positives else 1]
     low, high = (float(end[-1]) for end in rate_bands(tally, of_positives))
     rate = float(count[-1] / count[0])
