@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from screening.attention import of_model
 from screening.errors import ModelError, UsageError
 from screening.operating_point import OperatingPoint, Rule, curve, points
 from screening.store import Model
@@ -63,6 +64,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
             facts["points"] = facts["points"] | {
                 name: points(**of_class, seed=seed, prevalence=point.prevalence)
             }
+    document["attention"] = [each.to_dict() for each in of_model(document)]
     thresholds = np.array([point["threshold"] for point in document["operating_points"]], dtype=float)
     return replace(
         model,

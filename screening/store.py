@@ -6,9 +6,11 @@ one flipped byte anywhere is refused, and the same training gives the same bytes
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,7 +36,7 @@ __all__ = [
     "FORMAT", "Model", "canonical", "load_model", "publish", "read_document", "save_model", "write_whole",
 ]  # fmt: skip
 
-FORMAT = 2
+FORMAT = 3
 MAX_DOCUMENT_BYTES = 64 << 20
 # Another processor or BLAS may differ in the last digits; a damaged machine differs in the first.
 SELF_TEST_TOLERANCE = 1e-5
@@ -58,6 +60,8 @@ class Model:
         Encoded rows whose scores are stored and compared at each loading; seeded noise if not given.
     directory : Path, optional
         Where the model was loaded from.
+    trained : datetime, optional
+        Kept as the time of a file and in none: the same training gives the same bytes.
     """
 
     document: dict[str, Any]
@@ -69,6 +73,7 @@ class Model:
     validation: pandas.DataFrame
     selftest: np.ndarray | None = None
     directory: Path | None = field(default=None, compare=False)
+    trained: datetime.datetime | None = field(default=None, compare=False)
 
     @property
     def digest(self) -> str:
@@ -176,6 +181,9 @@ def write_model(model: Model, folder: Path, draw: Callable[[dict[str, Any]], str
     (folder / "arrays.npz").write_bytes(model.array_bytes)
     (folder / "validation.parquet").write_bytes(model.table_bytes)
     (folder / "model.json").write_bytes(canonical(model.sealed))
+    if model.trained is not None:
+        # Another threshold makes no model younger.
+        os.utime(folder / "arrays.npz", (model.trained.timestamp(),) * 2)
     if draw is not None:
         (folder / "report.html").write_text(draw(model.sealed), encoding="utf-8", newline="\n")
 
@@ -214,6 +222,7 @@ def load_model(directory: str | Path) -> Model:
             validation=pandas.read_parquet(io.BytesIO(table)),
             selftest=arrays["selftest/x"],
             directory=folder,
+            trained=datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime),
         )
         again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
     except (KeyError, TypeError, ValueError, IndexError, CohortError, RecipeError) as error:
@@ -243,9 +252,7 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
     if document["format"] > FORMAT:
         raise ModelError(f"{path} has format {document['format']}, newer than {FORMAT}; update screening")
     if kind == "model" and not _is_sealed(document, content):
-        raise ModelError(
-            f"{path} is damaged: its digest does not match; restore it from a copy or train again"
-        )
+        raise ModelError(f"{path} is damaged: its digest does not match; restore a copy or train again")
     return document
 
 

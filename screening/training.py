@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from screening.attention import of_model
 from screening.blend import Blend, tells_apart
 from screening.card import record
 from screening.card.appraisal import appraise
@@ -156,6 +158,7 @@ def train(
         sample, task, others, held_out, validation, points, plan, rule,
         search=search, params=params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
+    document["attention"] = [each.to_dict() for each in of_model(document)]
     return Model(
         document=document,
         recipe=held_out.recipe,
@@ -165,6 +168,7 @@ def train(
         calibration=calibration_of(validation, np.array([point.threshold for point in points])),
         validation=_table(validation, sample, task, points),
         selftest=_self_test(held_out.encoder, sample),
+        trained=datetime.datetime.now(),
     )
 
 

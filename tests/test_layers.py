@@ -18,7 +18,7 @@ LAYERS = (
     {"", "report", "scoring", "training", "comparison", "comparing", "card", "night"}
     | {"explaining", "reviewing", "rechoosing"},
     {"validation"},
-    {"ledger", "store", "recipe", "recipe_text", "blend", "parts"},
+    {"attention", "ledger", "store", "recipe", "recipe_text", "blend", "parts"},
     {"operating_point", "statistics", "conformal_p", "remedies", "task"},
     {"machines"},
     {"orientation"},

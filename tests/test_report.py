@@ -196,13 +196,11 @@ def test_counts_that_do_not_add_up_are_said_aloud() -> None:
 
 def test_a_night_without_a_failed_check_is_ok_and_one_with_is_attention() -> None:
     fine = nosocomial_run(refused=0)
-    fine["data"] = []
     swamped = nosocomial_run(refused=0)
     swamped["model"]["contract"]["cohort"]["capacity"] = 10
 
     assert "OK No check failed." in Outline(render_run(fine)).text
     assert "capacity is 10 reviews a night" in Outline(render_run(swamped)).text
-    assert "Missing far more often than in training: albumin." in Outline(render_run(swamped)).text
 
 
 def test_flags_far_from_what_validation_promised_are_an_alarm() -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
@@ -64,6 +64,11 @@ def tell(answer: Mapping[str, Any], as_json: bool) -> None:
         lines = [_inline(one) for one in value] if isinstance(value, list) else [_inline(value)]
         for head, line in zip([key, *[""] * len(lines)], lines or ["-"], strict=False):
             typer.echo(f"{head:{width}}  {line}")
+
+
+def sentences(reasons: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Why something wants attention, a line each: what was found, and what to do."""
+    return [" ".join(filter(None, (each["words"], each["remedy"]))) for each in reasons]
 
 
 def _inline(value: Any) -> str:

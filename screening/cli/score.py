@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
-from .console import ATTENTION, bar, exits, tell
+from .console import ATTENTION, bar, exits, sentences, tell
 from .options import AsJson, LedgerMaybe, Source, Templates
 
 if TYPE_CHECKING:
@@ -54,9 +54,11 @@ def score(
                 load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
                 jobs=jobs, device=device, progress=bar("Scoring"), templates=templates,
             )  # fmt: skip
-    tell(run.summary(), as_json)
+    told = run.summary()
+    tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)
     if strict and run.attention:
-        typer.echo(f"screen: the run is complete but wants attention: {' '.join(run.attention)}", err=True)
+        words = " ".join(each.words for each in run.attention)
+        typer.echo(f"screen: the run is complete but wants attention: {words}", err=True)
         raise typer.Exit(ATTENTION)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options
-from .console import bar, exits, tell
+from .console import bar, exits, sentences, tell
 from .options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
@@ -107,6 +107,6 @@ def train(
             )
             write_model(model, folder, partial(render_model, templates=templates))
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
-    looks = [each["said"] for each in model.document["training"]["leaks"]]
+    reasons = model.document["attention"]
     told = {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points}
-    tell(told | ({"look_at": looks} if looks else {}), as_json)
+    tell(told | {"attention": reasons if as_json else sentences(reasons)}, as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,16 @@ def _texts(value: Any) -> Any:
 
 def _name(value: Any) -> Any:
     return value or None
+
+
+def _day(value: Any) -> Any:
+    """A day only: neither a time of day nor a number of seconds."""
+    if value is None or type(value) is datetime.date:
+        return value
+    try:
+        return datetime.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError("write a day as YYYY-MM-DD") from None
 
 
 Texts = Annotated[list[str], BeforeValidator(_texts)]
@@ -124,6 +135,8 @@ class Contract(BaseModel):
         Columns for reporting by subgroup, voxel coordinates (x, y, z), columns that are not read.
     on_violation : {"stop", "refuse_rows"}
         Stop at any violation, or leave the offending rows out and count them.
+    review_by : date, optional
+        Day from which on every night asks for a review of the model; two years after training without it.
     features : dict of Feature
         In the order of the encoded columns. Empty: inferred from the table.
     """
@@ -145,6 +158,7 @@ class Contract(BaseModel):
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     minutes_per_review: Annotated[float, Field(gt=0)] | None = None
     capacity: Annotated[int, Field(gt=0)] | None = None
+    review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     features: dict[str, Feature] = {}
 
     @model_validator(mode="after")

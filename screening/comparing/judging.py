@@ -22,6 +22,7 @@ def judge(
     plan: Plan,
     *,
     seed: int,
+    end_point: Task | None = None,
 ) -> Outcome:
     """Hold every row out by a method, choose its setting and thresholds, and record what it does.
 
@@ -34,6 +35,8 @@ def judge(
         Settings that compete; the recipe's own number if None.
     plan : Plan
         The folds that all methods share.
+    end_point : Task, optional
+        What the method is judged on, where that is less than it tells apart: its watched classes as one.
 
     Raises
     ------
@@ -44,7 +47,9 @@ def judge(
         sample, recipe, task, plan, params={}, search=search, seed=seed, effort=Effort(jobs=1)
     )
     validation = Validation.of(held_out, sample, task, plan.groups)
-    points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
+    if end_point is not None and end_point != task:
+        validation = validation.pooled()
+    points = [validation.operating_point(m, rule, seed) for m in range(validation.scores.shape[1])]
     found = held_out.search
     fit_seconds, score_seconds = held_out.seconds
     facts = {
