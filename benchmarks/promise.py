@@ -49,7 +49,7 @@ from screening.training import sample_rows
 from screening.validation.blending import blended, held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import planned, units
-from screening.validation.held_out import HeldOut
+from screening.validation.held_out import Effort, HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation
 
@@ -188,7 +188,10 @@ def trained(
     kept = units(sample, target, 5)
     task = watchable(task, target, kept.groups, 5)
     plan = planned(sample, target, kept, repeats, seed)
-    held_out = held_out_by(sample, recipe, task, plan, params=params or {}, search=search, seed=seed, jobs=1)
+    effort = Effort(jobs=1)
+    held_out = held_out_by(
+        sample, recipe, task, plan, params=params or {}, search=search, seed=seed, effort=effort
+    )
     return Trained(sample, task, held_out, kept.groups, seed)
 
 

@@ -86,7 +86,7 @@ class Blend(Recipe):
                 f"recipe {self.name} has no parameter {', '.join(map(repr, overrides))}: it is a blend, and "
                 f"parameters belong to its members ({', '.join(self.members)})"
             )
-        from screening.machines.blended import BlendedClassifier
+        from screening.machines.blended_classifier import BlendedClassifier
 
         built = [self.every[name].build() for name in self.members if self.every[name].machine in FITS[False]]
         return BlendedClassifier(tuple(built))
@@ -121,8 +121,8 @@ def restored(
 
     if "members" not in stored:
         return FoldEnsemble.from_state(
-            partial(recipe.build, **stored["parameters"]), recipe.machine, n_classes, state
+            partial(recipe.bare, **stored["parameters"]), recipe.machine, n_classes, state
         )
     members = [(Recipe.from_text(each["text"]), each["parameters"]) for each in stored["members"]]
-    builders = [(partial(member.build, **parameters), member.machine) for member, parameters in members]
+    builders = [(partial(member.bare, **parameters), member.machine) for member, parameters in members]
     return BlendedEnsemble.from_state(builders, n_classes, state)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from screening.card.record import versions
+from screening.card.versions import versions
 from screening.cohort.cohort import Cohort
 from screening.comparing.document import cohort_entry, first_figure, rank_entry
 from screening.comparing.figures import truth_of

@@ -39,29 +39,6 @@ def group_maxima(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return np.sort(highest)
 
 
-def benjamini_hochberg(p: np.ndarray, q: float = 0.1) -> np.ndarray:
-    """Which of the screened would be reported at false discovery rate q; an annotation, never the list.
-
-    Holds for conformal p-values that share one calibration set (Bates et al. 2023).
-
-    Parameters
-    ----------
-    p : ndarray of shape (m,)
-    q : float, in (0, 1)
-
-    Returns
-    -------
-    boolean ndarray of shape (m,)
-    """
-    p = np.asarray(p, float)
-    if not len(p):
-        return np.zeros(0, bool)
-    ordered = np.sort(p)
-    # A p-value of rank j may be j q / m; the last digit of the product is rounding, not evidence.
-    small = np.flatnonzero(ordered <= np.arange(1, len(p) + 1) * q / len(p) * (1 + 1e-12))
-    return p <= ordered[small[-1]] if len(small) else np.zeros(len(p), bool)
-
-
 def resolution_warning(n_calibration: int, n_screened: int, q: float = 0.1) -> str | None:
     """Why no discovery may be possible at rate q, or None where a single case could be one.
 

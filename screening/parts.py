@@ -12,6 +12,7 @@ from screening.machines import SCHEME_NAMES, STOPS
 from screening.recipe import BASELINES, MACHINE_PARAMETERS
 
 if TYPE_CHECKING:
+    from screening.machines.fitted import Fitted
     from screening.recipe import Recipe
 
 # A name that several parts may have, and all of them take.
@@ -157,6 +158,20 @@ class Parts:
             estimator = getattr(machines, name[self.recipe.machine])(**composed, **given)
         estimator.check_parameters()
         return estimator
+
+    def bare(self, parameters: dict[str, Any]) -> Fitted:
+        """What a stored state of such a machine is restored to."""
+        from screening.machines.fitted import FITTED
+
+        recipe, values = self.recipe, self._values(parameters)
+        if recipe.machine == "baseline":
+            return FITTED[str(recipe.baseline)](**values["machine"])
+        return FITTED[recipe.machine](
+            kind=recipe.machine,
+            scheme=recipe.scheme or "one_vs_rest",
+            kernel=self._part("kernel", values),
+            factor=self._part("factor", values),
+        )
 
 
 def camel(name: str) -> str:

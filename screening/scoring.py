@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening.attention import of_run
-from screening.card.record import versions
+from screening.card.versions import versions
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import gates_of
 from screening.cohort.reading import open_cohort
@@ -23,7 +23,6 @@ from screening.conformal_p import p_values
 from screening.documents import Reason, reasons_in
 from screening.errors import UsageError
 from screening.kernels.placing import placed
-from screening.ledger import Ledger, publish_night, record_night
 from screening.night.blocks import Blocks
 from screening.night.chances import CHANCES, Chances
 from screening.night.gathering import Night, Scored
@@ -34,6 +33,9 @@ from screening.report import render_run
 from screening.report.site_templates import check_templates
 from screening.store import FORMAT, Model, canonical
 from screening.task import excess, overall
+
+if TYPE_CHECKING:
+    from screening.ledger import Ledger
 
 BATCH_ROWS = 16_384
 
@@ -155,6 +157,9 @@ def score(
         if ledger is None:
             document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
         else:
+            # Read where there is one: the database's library takes longer than a night without a ledger.
+            from screening.ledger import publish_night, record_night
+
             brought = night_of(model, document, key, tally.flagged_cases())
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, key, found), found.cases

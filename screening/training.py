@@ -30,7 +30,7 @@ from screening.validation.approximation import cost_of_landmarks, with_landmarks
 from screening.validation.blending import held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import in_hash_order, planned, sub_sample, units
-from screening.validation.held_out import Progress
+from screening.validation.held_out import Effort, Progress
 from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation, calibration_of
 
@@ -131,8 +131,8 @@ def train(
     plan = planned(sample, task.target(labels_of(sample)), kept, repeats, seed)
 
     held_out = held_out_by(
-        sample, recipe, task, plan, params=params, search=search, seed=seed, jobs=jobs, progress=progress,
-        memory=memory,
+        sample, recipe, task, plan, params=params, search=search, seed=seed,
+        effort=Effort(jobs, memory, progress),
     )  # fmt: skip
     notes += held_out.notes
     validation = Validation.of(held_out, sample, task, kept.groups)

@@ -121,6 +121,27 @@ def test_check_waits_for_no_machine_learning_package(desk):
     assert set(answer.stdout.split()) & {"sklearn", "numba", "scipy"} == set()
 
 
+@pytest.fixture(scope="module")
+def blend(desk):
+    quick = ["--recipe", "auto", *QUICK[2:]]
+    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *quick, "--out", desk / "blend")
+    return desk / "blend"
+
+
+@pytest.mark.parametrize("stored", ["model", "blend"])
+def test_a_night_is_scored_without_scikit_learn_and_without_a_database(desk, stored, tmp_path, request):
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    where = [request.getfixturevalue(stored), desk / "tonight.csv", "--out", tmp_path / "run"]
+
+    answer = subprocess.run(
+        [sys.executable, "-c", code, "score", *where], capture_output=True, text=True, check=True
+    )
+
+    read = set(answer.stdout.split())
+    assert {"numba", "screening.machines.fitted"} <= read
+    assert read & {"sklearn", "joblib", "sqlalchemy"} == set()
+
+
 def test_python_m_screening_is_the_same_command():
     answer = subprocess.run(
         [sys.executable, "-m", "screening", "--version"], capture_output=True, text=True, check=True

@@ -70,8 +70,12 @@ def test_recipe_learns_and_its_state_restores_bit_for_bit(recipe):
     fitted = build(recipe.name).fit(x, y)
 
     again = Recipe.from_text(recipe.text).build(**recipe.parameters).restore(fitted.state())
+    bare = recipe.bare(**recipe.parameters).restore(fitted.state())
 
     np.testing.assert_array_equal(again.decision_function(new), fitted.decision_function(new))
+    np.testing.assert_array_equal(bare.decision_function(new), fitted.decision_function(new))
+    with pytest.raises(ValueError, match="columns"):
+        bare.decision_function(new[:, 1:])
 
 
 @every_recipe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -130,7 +131,8 @@ def test_a_value_at_the_training_median_contributes_nothing(model, past):
 
 def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(model, past):
     rows = past.take(np.arange(5))
-    neutral = model.scores(model.encoder.neutral(rows, "crp"))[:, 0]
+    usual = rows.features.assign(crp=model.encoder.medians["crp"])
+    neutral = model.scores(model.encoder.transform(replace(rows, features=usual)))[:, 0]
 
     moved = changes(model, rows, np.zeros(5, dtype=int))[:, past.names.index("crp")]
 

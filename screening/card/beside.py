@@ -19,7 +19,7 @@ from screening.recipe_text import ALWAYS
 from screening.task import Task
 from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan
-from screening.validation.held_out import HeldOut
+from screening.validation.held_out import Effort, HeldOut
 from screening.validation.validation import Validation
 
 USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
@@ -126,8 +126,8 @@ def comparison(
         try:
             fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
             held_out = members.get(other.name) or held_out_by(
-                sample, other, task, plan, params=fixed, search=search, seed=seed, jobs=jobs, memory=memory,
-                like=method.lesson,
+                sample, other, task, plan, params=fixed, search=search, seed=seed,
+                effort=Effort(jobs, memory, like=method.lesson),
             )  # fmt: skip
             found = Validation.of(held_out, sample, task, plan.groups)
             chosen = [found.operating_point(m, each, seed) for m, each in enumerate(rules)]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from screening.card.per_class import per_class
+from screening.card.versions import versions
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.cohort.profiling import profile_of
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.operating_point import OperatingPoint, Rule, curve, points
-from screening.statistics.intervals import wilson
 from screening.statistics.ranking import auroc
 from screening.task import Task
 from screening.validation.choice import Search
@@ -22,13 +21,6 @@ from screening.validation.folds import Plan
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.validation import Validation
-
-PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
-
-
-def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
-    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 def model_document(
@@ -148,27 +140,6 @@ def _figures(
     if validation.predicted is not None:
         facts |= per_class(task.target(labels_of(sample)), validation.predicted, task.classes)
     return facts
-
-
-def per_class(target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...]) -> dict[str, Any]:
-    """Confusion counts (true class by row), and recall with precision a class."""
-    counts = np.zeros((len(classes), len(classes)), dtype=int)
-    np.add.at(counts, (target, predicted), 1)
-    rows = []
-    for m, name in enumerate(classes):
-        n, hits, called = int(counts[m].sum()), int(counts[m, m]), int(counts[:, m].sum())
-        low, high = map(float, wilson(hits, n)) if n else (None, None)
-        rows.append(
-            {
-                "class": name,
-                "n": n,
-                "recall": hits / n if n else None,
-                "recall_low": low,
-                "recall_high": high,
-                "precision": hits / called if called else None,
-            }
-        )
-    return {"confusion": {"classes": list(classes), "counts": counts.tolist()}, "per_class": rows}
 
 
 def _search_facts(criterion: str, search: Search) -> dict[str, Any]:

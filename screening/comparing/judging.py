@@ -9,6 +9,7 @@ from screening.recipe import Recipe
 from screening.task import Task
 from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan
+from screening.validation.held_out import Effort
 from screening.validation.validation import Validation
 
 
@@ -42,7 +43,9 @@ def judge(
     RecipeError
         No setting of the method can be used.
     """
-    held_out = held_out_by(sample, recipe, task, plan, params={}, search=search, seed=seed, jobs=1)
+    held_out = held_out_by(
+        sample, recipe, task, plan, params={}, search=search, seed=seed, effort=Effort(jobs=1)
+    )
     validation = Validation.of(held_out, sample, task, plan.groups)
     if end_point is not None and end_point != task:
         validation = validation.pooled()

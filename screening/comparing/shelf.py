@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,3 @@ class Shelf:
     def keep(self, key: str, outcome: Outcome) -> None:
         """Keep an outcome; the file appears whole or not at all."""
         write_whole(self.folder / f"{key}.npz", pack(outcome.arrays()))
-
-    def clear(self) -> None:
-        """Delete the folder, once its content is in the comparison."""
-        shutil.rmtree(self.folder, ignore_errors=True)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
-from sklearn.utils.validation import check_is_fitted
 
-from screening.errors import ModelError
+from screening.machines.fitted import FittedBoosting
 from screening.machines.tree_machine import TreeMachine
 from screening.machines.trees import DEEPEST, Trees, in_preorder, rounded_down
 
@@ -17,7 +14,7 @@ from screening.machines.trees import DEEPEST, Trees, in_preorder, rounded_down
 _BY_CATEGORY, _MISSING = 0b0001, 0b1100
 
 
-class Boosting(TreeMachine):
+class Boosting(TreeMachine, FittedBoosting):
     """Gradient boosting of trees on histograms.
 
     LightGBM's where it can be imported: its model, a documented text, is read once after training, and what
@@ -114,27 +111,10 @@ class Boosting(TreeMachine):
         rows = library.Dataset(x, codes, weight=weight, params=settings)
         return library.train(settings, rows, num_boost_round=self.n_rounds)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
-        check_is_fitted(self)
-        rows = self._rows(X)
+    def _sums(self, rows: np.ndarray) -> np.ndarray:
         if hasattr(self, "trees_"):
-            sums = self.trees_.sums(rows)
-        else:
-            sums = self.model_.decision_function(rows).reshape(len(rows), -1)
-        return sums[:, 0] if sums.shape[1] == 1 else log_softmax(sums, axis=1)
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> Any:
-        """Take over a fitted state; ModelError if arrays are missing or describe no such trees."""
-        super().restore(state)
-        n_outputs = self.trees_.value.shape[1]
-        rounds, odd = divmod(self.trees_.n_trees, n_outputs)
-        # LightGBM stops early where nothing is left to split.
-        if odd or rounds > self.n_rounds:
-            raise ModelError(
-                f"the model has {self.trees_.n_trees} trees, too many or not as many of each class"
-            )
-        return self
+            return super()._sums(rows)
+        return np.asarray(self.model_.decision_function(rows)).reshape(len(rows), -1)
 
 
 def lightgbm() -> Any:

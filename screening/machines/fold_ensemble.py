@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from screening.errors import ModelError
-from screening.machines.base import KernelMachine
+from screening.machines.fitted import FittedKernel
 from screening.machines.passes import Pass, Passes
 from screening.machines.scorer import Scorer
 from screening.orientation import oriented, oriented_decisions
@@ -71,7 +71,7 @@ class FoldEnsemble:
     @property
     def kernel_machines(self) -> bool:
         """Whether these stand on training rows (patients), and not on coefficients alone."""
-        return isinstance(self.machines[0], KernelMachine)
+        return isinstance(self.machines[0], FittedKernel)
 
     def support_share(self, n_learned: Sequence[int]) -> float | None:
         """Support vectors of a machine as a share of the rows it learned from; None where it has none."""
@@ -119,7 +119,7 @@ class FoldEnsemble:
         first = self.machines[0].passes_kept
         return replace(first, rows=rows, support=np.arange(len(rows)), chain=(Pass(dual, labels, plain),))
 
-    def _is_linear(self, machine: KernelMachine) -> bool:
+    def _is_linear(self, machine: FittedKernel) -> bool:
         passes = machine.passes_kept
         whole = self.kind != "multi_class" or len(machine.classes_) == self.n_classes
         same = passes.kernel == self.machines[0].passes_kept.kernel

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from screening.errors import ModelError
+from screening.machines.fitted import FittedForest
 from screening.machines.tree_machine import TreeMachine
 from screening.machines.trees import DEEPEST, Trees
 
 _WEIGHTS = ("none", "balanced", "balanced_subsample")
 
 
-class _Forest(TreeMachine):
+class _Forest(TreeMachine, FittedForest):
     """What the forests share: everything but how their trees grow."""
 
     _whole = ("n_estimators", "min_samples_leaf", "max_depth")
@@ -31,32 +29,6 @@ class _Forest(TreeMachine):
 
     def _depth(self) -> int:
         return DEEPEST if self.max_depth is None else min(self.max_depth, DEEPEST)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Mean share of each class in the leaves that a row reaches, (n_rows, n_classes)."""
-        check_is_fitted(self)
-        return self.trees_.shares(self._rows(X))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes).
-
-        Half a vote is added for each class (the empirical logit): a unanimous forest is as sure as its number
-        of trees allows, not infinitely, and no two probabilities are clipped to the same score.
-        """
-        shares = self.predict_proba(X)
-        n_trees, n_classes = self.trees_.n_trees, shares.shape[1]
-        logs = np.log((n_trees * shares + 0.5) / (n_trees + 0.5 * n_classes))
-        return logs[:, 1] - logs[:, 0] if n_classes == 2 else logs
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> Any:
-        """Take over a fitted state; ModelError if arrays are missing or describe no such forest."""
-        super().restore(state)
-        n_trees, value = self.trees_.n_trees, self.trees_.value
-        if n_trees != self.n_estimators:
-            raise ModelError(f"the model has {n_trees} trees where there should be {self.n_estimators}")
-        if value.dtype != np.float32 or not ((value >= 0) & (value <= 1)).all():
-            raise ModelError("the model's trees have values out of range")
-        return self
 
 
 class RandomForest(_Forest):

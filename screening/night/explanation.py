@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from screening.store import Model
 
 SHOWN = 5
-# Rows are explained in blocks, so that rows x support vectors stays small in memory.
+# Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
 BLOCK = 2048
 
 
@@ -31,21 +31,19 @@ def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
         score(row) - score(row with the feature at the median or most frequent category); > 0 raises.
     """
     encoder, names = model.encoder, list(cohort.contract.features)
-    encoded = encoder.transform(cohort)
+    encoded, typical = encoder.transform(cohort), encoder.typical_row()
     own = model.scores(encoded)[np.arange(len(encoded)), columns]
-    result = np.zeros((cohort.n_rows, len(names)))
-    at_median = encoded[:1]
-    for name in names:
-        at_median = encoder.neutralised(at_median, name)
-    for j, name in enumerate(names):
-        places = encoder.places(name)
-        # Of most features many rows hold the median already: those need no second score.
-        differ = np.flatnonzero((encoded[:, places] != at_median[:, places]).any(axis=1))
-        for start in range(0, len(differ), BLOCK):
-            rows = differ[start : start + BLOCK]
-            changed = encoded[rows]
-            changed[:, places] = at_median[:, places]
-            result[rows, j] = own[rows] - model.scores(changed)[np.arange(len(rows)), columns[rows]]
+    feature_of = np.array([names.index(name) for name in encoder.columns])
+    # Of most features many rows hold the median already: those need no second score.
+    differ = np.zeros((len(encoded), len(names)), dtype=bool)
+    row, column = np.nonzero(encoded != typical)
+    differ[row, feature_of[column]] = True
+    rows, features = np.nonzero(differ)
+    result = np.zeros(differ.shape)
+    for start in range(0, len(rows), BLOCK):
+        at, j = rows[start : start + BLOCK], features[start : start + BLOCK]
+        changed = np.where(feature_of == j[:, None], typical, encoded[at])
+        result[at, j] = own[at] - model.scores(changed)[np.arange(len(at)), columns[at]]
     return result
 
 
@@ -90,15 +88,15 @@ def contributions(
     explained = []
     # Shown as the reader knows them: before any normalisation within the group.
     shown = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
-    for i in range(cohort.n_rows):
-        values = shown.iloc[i]
+    missing = shown[names].isna().to_numpy()
+    for i, values in enumerate(shown[names].astype(object).to_numpy()):
         largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:most] if change[i, j] != 0]
         explained.append(
             {
                 "contributions": [
                     {
                         "feature": names[j],
-                        "value": cohort.contract.features[names[j]].shown(values[names[j]]),
+                        "value": cohort.contract.features[names[j]].shown(values[j]),
                         "unit": facts[names[j]]["unit"],
                         "usual": facts[names[j]]["usual"],
                         "direction": "raises" if change[i, j] > 0 else "lowers",
@@ -106,7 +104,7 @@ def contributions(
                     }
                     for j in largest
                 ],
-                "missing": [name for name in names if values[name] != values[name] or values[name] is None],
+                "missing": [names[j] for j in np.flatnonzero(missing[i])],
                 "votes": None if voted is None else voted[i],
             }
         )

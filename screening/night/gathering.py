@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.card.record import per_class
+from screening.card.per_class import per_class
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.drift import Gates
 from screening.cohort.identity import said_of_ids

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from screening.attention import of_run
 from screening.documents import Reason
-from screening.ledger import NightCases, Recorded
 from screening.store import Model
+
+if TYPE_CHECKING:
+    from screening.ledger import NightCases, Recorded
 
 
 def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[str, ...]) -> NightCases:
     """What the run in `document` brings to the ledger."""
+    from screening.ledger import NightCases
+
     task, contract = model.document["task"], model.contract
     counts, recognisable = document["counts"], bool(contract.id or contract.group)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.ledger import Known
 from screening.night.chances import Chances
 from screening.night.gathering import Night
+
+if TYPE_CHECKING:
+    from screening.ledger import Known
 
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Behind the others, so that what reads a night without a ledger reads one with it.

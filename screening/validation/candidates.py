@@ -14,9 +14,7 @@ Parameters = dict[str, Any]
 LANDMARKS = 8000
 
 
-def candidates_of(
-    recipe: Recipe, params: dict[str, Any], search: int | None, seed: int
-) -> list[dict[str, Any]]:
+def candidates_of(recipe: Recipe, params: Parameters, search: int | None, seed: int) -> list[Parameters]:
     """The recipe's candidates with the caller's parameters fixed, without repetitions."""
     recipe.build(**params)
     candidates = recipe.candidates(
