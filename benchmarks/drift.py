@@ -31,8 +31,8 @@ from screening.ledger import (
 )
 from screening.ledger.judged import of_judged, weighted
 from screening.ledger.window import RECENT_NIGHTS, drift_over
-from screening.night.drift import reference
-from screening.night.drift_words import alarms
+from screening.scoring.drift import reference
+from screening.scoring.drift_words import alarms
 from screening.statistics.shift import cells_of, inner_edges, shift
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sample_cohorts"))

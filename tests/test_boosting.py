@@ -14,7 +14,7 @@ from screening import read_cohort, train
 from screening.errors import ModelError, RecipeError
 from screening.machines import Boosting, boosting
 from screening.machines.boosting import read_text
-from screening.recipe import Recipe, load_recipe
+from screening.recipes.recipe import Recipe, load_recipe
 
 BLEND = """
 name = "mine"

@@ -16,7 +16,7 @@ from commands import screen
 
 from screening.cli import EXAMPLES, demo, options
 from screening.errors import UsageError
-from screening.publishing import hold
+from screening.storage.publishing import hold
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = Path(str(files("screening.sample_cohorts")))
@@ -298,7 +298,7 @@ def test_an_interrupted_training_exits_130_and_leaves_nothing(desk, tmp_path, mo
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("screening.training.train", interrupted)
+    monkeypatch.setattr("screening.training.train.train", interrupted)
     words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK]
     screen(*words, "--out", tmp_path / "deep" / "m", code=130)
 
@@ -309,7 +309,7 @@ def test_a_bug_keeps_its_traceback_and_exits_1(desk, tmp_path, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("screening.training.train", broken)
+    monkeypatch.setattr("screening.training.train.train", broken)
     result = screen(
         "train", desk / "past.csv", "--label", "infected", *QUICK, "--out", tmp_path / "m", code=1
     )

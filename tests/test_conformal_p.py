@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
-from screening.conformal_p import group_maxima, p_values, resolution_warning
+from screening.statistics.p_values import group_maxima, p_values, resolution_warning
 
 tied = st.lists(st.integers(0, 6), min_size=2, max_size=25)
 

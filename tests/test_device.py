@@ -11,10 +11,10 @@ from screening.errors import UsageError
 from screening.factors import MarginDecay
 from screening.kernels import Gaussian, Laplacian, placing
 from screening.kernels.device import weighted_sum
-from screening.recipe import load_recipe
-from screening.task import ask
+from screening.recipes.recipe import load_recipe
 from screening.validation import held_out
 from screening.validation.folds import planned, units
+from screening.validation.task import ask
 
 MAKERS = {"numpy": "asarray", "torch": "from_numpy", "cupy": "asarray"}
 

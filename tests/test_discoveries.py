@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
 from screening import read_cohort, score, train
-from screening.conformal_p import p_values
-from screening.night.discoveries import Discoveries
-from screening.report.rarity import rarity
+from screening.page.rarity import rarity
+from screening.scoring.discoveries import Discoveries
+from screening.statistics.p_values import p_values
 
 
 @given(

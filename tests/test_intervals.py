@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from screening.operating_point import Rule, choose
 from screening.statistics.intervals import (
     beta_quantile,
     design_effect,
@@ -19,6 +18,7 @@ from screening.statistics.intervals import (
     shared_design,
     wilson,
 )
+from screening.statistics.operating_point import Rule, choose
 from screening.statistics.ranking import auroc, average_precision, delong
 from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
 

@@ -8,7 +8,7 @@ from test_ledger import FACTS, QUESTION, enter, states
 
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
 from screening.ledger.judged import weighted
-from screening.report.history import sentences
+from screening.page.history import sentences
 
 
 @pytest.fixture

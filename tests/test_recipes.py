@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import machines
 from screening.errors import RecipeError
-from screening.parts import camel
-from screening.recipe import BASELINES, MACHINE_PARAMETERS, Recipe, build, list_recipes, load_recipe
+from screening.recipes.parts import camel
+from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS, Recipe, build, list_recipes, load_recipe
 
 RECIPES = list_recipes()
 FOLDER = Path(__file__).parents[1] / "models"
@@ -202,7 +202,7 @@ def test_ones_own_recipe_file_is_read_by_path(tmp_path):
 
 def test_listing_recipes_loads_no_numerical_library():
     code = (
-        "import sys; from screening.recipe import list_recipes; list_recipes(); "
+        "import sys; from screening.recipes.recipe import list_recipes; list_recipes(); "
         "print([name for name in ('numpy', 'scipy', 'sklearn', 'numba', 'pandas') if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

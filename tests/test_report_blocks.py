@@ -13,9 +13,9 @@ from report_voxel_fixture import voxel_run
 from test_report import Outline
 
 from screening.documents import ScoreCounts
-from screening.night.png import as_text, palette_png, ramp
-from screening.report import render_model, render_run
-from screening.report.completeness import completeness
+from screening.page import render_model, render_run
+from screening.page.completeness import completeness
+from screening.scoring.png import as_text, palette_png, ramp
 from screening.statistics.chances import calibrate
 
 

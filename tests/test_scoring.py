@@ -12,8 +12,8 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
-from screening.night.explanation import changes
-from screening.operating_point import Rule
+from screening.scoring.contributions import changes
+from screening.statistics.operating_point import Rule
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_a_voxel_run_counts_by_patient_and_scores_every_class(tmp_path):
 
 
 def test_a_run_is_drawn_from_its_own_directory_alone(run):
-    from screening.report import render_run
+    from screening.page import render_run
 
     stored = json.loads((run.directory / "run.json").read_text())
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
-from ..errors import CohortError, Locked, ModelError, ScreenError, UsageError
-from .usage import refused
+from screening.cli.usage import refused
+from screening.errors import CohortError, Locked, ModelError, ScreenError, UsageError
 
 EXIT_CODES: dict[type[BaseException], int] = {
     UsageError: 2,

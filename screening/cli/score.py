@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import UsageError
-from .console import ATTENTION, bar, exits, sentences, tell
-from .options import AsJson, LedgerMaybe, Source, Templates
+from screening.cli.console import ATTENTION, bar, exits, sentences, tell
+from screening.cli.options import AsJson, LedgerMaybe, Source, Templates
+from screening.errors import UsageError
 
 if TYPE_CHECKING:
-    from ..ledger import Ledger
+    from screening.ledger import Ledger
 
 
 def score(
@@ -43,8 +43,8 @@ def score(
     """Score every row of COHORT at MODEL's operating point."""
     from contextlib import nullcontext
 
-    from .. import scoring
-    from ..store import load_model
+    from screening.scoring import score as scoring
+    from screening.storage.model import load_model
 
     with exits():
         if force and not ledger:
@@ -63,6 +63,6 @@ def score(
 
 
 def _opened(ledger: str) -> AbstractContextManager[Ledger]:
-    from ..ledger import open_ledger
+    from screening.ledger import open_ledger
 
     return open_ledger(ledger, make=True)

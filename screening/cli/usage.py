@@ -12,7 +12,7 @@ import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 from typer.core import TyperGroup
 
-from ..spelling import did_you_mean
+from screening.spelling import did_you_mean
 
 _json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ..errors import Locked, UsageError
-from .tables import AUDIT, FORMAT, SETTINGS, TABLES
+from screening.errors import Locked, UsageError
+from screening.ledger.tables import AUDIT, FORMAT, SETTINGS, TABLES
 
 WAIT_SECONDS = 30
 SERVER = "postgresql+psycopg"

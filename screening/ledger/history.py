@@ -10,13 +10,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ..documents import ScoreCounts
-from . import audit
-from .book import Ledger
-from .judged import Drawn, misses, of_flagged, of_judged, tally, to_date
-from .tables import AUDIT, RUNS, STATES
-from .verdicts import in_order
-from .window import RECENT_NIGHTS, drift_over
+from screening.documents import ScoreCounts
+from screening.ledger import audit
+from screening.ledger.book import Ledger
+from screening.ledger.judged import Drawn, misses, of_flagged, of_judged, tally, to_date
+from screening.ledger.tables import AUDIT, RUNS, STATES
+from screening.ledger.verdicts import in_order
+from screening.ledger.window import RECENT_NIGHTS, drift_over
 
 
 def history(ledger: Ledger, *, verify: bool = False, printed: str | None = None) -> dict[str, Any]:

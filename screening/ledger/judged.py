@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from ..statistics.intervals import wilson
-from .tables import VERDICTS
-from .verdicts import HAS_IT
+from screening.ledger.tables import VERDICTS
+from screening.ledger.verdicts import HAS_IT
+from screening.statistics.intervals import wilson
 
 
 @dataclass(frozen=True)

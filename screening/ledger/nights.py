@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from ..documents import Reason, reasons_in
-from . import audit
-from .audit import Head
-from .book import Ledger
-from .tables import CASES, RUNS, STATES
-from .verdicts import HAS_IT, in_order
+from screening.documents import Reason, reasons_in
+from screening.ledger import audit
+from screening.ledger.audit import Head
+from screening.ledger.book import Ledger
+from screening.ledger.tables import CASES, RUNS, STATES
+from screening.ledger.verdicts import HAS_IT, in_order
 
 Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
 """Why a night wants attention, given the counts of its cases and the nights in a row without one."""

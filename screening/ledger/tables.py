@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from ..errors import ModelError
+from screening.errors import ModelError
 
 FORMAT = "1"
 VERDICTS = ("confirmed", "not", "unsure", "known")

@@ -8,11 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ..errors import UsageError
-from . import audit
-from .audit import Head
-from .book import Ledger
-from .tables import AUDIT, CASES, REVIEWS, RUNS
+from screening.errors import UsageError
+from screening.ledger import audit
+from screening.ledger.audit import Head
+from screening.ledger.book import Ledger
+from screening.ledger.tables import AUDIT, CASES, REVIEWS, RUNS
 
 HAS_IT = ("confirmed", "known")
 """Verdicts that say the condition is there."""

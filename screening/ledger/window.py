@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..documents import Reason, ScoreCounts
-from ..statistics.shift import shift
+from screening.documents import Reason, ScoreCounts
+from screening.statistics.shift import shift
 
 RECENT_NIGHTS = 14
 """Nights whose patients are compared with the training cohort as one."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from screening.errors import ModelError
 from screening.machines.fitted import FittedKernel
+from screening.machines.orientation import oriented, oriented_decisions
 from screening.machines.passes import Pass, Passes
 from screening.machines.scorer import Scorer
-from screening.orientation import oriented, oriented_decisions
 
 
 class FoldEnsemble:

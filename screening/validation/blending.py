@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from screening.blend import Blend, tells_apart
 from screening.cohort.cohort import Cohort
 from screening.errors import RecipeError, UsageError
 from screening.machines.blended import BlendedEnsemble, standards
-from screening.recipe import Recipe
-from screening.recipe_text import ALWAYS
-from screening.task import Task
+from screening.recipes.blend import Blend, tells_apart
+from screening.recipes.recipe import Recipe
+from screening.recipes.text import ALWAYS
 from screening.validation.candidates import candidates_of
 from screening.validation.choice import Search
 from screening.validation.folds import Plan
 from screening.validation.held_out import EFFORT, Effort, HeldOut, Progress, hold_out
 from screening.validation.lesson import Lesson, labels_of
+from screening.validation.task import Task
 
 
 def held_out_by(

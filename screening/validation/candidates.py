@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.recipe import Recipe
+from screening.recipes.recipe import Recipe
 
 Parameters = dict[str, Any]
 # Where none is given; as the machines have it.

@@ -21,12 +21,12 @@ from screening.kernels import shared
 from screening.kernels.placing import beside_others
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
-from screening.recipe import Recipe
-from screening.task import Task
+from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, rows_held
 from screening.validation.choice import Search, choose_setting
 from screening.validation.folds import Plan
 from screening.validation.lesson import Lesson
+from screening.validation.task import Task
 
 # Decisions kept beyond this number are float32: they are ranked, and compared to seven digits.
 MOST_IN_FULL = 20_000_000
