@@ -9,7 +9,7 @@ from screening import factors, remedies
 from screening.factors import why_not
 from screening.kernels import KERNELS, Gaussian
 from screening.machines import SCHEME_NAMES, STOPS
-from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS
+from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
 
 if TYPE_CHECKING:
     from screening.machines.fitted import Fitted
@@ -172,6 +172,13 @@ class Parts:
             kernel=self._part("kernel", values),
             factor=self._part("factor", values),
         )
+
+
+def blended(members: list[Any]) -> Any:
+    """Estimators as one, the mean of their standardised scores."""
+    from screening.machines.blended_classifier import BlendedClassifier
+
+    return BlendedClassifier(tuple(members))
 
 
 def camel(name: str) -> str:

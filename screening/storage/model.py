@@ -200,15 +200,15 @@ def load_model(directory: str | Path) -> Model:
 
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
-    from screening.recipes.blend import restored
-    from screening.recipes.recipe import Recipe
+    from screening.recipes.loading import read_recipe
+    from screening.storage.restoring import restored
 
     folder = Path(directory)
     document = read_document(folder, "model")
     arrays = unpack(_verified(folder, "arrays.npz", document.get("arrays_sha256")))
     table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
     try:
-        recipe = Recipe.from_text(document["recipe"]["text"])
+        recipe = read_recipe(document["recipe"]["text"])
         contract = Contract.from_dict(document["contract"])
         model = Model(
             document=document,
