@@ -154,6 +154,7 @@ class Parts:
                 )
             if self.recipe.scheme is not None:
                 composed["scheme"] = self.recipe.scheme
+            given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
             name = {"one_class": "OneClassSVM", "two_class": "TwoClassSVM", "multi_class": "MultiClassSVM"}
             estimator = getattr(machines, name[self.recipe.machine])(**composed, **given)
         estimator.check_parameters()
