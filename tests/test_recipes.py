@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from machines_cohort import three_clouds, two_clouds
+from sklearn.model_selection import RandomizedSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from screening import machines
 from screening.errors import RecipeError
-from screening.recipes.building import build, build_bare, candidates_for
+from screening.recipes.building import build, build_bare, candidates_for, param_grid
 from screening.recipes.loading import list_recipes, load_recipe, read_recipe
 from screening.recipes.parts import camel
 from screening.recipes.recipe import Recipe
@@ -119,7 +120,9 @@ def test_parameters_a_recipe_may_name_are_the_machines_own():
     own = {"one_class": "OneClassSVM", "two_class": "TwoClassSVM", "multi_class": "MultiClassSVM"}
     for kind, name in own.items():
         signature = set(inspect.signature(getattr(machines, name)).parameters)
-        assert signature - {"kernel", "factor", "remedies", "scheme"} == set(MACHINE_PARAMETERS[kind])
+        composed = {"kernel", "gamma", "factor", "remedies", "scheme", "class_weight"}
+        named = {"seed" if name == "random_state" else name for name in signature - composed}
+        assert named == set(MACHINE_PARAMETERS[kind])
     for name, parameters in BASELINES.items():
         assert tuple(inspect.signature(getattr(machines, camel(name))).parameters) == parameters
 
@@ -300,3 +303,16 @@ def test_candidates_are_only_settings_whose_parts_go_together():
     candidates = candidates_for(recipe, 50, np.random.default_rng(0))
     assert {one["kernel"] for one in candidates} == {"gaussian"}
     assert len(candidates) == 50
+
+
+@pytest.mark.parametrize("name", ["svm", "svm_weighted", "one_class", "williams", "act_feature_space"])
+def test_the_search_of_a_recipe_can_be_handed_to_scikit_learn(name):
+    recipe = load_recipe(name)
+    x, y = rows_for(recipe)
+    grid = {key: values[:2] for key, values in param_grid(recipe).items()}
+
+    found = RandomizedSearchCV(
+        build(name), grid, n_iter=3, cv=3, scoring="average_precision", random_state=0, error_score="raise"
+    ).fit(x, y)
+
+    assert set(found.best_params_) == set(grid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,23 @@ def build_bare(recipe: Recipe, **overrides: Any) -> Fitted:
     """
     parts = Parts(recipe)
     return _made(parts, parts.bare, overrides)
+
+
+def param_grid(recipe: Recipe) -> dict[str, list[Any]]:
+    """The recipe's search by the names that its estimator has, for ``GridSearchCV(build(recipe), ...)``.
+
+    Settings whose parts do not go together, which the recipe's own search leaves out, fail there.
+    """
+    parts, search = Parts(recipe), dict(recipe.search)
+    of_kernel = {name: search.pop(name) for name in list(search) if parts.owners(name)[0][0] == "kernel"}
+    grid: dict[str, list[Any]] = {}
+    if of_kernel:
+        settings = (dict(zip(of_kernel, values, strict=True)) for values in product(*of_kernel.values()))
+        grid["kernel"] = [build(recipe, **setting).kernel for setting in settings]
+    for name, values in search.items():
+        ((part, own), *_) = parts.owners(name)
+        grid[own if part == "machine" else f"{part.removeprefix('remedy.')}__{own}"] = values
+    return grid
 
 
 def _made(parts: Parts, make: Callable[[dict[str, Any]], Any], overrides: dict[str, Any]) -> Any:
