@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 from screening.errors import UsageError
 
@@ -32,7 +32,7 @@ def named(key: str) -> Any:
 
 
 @cache
-def _adapter(declared: type) -> Any:
+def _adapter(declared: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(declared)
@@ -56,7 +56,7 @@ def read(declared: type[T], stored: Mapping[str, Any], name: str) -> T:
     from pydantic import ValidationError
 
     try:
-        found: T = _adapter(declared).validate_python(stored)
+        found: T = _adapter(cast(Hashable, declared)).validate_python(stored)
     except ValidationError as error:
         problems = [
             f"{'.'.join(str(step) for step in each['loc'])}: {each['msg']}" for each in error.errors()[:5]

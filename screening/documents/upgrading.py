@@ -18,7 +18,7 @@ def model_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
         "n_machines": None,
         "encoded_by": "all rows",
     }
-    tables = {name: {} for name in ("subgroups", "predictive", "calibration")}
+    tables: dict[str, Any] = {name: {} for name in ("subgroups", "predictive", "calibration")}
     upgraded = unknown | tables | validation
     upgraded.pop("placement", None)
     search = {key: value for key, value in validation["search"].items() if key != "chosen_in_folds"}
@@ -46,7 +46,12 @@ def model_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
     """`run.json` as this version writes it."""
-    defaults = {"near_misses": [], "subgroups": [], "prevalence_estimate": None, "attention": []}
+    defaults: dict[str, Any] = {
+        "near_misses": [],
+        "subgroups": [],
+        "prevalence_estimate": None,
+        "attention": [],
+    }
     upgraded = defaults | dict(stored) | {"model": model_of_any_version(stored["model"])}
     chances = dict.fromkeys(("chance", "chance_low", "chance_high"))
     for name in ("cases", "near_misses"):

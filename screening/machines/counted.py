@@ -41,6 +41,7 @@ class Counted:
 
     def per_class(self, n_classes: int) -> np.ndarray:
         """How many rows of each class there are, by their sample weights, shape (n_classes,)."""
+        assert self.codes is not None
         return np.bincount(self.codes, self.given, minlength=n_classes)
 
 
