@@ -1,7 +1,7 @@
 """Directories that appear whole or not at all, one writer at a time.
 
-What is being written is called `.NAME.partial`, and beside it lies `.NAME.lock`. The lock belongs to the process
-that holds it: a lock that can be had is a dead process's, and what lies beside it is swept away.
+What is being written is called `.NAME.partial`, and beside it lies `.NAME.lock`. The lock belongs to the
+process that holds it: a lock that can be had is a dead process's, and what lies beside it is swept away.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ FILES = {
 MARK = b"screening\n"
 
 
-
 @dataclass(eq=False)
 class _Hold:
     """A target this process works on: its lock, and the parents made for it, deepest first."""
@@ -40,7 +39,7 @@ class _Hold:
         """Leave nothing but what was published."""
         if self.handle is not None:
             _clear(self.target)
-            # Removed while still held: who opened this file meanwhile sees another in its place and tries again.
+            # Removed while still held: who opened it meanwhile sees another in its place, and tries again.
             _unlink(_beside(self.target, "lock"))
             os.close(self.handle)
         for parent in self.made:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .boundary import boundary, exits
 from .check import check
 from .compare import compare
 from .console import LogFormat, log_to_stderr
@@ -48,7 +49,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     status: "screen status --max-age 26h --ledger screening.db",
 }
 for command, example in EXAMPLES.items():
-    app.command(epilog=f"Example: {example}")(command)
+    app.command(epilog=f"Example: {example}")(exits()(command))
 
 
 def _version(asked: bool) -> None:
@@ -76,4 +77,5 @@ def screen(
 
 def main() -> None:
     """Run the `screen` command."""
-    app()
+    with boundary():
+        app()
