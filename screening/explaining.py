@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from screening.errors import UsageError
-from screening.store import Model, read_document
+from screening.sealing import read_document
+from screening.store import Model
 
 REMEDY = "give --model and --cohort, the ones of this run, to work its reasons out again"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from screening.errors import UsageError, VerdictError
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
-from screening.store import read_document
+from screening.sealing import read_document
 
 FORMAT = 1
 MAX_BYTES = 16 << 20

@@ -30,7 +30,8 @@ from screening.publishing import publish
 from screening.report import render_run
 from screening.report.night import run_banner
 from screening.report.site_templates import check_templates
-from screening.store import FORMAT, Model, canonical
+from screening.sealing import FORMATS, canonical, sealed
+from screening.store import Model
 from screening.task import excess, overall
 
 BATCH_ROWS = 16_384
@@ -142,7 +143,7 @@ def score(
         facts = blocks.completed(tally.facts(stream.refused, gates), tally.groups)
         facts = blocks.pictured(facts, stream, folder / "scores.parquet")
         document = {
-            "format": FORMAT,
+            "format": FORMATS["run"],
             "run_id": key[:12],
             "date": night,
             "model": {"id": model.id, "digest": model.digest} | model.document,
@@ -161,7 +162,7 @@ def score(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        (folder / "run.json").write_bytes(canonical(document | {"times": times}))
+        (folder / "run.json").write_bytes(canonical(sealed(document | {"times": times}, "run")))
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)

@@ -25,7 +25,8 @@ LAYERS = (
     {"factors"},
     {"kernels", "solvers"},
     {"cohort"},
-    {"arrays", "members", "publishing"},
+    {"arrays", "members", "publishing", "sealing"},
+    {"files"},
     {"documents"},
     {"errors"},
 )

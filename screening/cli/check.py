@@ -25,7 +25,7 @@ def check(
     """
     from ..cohort import Contract, check_cohort
     from ..cohort.drift import gates_of
-    from ..store import read_document
+    from ..sealing import read_document
 
     with exits():
         gates = None

@@ -31,7 +31,7 @@ def report(
     from ..publishing import write_whole
     from ..report import render_comparison, render_model, render_run
     from ..report.pseudonyms import pseudonymised, site_key
-    from ..store import read_document
+    from ..sealing import as_stored, read_document
 
     with exits():
         draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
@@ -48,5 +48,7 @@ def report(
                     "--pseudonymise makes a copy; give --out, another file than the run's own page"
                 )
             document = pseudonymised(document, site_key(pseudonymise))
-        write_whole(target, draws[kind](document, templates).encode())
+        with as_stored(directory / f"{kind}.json"):
+            page = draws[kind](document, templates).encode()
+        write_whole(target, page)
     tell({"report": str(target)}, as_json)

@@ -1,0 +1,44 @@
+"""Files read whole: only what is a file, and no more of it than a stated number of bytes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from .errors import ScreenError, of_system
+
+
+def is_plain(path: str | Path) -> bool:
+    """Whether a path leads to a regular file: a FIFO would keep us waiting, a device has no end."""
+    return stat.S_ISREG(os.stat(path).st_mode)
+
+
+def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> bytes:
+    """Content of a regular file.
+
+    Parameters
+    ----------
+    path : path
+    most : int
+        Bytes; a larger file is refused unread.
+    refusal : type of ScreenError
+        Raised for what is missing, no file, or too large.
+
+    Raises
+    ------
+    UsageError
+        The system cannot read it: a permission, a disk.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise refusal(f"{path} is no file that can be read whole")
+            if status.st_size > most:
+                raise refusal(f"{path} has {status.st_size} bytes, more than the {most} that it may have")
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise refusal(f"cannot read {path}: {error.strerror}") from None
+    except OSError as error:
+        raise of_system(error, path) from error
