@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from screening.errors import RecipeError
+from screening.files import read_bounded
 from screening.recipe_text import (
     ALWAYS,
     BASELINES,
     CRITERIA,
     MACHINE_PARAMETERS,
+    MOST_BYTES,
     PERSISTABLE_BASELINES,
     fields_of,
 )
@@ -249,8 +251,8 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     if text.endswith(".toml") or isinstance(name_or_path, Path):
         path = Path(name_or_path)
         try:
-            return Recipe.from_text(path.read_text(encoding="utf-8"), path.name)
-        except (OSError, UnicodeDecodeError) as error:
+            return Recipe.from_text(read_bounded(path, MOST_BYTES, RecipeError).decode(), path.name)
+        except UnicodeDecodeError as error:
             raise RecipeError(f"cannot read the recipe {path.name}: {type(error).__name__}") from None
     for each in files("screening.models").iterdir():
         if each.name == f"{text}.toml":

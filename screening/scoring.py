@@ -77,6 +77,7 @@ def score(
     date: str | None = None,
     ledger: Ledger | None = None,
     force: bool = False,
+    allow_future: bool = False,
     batch_rows: int = BATCH_ROWS,
     jobs: int = -1,
     device: str = "cpu",
@@ -100,6 +101,8 @@ def score(
         Tells new cases from known ones. The same night again is found there and gives the same page.
     force : bool
         With a ledger: enter a night it has already as a new revision, judged by what is known now.
+    allow_future : bool
+        Take a date after tomorrow, as tests need it.
     batch_rows : int
         Rows in memory at a time; the scores do not depend on it.
     jobs : int
@@ -122,7 +125,7 @@ def score(
     Locked
         Another run is writing there.
     """
-    night = _day(date)
+    night = _day(date, allow_future)
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), publish(out, "run") as folder:
@@ -216,11 +219,15 @@ class _ScoreTable:
         self.writer.write_table(pa.table([columns[name] for name in self.schema.names], schema=self.schema))
 
 
-def _day(date: str | None) -> str:
+def _day(date: str | None, allow_future: bool) -> str:
     try:
-        return (datetime.date.fromisoformat(date) if date else datetime.date.today()).isoformat()
+        night = datetime.date.fromisoformat(date) if date else datetime.date.today()
     except ValueError:
         raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
+    # It is the 2nd somewhere while it is the 1st here: a day's grace for clocks in other zones.
+    if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
+        raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")
+    return night.isoformat()
 
 
 def _run_key(model: Model, source: dict[str, Any], night: str, label: str | None) -> str:

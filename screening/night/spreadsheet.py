@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,8 +15,13 @@ from screening.night.gathering import Night
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Behind the others, so that what reads a night without a ledger reads one with it.
 REMEMBERED = ("state", "nights")
-# Text that a spreadsheet would run as a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
+# There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
+# An apostrophe is marked as well: removing one at every such place gives back what was written.
+FORMULA = re.compile(
+    "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
+    "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
+)
 
 
 def write_flagged(path: Path, night: Night, known: Mapping[str, Known] | None = None) -> None:
@@ -43,4 +49,4 @@ def write_flagged(path: Path, night: Night, known: Mapping[str, Known] | None = 
 
 def as_text(value: str) -> str:
     """Text that a spreadsheet shows and does not run as a formula."""
-    return "'" + value if value.startswith(FORMULA_STARTS) else value
+    return FORMULA.sub(r"\1'", value)
