@@ -49,11 +49,8 @@ def copied(desk: Path, folder: Path) -> Path:
 
 def content(folder: Path) -> dict[str, bytes]:
     """Every file under a folder."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def leftovers(folder: Path) -> list[str]:

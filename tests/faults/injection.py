@@ -1,7 +1,7 @@
-"""One failure at one call: opens, writes, syncs, renames, removals, listings and SQL, counted and then refused.
+"""One failure at one call: opens, writes, syncs, renames, removals, listings and SQL, counted, then refused.
 
-Interpreter calls are seen by an audit hook, the rest by wrappers: what arrow writes, what a file object writes,
-what SQLite executes. Only calls that touch a watched folder count.
+Interpreter calls are seen by an audit hook, the rest by wrappers: what arrow and file objects write, what
+SQLite executes. Only calls that touch a watched folder count.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ def injected(fault: Fault, monkeypatch: Any) -> Iterator[Fault]:
         fault.call("fsync", _path(handle))
         synced(handle)
 
-    def writing(self: Any, *words: Any) -> None:
+    def writing(self: Any, *words: Any, **named: Any) -> None:
         fault.call("write", str(fault.folder / "a table"))
-        table(self, *words)
+        table(self, *words, **named)
 
     def closing(self: Any) -> None:
         fault.call("close", str(fault.folder / "a table"))
