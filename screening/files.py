@@ -6,12 +6,16 @@ import os
 import stat
 from pathlib import Path
 
-from .errors import ScreenError, of_system
+from .errors import ScreenError, UsageError, of_system
 
 
-def is_plain(path: str | Path) -> bool:
-    """Whether a path leads to a regular file: a FIFO would keep us waiting, a device has no end."""
-    return stat.S_ISREG(os.stat(path).st_mode)
+def refuse_other_bytes(path: str | Path) -> None:
+    """Refuse a path that is not UTF-8: Parquet files cannot be opened by it."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise UsageError(f"{shown} is not UTF-8 and cannot be used; give it another name") from None
 
 
 def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> bytes:

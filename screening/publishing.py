@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import Locked, UsageError, of_system
+from .files import refuse_other_bytes
 
 # The first name marks the kind. Anything else in a directory is somebody's own file, and is never swept away.
 FILES = {
@@ -115,6 +116,7 @@ def hold(directory: str | Path) -> Iterator[None]:
 
     Parents that are missing are made (0700). After an error they are gone again, and so is what was begun.
     """
+    refuse_other_bytes(directory)
     mine = _Hold(_resolved(directory))
     _held.append(mine)
     try:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
 from screening.cohort.parquet_pages import TooLarge, check_pages
 from screening.errors import CohortError, UsageError, of_system
+from screening.files import refuse_other_bytes
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
 MOST_FILES = 10_000
@@ -244,6 +245,7 @@ def _header_faults(file: SourceFile) -> list[str]:
 
 
 def _parquet_header(path: Path) -> list[str]:
+    refuse_other_bytes(path)
     try:
         with pq.ParquetFile(path) as file:
             with path.open("rb") as stream:
