@@ -1,7 +1,7 @@
 """Malformed inputs through whole commands for as long as is asked: no traceback, no hang.
 
-`python tests/faults/fuzz.py --minutes 10` makes its inputs by hypothesis from valid ones (a table, a contract, a
-recipe, verdicts, run.json, a ledger) and runs the command that reads each in this process.
+`python tests/faults/fuzz.py --minutes 10` makes its inputs by hypothesis from valid ones (table, contract,
+recipe, verdicts, run.json, ledger) and runs the command that reads each in this process.
 """
 
 from __future__ import annotations
@@ -75,20 +75,7 @@ def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
     return {
         "tables": (desk / "tonight.csv", ["check", broken, "--model", desk / "model"]),
         "contracts": (desk / "contract.toml", ["check", desk / "tonight.csv", "--contract", broken]),
-        "recipes": (
-            recipe,
-            [
-                "train",
-                desk / "past.csv",
-                *roles,
-                "--recipe",
-                broken,
-                "--out",
-                desk / "never",
-                "--max-rows",
-                "1",
-            ],
-        ),
+        "recipes": (recipe, ["recipes", broken]),
         "verdicts": (
             desk / "verdicts.json",
             ["review", desk / "run", broken, "--ledger", desk / "screening.db"],
