@@ -16,7 +16,7 @@ from screening.cohort.cohort import Cohort
 from screening.comparing.document import cohort_entry, first_figure, rank_entry
 from screening.comparing.figures import truth_of
 from screening.comparing.outcome import Outcome
-from screening.comparing.plan import Unit, common_ground, units_of, work_through
+from screening.comparing.plan import Unit, common_ground, judged_on, units_of, work_through
 from screening.comparing.shelf import Shelf
 from screening.errors import UsageError
 from screening.operating_point import Rule
@@ -117,8 +117,8 @@ def compare(
     search : int, optional
         Settings that compete on the held-out rows; each recipe's own number by default.
     control : str, optional
-        Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where the
-        cohorts have several classes) if None.
+        Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where several
+        classes are told apart) if None.
     kept : Path, optional
         Folder for finished methods: a comparison that was killed goes on from there.
     progress : callable, optional
@@ -137,8 +137,7 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
-    several = any(_has_several_classes(cohort) for cohort in cohorts.values())
-    control = control or ("one_vs_rest" if several else "svm")
+    control = control or _plain_machine(recipes, cohorts)
     methods = _methods(recipes, control)
     grounds = [
         common_ground(name, cohort, methods[0], rule, folds, repeats, max_rows, seed)
@@ -181,12 +180,12 @@ def compare(
                     )
                     for recipe in methods
                 },
-                {unit.recipe.name: truth_of(ground.sample, unit.task) for unit in mine},
+                {unit.recipe.name: truth_of(ground.sample, unit.end_point) for unit in mine},
                 ground.groups,
                 asked=document["asked_sensitivity"],
                 control=control,
                 seed=seed,
-                notes=ground.notes,
+                notes=[*ground.notes, *judged_on(mine)],
             )
         )
     document["ranks"] = rank_entry(document["cohorts"], control, document["first_figure"])
@@ -230,6 +229,15 @@ def _has_several_classes(cohort: Cohort) -> bool:
     return len(cohort.classes) > 2 and not cohort.contract.positive
 
 
+def _plain_machine(recipes: Sequence[Recipe | str], cohorts: Mapping[str, Cohort]) -> str:
+    """The control where none is named: one that the methods can be compared with class by class."""
+    if any(_has_several_classes(cohort) for cohort in cohorts.values()):
+        return "one_vs_rest"
+    asked = [load_recipe(each) if isinstance(each, str) else each for each in recipes]
+    named = any(len(cohort.contract.positive) > 1 for cohort in cohorts.values())
+    return "one_vs_rest" if named and all(each.machine == "multi_class" for each in asked) else "svm"
+
+
 def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
     """The recipes, the control first."""
     loaded = [load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
@@ -244,7 +252,7 @@ def _scores(plan: Sequence[Unit], outcomes: Mapping[str, Outcome]) -> pd.DataFra
     tables = []
     for unit in plan:
         outcome, sample = outcomes[unit.key], unit.ground.sample
-        for m, name in enumerate(unit.task.watched):
+        for m, name in enumerate(unit.end_point.watched):
             table = {
                 "cohort": unit.ground.name,
                 "recipe": unit.recipe.name,

@@ -86,6 +86,7 @@ def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str) -> dict[str, Any]:
     from screening.cohort.reading import open_cohort
+    from screening.night.chances import Chances
     from screening.night.explanation import contributions
     from screening.scoring import score_batch
 
@@ -122,7 +123,8 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str) 
             "class": model.watched[scored.column[at]],
             "flagged": bool(scored.flagged[at]),
         }
-        best = named, float(scored.score[at]), case | reasons
+        (chance,) = Chances(model).listed(scored.score[[at]], scored.column[[at]])
+        best = named, float(scored.score[at]), case | chance | reasons
     if best is None:
         raise UsageError(
             f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"

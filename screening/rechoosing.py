@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from screening.attention import of_model
+from screening.cohort.identity import said_of_ids
 from screening.errors import ModelError, UsageError
 from screening.operating_point import OperatingPoint, Rule, curve, points
 from screening.store import Model
@@ -63,6 +65,8 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
             facts["points"] = facts["points"] | {
                 name: points(**of_class, seed=seed, prevalence=point.prevalence)
             }
+    kept = said_of_ids(document)
+    document["attention"] = [each.to_dict() for each in [*of_model(document), *kept]]
     thresholds = np.array([point["threshold"] for point in document["operating_points"]], dtype=float)
     return replace(
         model,

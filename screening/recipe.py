@@ -20,6 +20,7 @@ from screening.recipe_text import (
     PERSISTABLE_BASELINES,
     fields_of,
 )
+from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,7 +135,7 @@ class Recipe:
         if unknown:
             raise RecipeError(
                 f"recipe {self.name} has no parameter {', '.join(map(repr, unknown))}; "
-                f"it has {', '.join(known) or 'none'}"
+                f"it has {', '.join(known) or 'none'}{did_you_mean(unknown[0], known)}"
             )
         try:
             return self._parts.estimator(self.resolved(**overrides))
@@ -257,7 +258,8 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     for each in files("screening.models").iterdir():
         if each.name == f"{text}.toml":
             return Recipe.from_text(each.read_text(encoding="utf-8"), each.name)
-    raise RecipeError(f"no recipe {text!r}; there are {', '.join(recipe.name for recipe in list_recipes())}")
+    names = [recipe.name for recipe in list_recipes()]
+    raise RecipeError(f"no recipe {text!r}{did_you_mean(text, names) or '; there are ' + ', '.join(names)}")
 
 
 def list_recipes() -> list[Recipe]:

@@ -6,6 +6,7 @@ import tomllib
 from typing import Any
 
 from screening.errors import RecipeError
+from screening.spelling import did_you_mean
 
 # What every recipe of the kernel machines takes, named in its [parameters] or not.
 ALWAYS = ("approximation", "n_landmarks")
@@ -111,4 +112,8 @@ def fields_of(text: str, source: str) -> dict[str, Any]:
 
 def _unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str) -> list[str]:
     keys = ", ".join(known)
-    return [f"{prefix}{key!r} is not a key of a recipe ({keys})" for key in table if key not in known]
+    return [
+        f"{prefix}{key!r} is not a key of a recipe{did_you_mean(key, known) or f' ({keys})'}"
+        for key in table
+        if key not in known
+    ]

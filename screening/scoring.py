@@ -14,21 +14,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from screening.attention import of_run
 from screening.card.record import versions
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import gates_of
 from screening.cohort.reading import open_cohort
 from screening.conformal_p import p_values
+from screening.documents import Reason, reasons_in
 from screening.errors import UsageError
 from screening.kernels.placing import placed
 from screening.ledger import Ledger, publish_night, record_night
 from screening.night.blocks import Blocks
+from screening.night.chances import CHANCES, Chances
 from screening.night.gathering import Night, Scored
 from screening.night.remembering import night_of, remembered
 from screening.night.spreadsheet import write_flagged
 from screening.publishing import publish
 from screening.report import render_run
-from screening.report.night import run_banner
 from screening.report.site_templates import check_templates
 from screening.sealing import FORMATS, canonical, sealed
 from screening.store import Model
@@ -53,15 +55,15 @@ class Run:
     document: dict[str, Any]
 
     @property
-    def attention(self) -> list[str]:
+    def attention(self) -> list[Reason]:
         """Why the head of the page says ATTENTION; empty where it says OK."""
-        return list(run_banner(self.document)["reasons"])
+        return reasons_in(self.document["attention"])
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
         facts = {key: self.document[key] for key in ("run_id", "date", "counts", "refused", "evaluation")}
         return facts | {
-            "attention": self.attention,
+            "attention": self.document["attention"],
             "model": self.document["model"]["id"],
             "out": str(self.directory),
             "report": str(self.directory / "report.html"),
@@ -154,10 +156,12 @@ def score(
             "versions": versions(),
         } | facts
         known = None
-        if ledger is not None:
+        if ledger is None:
+            document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
+        else:
             brought = night_of(model, document, key, tally.flagged_cases())
             found = record_night(ledger, brought, force=force)
-            document, known = remembered(document, key, brought, found), found.cases
+            document, known = remembered(document, key, found), found.cases
         write_flagged(folder / "flagged.csv", tally, known)
         page = render_run(document, templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
@@ -195,6 +199,8 @@ class _ScoreTable:
         fields = [("id", pa.string())]
         fields += [("group", pa.string())] if model.contract.group else []
         fields += [("score", pa.float64()), ("p_value", pa.float64()), ("flagged", pa.bool_())]
+        self.chances = Chances(model)
+        fields += [(name, pa.float64()) for name in CHANCES if self.chances.earned]
         if self.classes is not None:
             fields += [
                 ("predicted", pa.string()),
@@ -213,6 +219,9 @@ class _ScoreTable:
     def write(self, batch: Cohort, scored: Scored) -> None:
         columns: dict[str, Any] = {"id": batch.id, "group": batch.group}
         columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}
+        if self.chances.earned:
+            found = self.chances.of(scored.score, scored.column)
+            columns |= {name: pa.array(values, from_pandas=True) for name, values in found.items()}
         if self.classes is not None:
             columns["predicted"] = self.classes[scored.decisions.argmax(axis=1)]
             columns |= {f"score_{name}": scored.decisions[:, m] for m, name in enumerate(self.classes)}

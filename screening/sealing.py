@@ -14,8 +14,8 @@ from .errors import ModelError
 from .files import read_bounded
 
 # The number a program writes; of these on, a document has a digest.
-FORMATS = {"model": 2, "run": 3, "comparison": 2}
-SEALED_SINCE = {"model": 1, "run": 3, "comparison": 2}
+FORMATS = {"model": 3, "run": 4, "comparison": 2}
+SEALED_SINCE = {"model": 1, "run": 4, "comparison": 2}
 MAX_DOCUMENT_BYTES = 64 << 20
 # What the pages and commands go by; where a value is of another type nothing below it can be trusted.
 KEYS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {

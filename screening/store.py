@@ -6,8 +6,10 @@ one flipped byte anywhere is refused, and the same training gives the same bytes
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import io
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,6 +60,8 @@ class Model:
         Encoded rows whose scores are stored and compared at each loading; seeded noise if not given.
     directory : Path, optional
         Where the model was loaded from.
+    trained : datetime, optional
+        Kept as the time of a file and in none: the same training gives the same bytes.
     """
 
     document: dict[str, Any]
@@ -69,6 +73,7 @@ class Model:
     validation: pandas.DataFrame
     selftest: np.ndarray | None = None
     directory: Path | None = field(default=None, compare=False)
+    trained: datetime.datetime | None = field(default=None, compare=False)
 
     @property
     def digest(self) -> str:
@@ -177,6 +182,9 @@ def write_model(model: Model, folder: Path, draw: Callable[[dict[str, Any]], str
     (folder / "arrays.npz").write_bytes(model.array_bytes)
     (folder / "validation.parquet").write_bytes(model.table_bytes)
     (folder / "model.json").write_bytes(canonical(model.sealed))
+    if model.trained is not None:
+        # Another threshold makes no model younger.
+        os.utime(folder / "arrays.npz", (model.trained.timestamp(),) * 2)
     if draw is not None:
         (folder / "report.html").write_text(draw(model.sealed), encoding="utf-8", newline="\n")
 
@@ -192,17 +200,28 @@ def load_model(directory: str | Path) -> Model:
         A file is missing, damaged or of a newer format, or the self-test rows score differently.
     """
     folder = Path(directory)
-    document, content, table = steady(folder, lambda: _files(folder))
-    return _rebuilt(folder, document, unpack(content), table)
+    document, content, table, trained = steady(folder, lambda: _files(folder))
+    return _rebuilt(folder, document, unpack(content), table, trained)
 
 
-def _files(folder: Path) -> tuple[dict[str, Any], bytes, bytes]:
+def _files(folder: Path) -> tuple[dict[str, Any], bytes, bytes, datetime.datetime]:
     document = read_document(folder, "model")
+    try:
+        trained = datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime)
+    except OSError as error:
+        raise ModelError(f"cannot read {folder / 'arrays.npz'}: {error.strerror}") from None
     arrays = _verified(folder, "arrays.npz", document.get("arrays_sha256"))
-    return document, arrays, _verified(folder, "validation.parquet", document.get("validation_sha256"))
+    table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
+    return document, arrays, table, trained
 
 
-def _rebuilt(folder: Path, document: dict[str, Any], arrays: dict[str, np.ndarray], table: bytes) -> Model:
+def _rebuilt(
+    folder: Path,
+    document: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    table: bytes,
+    trained: datetime.datetime,
+) -> Model:
     from .blend import restored
     from .cohort.contract import Contract
     from .cohort.encoding import Encoder
@@ -225,6 +244,7 @@ def _rebuilt(folder: Path, document: dict[str, Any], arrays: dict[str, np.ndarra
                 validation=read_small_table(table),
                 selftest=arrays["selftest/x"],
                 directory=folder,
+                trained=trained,
             )
             if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
                 raise ModelError(f"{folder}: it has more self-test rows than any model")

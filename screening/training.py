@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,13 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from screening.attention import of_model
 from screening.blend import Blend, tells_apart
 from screening.card import record
 from screening.card.appraisal import appraise
 from screening.card.beside import comparison, recipes_of
+from screening.card.labels import refuse_slips
 from screening.card.leaks import before_the_outcome, leaks
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
+from screening.cohort.identity import row_number_ids
 from screening.errors import UsageError
 from screening.operating_point import OperatingPoint, Rule
 from screening.recipe import Recipe, load_recipe
@@ -109,7 +113,9 @@ def train(
         train, recipe=recipe, folds=min(folds, 3), repeats=1, search=search, params=params, seed=seed,
         jobs=jobs, forward=False,
     )  # fmt: skip
-    task = ask(cohort, tells_apart(recipe, cohort))
+    multi_class = tells_apart(recipe, cohort)
+    refuse_slips(cohort, multi_class)
+    task = ask(cohort, multi_class)
     largest = largest_exact(recipe, params or {})
     too_many = max_rows is None and largest is not None and cohort.n_rows > largest
     params = with_landmarks(recipe, params or {}, too_many)
@@ -156,6 +162,7 @@ def train(
         sample, task, others, held_out, validation, points, plan, rule,
         search=search, params=params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
+    document["attention"] = [each.to_dict() for each in [*of_model(document), *row_number_ids(cohort)]]
     return Model(
         document=document,
         recipe=held_out.recipe,
@@ -165,6 +172,7 @@ def train(
         calibration=calibration_of(validation, np.array([point.threshold for point in points])),
         validation=_table(validation, sample, task, points),
         selftest=_self_test(held_out.encoder, sample),
+        trained=datetime.datetime.now(),
     )
 
 

@@ -48,13 +48,15 @@ def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(pl
     assert "a category never seen in training" in why
     reasons = json.loads(answer.stdout)["attention"]
     assert reasons
-    assert all(reason in why for reason in reasons)
+    assert all(reason["words"] in why for reason in reasons)
 
 
 def test_without_strict_the_same_reasons_are_told_and_the_exit_is_0(place, tmp_path):
     answer = screen("score", place / "model", place / "odd.csv", "--out", tmp_path / "run", "--json")
 
-    assert "a category never seen in training" in " ".join(json.loads(answer.stdout)["attention"])
+    assert "a category never seen in training" in " ".join(
+        reason["words"] for reason in json.loads(answer.stdout)["attention"]
+    )
     assert "ATTENTION" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
@@ -64,6 +66,6 @@ def test_three_nights_in_a_row_without_a_flag_are_said_on_the_third(place, tmp_p
         words = ("score", place / "mute", place / "night.csv", "--ledger", tmp_path / "book.db", "--json")
         out = tmp_path / f"run-{len(told)}"
         answer = screen(*words, "--date", f"2026-03-{day}", "--out", out, "--strict", code=5)
-        told.append(any("3 nights in a row" in why for why in json.loads(answer.stdout)["attention"]))
+        told.append("quiet_nights" in {reason["code"] for reason in json.loads(answer.stdout)["attention"]})
 
     assert told == [False, False, True, True]

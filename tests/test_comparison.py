@@ -244,3 +244,53 @@ def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path)
         "report.html",
     }
     assert not (tmp_path / ".out.folds").exists()
+
+
+@pytest.fixture(scope="module")
+def mixed(folder):
+    """Methods that tell two positive classes apart beside some that do not."""
+    whole = cohort(folder, "three", drop=["ward"], positive=["yes", "perhaps"])
+    return comparison.compare({"three": whole}, ["one_vs_rest", "logistic"], **QUICK)
+
+
+def test_with_several_positive_classes_every_method_and_the_control_have_one_end_point(mixed):
+    labels = mixed.scores.pivot_table(
+        index="id", columns="recipe", values="label", aggfunc=lambda each: " ".join(each)
+    )
+    found = mixed.document["cohorts"][0]
+
+    assert set(mixed.scores["class"]) == {"yes or perhaps"}
+    assert list(labels.columns) == ["logistic", "one_vs_rest", "svm"]
+    assert (labels.nunique(axis=1) == 1).all()
+    assert found["n_positive"] == mixed.scores.query("recipe == 'svm' and label != 'no'").shape[0]
+    assert any("judged on one end point, yes or perhaps; one_vs_rest" in note for note in found["notes"])
+
+
+def test_each_figure_of_a_method_is_that_of_the_end_point_all_share(mixed):
+    from sklearn.metrics import roc_auc_score
+
+    methods = {each["recipe"]: each for each in mixed.document["cohorts"][0]["methods"]}
+    for name, rows in mixed.scores.groupby("recipe"):
+        ill = rows["label"] != "no"
+        figures = methods[name]["figures"]
+        assert figures["auroc"]["value"] == pytest.approx(roc_auc_score(ill, rows["score"]))
+        assert figures["sensitivity"]["value"] == pytest.approx(rows["flagged"][ill].mean(), abs=0.03)
+        assert figures["specificity"]["value"] == pytest.approx(1 - rows["flagged"][~ill].mean())
+
+
+def test_a_difference_is_between_the_two_figures_that_are_shown(mixed):
+    control, *others = mixed.document["cohorts"][0]["methods"]
+
+    for method in others:
+        for name in ("auroc", "specificity", "g_mean"):
+            gap = method["figures"][name]["value"] - control["figures"][name]["value"]
+            assert method["differences"][name]["difference"] == pytest.approx(gap)
+
+
+def test_methods_that_all_tell_the_positive_classes_apart_are_judged_class_by_class(folder):
+    whole = cohort(folder, "three", drop=["ward"], positive=["yes", "perhaps"])
+
+    found = comparison.compare({"three": whole}, ["one_vs_one"], **QUICK)
+
+    assert set(found.scores["recipe"]) == {"one_vs_rest", "one_vs_one"}
+    assert set(found.scores["class"]) == {"yes", "perhaps"}

@@ -18,7 +18,7 @@ LAYERS = (
     {"", "report", "scoring", "training", "comparison", "comparing", "card", "night"}
     | {"explaining", "reviewing", "rechoosing"},
     {"validation"},
-    {"ledger", "store", "recipe", "recipe_text", "blend", "parts"},
+    {"attention", "ledger", "store", "recipe", "recipe_text", "blend", "parts"},
     {"operating_point", "statistics", "conformal_p", "remedies", "task"},
     {"machines"},
     {"orientation"},
@@ -28,7 +28,7 @@ LAYERS = (
     {"arrays", "members", "publishing", "sealing"},
     {"files"},
     {"documents"},
-    {"errors"},
+    {"errors", "spelling"},
 )
 HEIGHT = {part: -depth for depth, layer in enumerate(LAYERS) for part in layer}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -58,13 +58,6 @@ def test_missing_values_that_tell_are_named(tmp_path):
     assert ("missing_tells", "lactate") in codes(trained(table, tmp_path))
 
 
-def test_a_label_that_is_a_slip_of_the_pen_is_named(tmp_path):
-    table = patients()
-    table.loc[table.index[table["ill"] == "yes"][0], "ill"] = "yess"
-
-    assert {("rare_label", "ill"), ("like_another_label", "ill")} <= codes(trained(table, tmp_path))
-
-
 def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_path):
     table = patients()
     table["icu_days"] = (table["ill"] == "yes") * 5.0

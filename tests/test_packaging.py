@@ -121,7 +121,7 @@ def test_every_folder_of_the_package_is_listed_for_the_wheel():
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == found
 
 
-def test_every_package_that_is_imported_is_a_dependency():
+def test_every_package_that_is_imported_is_a_dependency_or_an_extra():
     names = {
         "sklearn": "scikit-learn",
         "imblearn": "imbalanced-learn",
@@ -135,7 +135,9 @@ def test_every_package_that_is_imported_is_a_dependency():
             absolute = isinstance(node, ast.ImportFrom) and not node.level
             imported |= {str(node.module)} if absolute else set()
     outside = {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) - {"screening"}
-    declared = {re.match(r"[\w-]+", line)[0].lower() for line in PROJECT["project"]["dependencies"]}
+    extras = PROJECT["project"]["optional-dependencies"]
+    offered = [*PROJECT["project"]["dependencies"], *extras["xlsx"]]
+    declared = {re.match(r"[\w-]+", line)[0].lower() for line in offered}
 
     assert {names.get(name, name) for name in outside} <= declared
 

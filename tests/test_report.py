@@ -15,6 +15,7 @@ from jinja2 import UndefinedError
 from report_fixture import HOSTILE, hostile, nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_model, voxel_run
 
+from screening.documents.reason import Reason
 from screening.report import drawing, render_model, render_run
 
 VOID = {"meta", "input", "path", "circle", "br", "img"}
@@ -196,13 +197,15 @@ def test_counts_that_do_not_add_up_are_said_aloud() -> None:
 
 def test_a_night_without_a_failed_check_is_ok_and_one_with_is_attention() -> None:
     fine = nosocomial_run(refused=0)
-    fine["data"] = []
     swamped = nosocomial_run(refused=0)
     swamped["model"]["contract"]["cohort"]["capacity"] = 10
+    swamped["attention"] = [
+        Reason("missing_more", "albumin: missing in 60% of the rows.", "albumin").to_dict()
+    ]
 
     assert "OK No check failed." in Outline(render_run(fine)).text
     assert "capacity is 10 reviews a night" in Outline(render_run(swamped)).text
-    assert "Missing far more often than in training: albumin." in Outline(render_run(swamped)).text
+    assert "albumin: missing in 60% of the rows." in Outline(render_run(swamped)).text
 
 
 def test_flags_far_from_what_validation_promised_are_an_alarm() -> None:

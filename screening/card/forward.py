@@ -72,7 +72,9 @@ def forward_validation(
         fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
         if fewest < FEWEST_CASES:
             return facts | {"reason": f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"}
-        known = cohort.contract.with_roles(positive=list(task.positive))
+        # The whole table's labels were judged already; of the past alone some may be rare.
+        others = [text for text in cohort.classes if text not in task.positive]
+        known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
         model = learn(replace(cohort.take(past), contract=known))
         test = cohort.take(later)
         scores = model.scores(model.encoder.transform(test))

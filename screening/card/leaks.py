@@ -15,7 +15,6 @@ from screening.task import Task
 SUSPICIOUS = 0.99
 # A category with more levels than this, most rows having one of their own, is a name.
 MANY_LEVELS, OWN_LEVEL = 20, 0.5
-FEWEST_OF_LABEL = 3
 # A column whose being missing alone ranks at least this well says how patients were cared for.
 TELLING = 0.65
 
@@ -32,7 +31,7 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
 
 
 def leaks(cohort: Cohort, task: Task) -> list[dict[str, Any]]:
-    """Columns and labels to look at before the model is believed.
+    """Columns to look at before the model is believed.
 
     Returns
     -------
@@ -71,7 +70,7 @@ def leaks(cohort: Cohort, task: Task) -> list[dict[str, Any]]:
                 f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"
             )
             found.append(_leak("missing_tells", name, best, words))
-    return found + _labels(label, task.label)
+    return found
 
 
 def _leak(code: str, column: str, figure: float, said: str) -> dict[str, Any]:
@@ -83,34 +82,3 @@ def _either_way(values: np.ndarray, positive: np.ndarray) -> float:
         return 0.5
     area = auroc(values, positive)
     return max(area, 1 - area)
-
-
-def _labels(label: np.ndarray, column: str) -> list[dict[str, Any]]:
-    """Label values that few rows have, or that are a slip of the pen from another."""
-    texts, counts = np.unique(label.astype(str), return_counts=True)
-    found = []
-    for text, count in zip(texts, counts, strict=True):
-        if count < FEWEST_OF_LABEL:
-            said = f"{column}: the value {text!r} occurs {count} time(s)"
-            found.append(_leak("rare_label", column, count, said))
-        near = [other for other in texts if other < text and _one_edit(str(other), str(text))]
-        found += [
-            _leak(
-                "like_another_label", column, count, f"{column}: {text!r} and {other!r} differ by one letter"
-            )
-            for other in near
-        ]
-    return found
-
-
-def _one_edit(one: str, other: str) -> bool:
-    """Whether two texts of letters differ by one letter, or by their case alone; numbers are told apart."""
-    if one.casefold() == other.casefold():
-        return True
-    if min(len(one), len(other)) < 3 or not (one.isalpha() and other.isalpha()):
-        return False
-    short, long = sorted((one.casefold(), other.casefold()), key=len)
-    if len(long) - len(short) > 1:
-        return False
-    start = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
-    return short[start + (len(short) == len(long)) :] == long[start + 1 :]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.drift import profile_of
 from screening.cohort.encoding import Encoder
+from screening.cohort.profiling import profile_of
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.operating_point import OperatingPoint, Rule, curve, points

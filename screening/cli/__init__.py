@@ -22,9 +22,11 @@ from .score import score
 from .status import status
 from .threshold import threshold
 from .train import train
+from .usage import Commands
 
 # Plain help: rich would triple the time to the first line, and breaks examples that are to be copied.
 app = typer.Typer(
+    cls=Commands,
     name="screen",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -14,7 +14,7 @@ import typer
 
 from ..errors import CohortError, Locked, ModelError, ScreenError, UsageError, of_system
 from ..publishing import let_go
-from .printing import printable
+from .usage import refused
 
 EXIT_CODES: dict[type[BaseException], int] = {
     UsageError: 2,
@@ -57,11 +57,11 @@ def exits() -> Iterator[None]:
 
 def ended_by(error: BaseException) -> int:
     """Say on stderr, if anybody listens, what ended the command; return its exit code."""
+    number = 128 + error.number if isinstance(error, Stopped) else None
+    code = number or next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
     with suppress(OSError, ValueError):
-        typer.echo(printable(f"screen: {_message(error)}", lines=True), err=True)
-    if isinstance(error, Stopped):
-        return 128 + error.number
-    return next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+        refused(f"screen: {_message(error)}", code)
+    return code
 
 
 def _message(error: BaseException) -> str:

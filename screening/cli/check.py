@@ -37,8 +37,8 @@ def check(
             asked = Contract.load(contract)
         else:
             raise UsageError("give either --contract FILE or --model DIR")
-        violations, notes = check_cohort(cohort, asked, gates=gates)
-        notes += gates.attention() if gates and not violations else []
+        violations, notes = check_cohort(cohort, asked, gates=gates, to_score=model is not None)
+        notes += [reason.words for reason in gates.attention()] if gates and not violations else []
         if as_json or not violations:
             tell({"violations": violations, "notes": notes}, as_json)
         if violations:

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
@@ -16,7 +16,7 @@ import typer
 from .boundary import exits
 from .printing import printable
 
-__all__ = ["ATTENTION", "LogFormat", "bar", "exits", "log_to_stderr", "tell"]
+__all__ = ["ATTENTION", "LogFormat", "bar", "exits", "log_to_stderr", "sentences", "tell"]
 
 # The command did its work, and what it found should not wait for somebody to open the page.
 ATTENTION = 5
@@ -47,6 +47,11 @@ def _say(line: str) -> None:
     except OSError as error:
         error.filename = "standard output"
         raise
+
+
+def sentences(reasons: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Why something wants attention, a line each: what was found, and what to do."""
+    return [" ".join(filter(None, (each["words"], each["remedy"]))) for each in reasons]
 
 
 def _inline(value: Any) -> str:

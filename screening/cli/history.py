@@ -40,6 +40,7 @@ def _lines(told: dict[str, Any]) -> dict[str, Any]:
         f"{run['night']}  {run['flagged']} of {run['scored']} flagged: {run['new']} new, "
         f"{run['ongoing']} ongoing, {run['reviewed']} reviewed; {run['resolved']} resolved"
         + ("" if run["in_force"] else " (not in force)")
+        + "".join(f"; {each['words']}" for each in run["attention"])
         for run in told["runs"]
     ]
     trail = told["audit"]

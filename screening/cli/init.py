@@ -19,7 +19,8 @@ def init(
 ) -> None:
     """Infer a starter contract from COHORT, to be read and edited.
 
-    It holds the role, type, usual range and categories of every column.
+    It holds every key, explained, and the role, type, usual range and categories of every column; what was
+    guessed is said. The table is read with it before it is written.
     """
     from ..cohort import starter_contract
     from ..publishing import write_whole
@@ -29,5 +30,5 @@ def init(
             raise UsageError(f"{out} exists already, and may have been edited; give another --out")
         contract, notes = starter_contract(cohort)
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, contract.to_toml().encode())
+        write_whole(out, contract.to_toml(notes).encode())
     tell({"contract": str(out), "features": len(contract.features), "notes": notes}, as_json)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..operating_point import Rule
 
 Source = Annotated[
-    str, typer.Argument(metavar="COHORT", help="CSV or Parquet file, directory of them, or glob.")
+    str, typer.Argument(metavar="COHORT", help="CSV, Parquet or Excel file, directory of them, or glob.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 ContractFile = Annotated[Path | None, typer.Option(help="Contract written by `screen init`, then edited.")]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import UsageError
-from .console import exits, tell
+from .console import exits, sentences, tell
 from .options import AsJson, Templates
 
 
@@ -28,6 +28,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Draw the report of a model, run or comparison directory again."""
+    from ..attention import attention_of
     from ..publishing import write_whole
     from ..report import render_comparison, render_model, render_run
     from ..report.pseudonyms import pseudonymised, site_key
@@ -50,5 +51,9 @@ def report(
             document = pseudonymised(document, site_key(pseudonymise))
         with as_stored(directory / f"{kind}.json"):
             page = draws[kind](document, templates).encode()
+            told: dict[str, Any] = {"report": str(target)}
+            if kind != "comparison":
+                reasons = [each.to_dict() for each in attention_of(document)]
+                told["attention"] = reasons if as_json else sentences(reasons)
         write_whole(target, page)
-    tell({"report": str(target)}, as_json)
+    tell(told, as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from .console import ATTENTION, bar, exits, tell
+from .console import ATTENTION, bar, exits, sentences, tell
 from .options import AsJson, LedgerMaybe, Source, Templates
 
 
@@ -55,7 +55,9 @@ def score(
                 allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
                 templates=templates,
             )  # fmt: skip
-    tell(run.summary(), as_json)
+    told = run.summary()
+    tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)
     if strict and run.attention:
-        typer.echo(f"screen: the run is complete but wants attention: {' '.join(run.attention)}", err=True)
+        words = " ".join(each.words for each in run.attention)
+        typer.echo(f"screen: the run is complete but wants attention: {words}", err=True)
         raise typer.Exit(ATTENTION)

@@ -18,9 +18,15 @@ UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 def status(
     max_age: Annotated[str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")] = "26h",
     ledger: LedgerHere = "screening.db",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 5 also where that night's page says ATTENTION.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say in one line whether the last night came; exit 5 if not."""
+    """Say in one line whether the last night came; exit 5 if not.
+
+    A night that came and wants attention says why, in the words of its page.
+    """
     from ..ledger import Pulse, open_ledger, pulse
 
     with exits():
@@ -33,7 +39,10 @@ def status(
                 found = pulse(book, age, datetime.datetime.now(datetime.UTC))
         except UsageError as error:
             found = Pulse(False, str(error))
+    reasons = [each.to_dict() for each in found.attention]
     facts = {"fine": found.fine, "said": found.said, "night": found.night, "age_hours": found.age_hours}
-    tell(facts if as_json else {"ok" if found.fine else "ATTENTION": found.said}, as_json)
-    if not found.fine:
+    line = " ".join("; ".join([found.said, *(each.words for each in found.attention)]).split())
+    quiet = found.fine and not reasons
+    tell(facts | {"attention": reasons} if as_json else {"ok" if quiet else "ATTENTION": line}, as_json)
+    if not found.fine or (strict and reasons):
         raise typer.Exit(ATTENTION)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options
-from .console import exits, tell
+from .console import exits, sentences, tell
 from .options import AsJson, LedgerMaybe, Templates
 
 
@@ -64,4 +64,6 @@ def threshold(
                 # Recorded before it is in force: a change that failed to appear is known, never the reverse.
                 record_threshold(book, rechoosing.change_of(before, after))
     points = [{key: point.get(key) for key in options.SAID} for point in after.operating_points]
-    tell({"model": str(model), "id": after.id, "operating_points": points}, as_json)
+    reasons = after.document["attention"]
+    told = {"model": str(model), "id": after.id, "operating_points": points}
+    tell(told | {"attention": reasons if as_json else sentences(reasons)}, as_json)

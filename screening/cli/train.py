@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from . import options
-from .console import bar, exits, tell
+from .console import bar, exits, sentences, tell
 from .options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
-WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json"})
+WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force"})
 
 
 def train(
@@ -47,6 +47,9 @@ def train(
         str | None,
         typer.Option(metavar="A,B", help="Methods to compare with on the same folds, or none."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a model of another recipe, cohort or label.")
+    ] = False,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,26 +75,26 @@ def train(
         from functools import partial
 
         from .. import training
+        from ..card.replacing import refuse_other_model
         from ..cohort import read_cohort
         from ..publishing import publish
+        from ..recipe import load_recipe
         from ..report import render_model
         from ..report.site_templates import check_templates
         from ..store import write_model
 
         check_templates(templates, "model")
         with publish(out, "model") as folder:
+            past = read_cohort(
+                cohort, contract, label=label, positive=positive, id=id, group=group,
+                drop=options.names_from(drop), need_label=True,
+            )  # fmt: skip
+            method = load_recipe(recipe)
+            if not force:
+                refuse_other_model(out, method, past)
             model = training.train(
-                read_cohort(
-                    cohort,
-                    contract,
-                    label=label,
-                    positive=positive,
-                    id=id,
-                    group=group,
-                    drop=options.names_from(drop),
-                    need_label=True,
-                ),
-                recipe,
+                past,
+                method,
                 rule=rule,
                 folds=folds,
                 repeats=repeats,
@@ -107,6 +110,10 @@ def train(
             )
             write_model(model, folder, partial(render_model, templates=templates))
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
-    looks = [each["said"] for each in model.document["training"]["leaks"]]
+    notes, reasons = model.document["training"]["notes"], model.document["attention"]
+    # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
+    for note in notes:
+        typer.echo(f"screen: {note}", err=True)
     told = {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points}
-    tell(told | ({"look_at": looks} if looks else {}), as_json)
+    told |= {"attention": reasons if as_json else sentences(reasons)}
+    tell(told | ({"notes": notes} if as_json else {}), as_json)

@@ -12,6 +12,7 @@ import pandas as pd
 from screening.cohort.contract import Contract
 from screening.cohort.sources import Source
 from screening.errors import UsageError
+from screening.spelling import did_you_mean
 
 POSITIVE_WORDS = ("1", "yes", "true", "positive", "pos", "y", "t")
 
@@ -116,10 +117,13 @@ class Cohort:
         classes = self.classes
         asked = [positive] if isinstance(positive, str) else list(positive or self.contract.positive)
         if asked:
-            found = [_matching(str(text), classes) for text in asked]
+            found = [same_label(str(text), classes) for text in asked]
             if None in found:
                 unknown = asked[found.index(None)]
-                raise UsageError(f"--positive {unknown}: no row has this label; labels are {_some(classes)}")
+                raise UsageError(
+                    f"--positive {unknown}: no row has this label; labels are {_some(classes)}"
+                    f"{did_you_mean(unknown, classes)}"
+                )
             return list(dict.fromkeys(text for text in found if text))
         if len(classes) < 2:
             raise UsageError("the label column holds a single class; name the positive one with --positive")
@@ -140,7 +144,7 @@ class Cohort:
         return np.isin(np.asarray(self.label, dtype=object), self.positives(positive)).astype(np.int64)
 
 
-def _matching(asked: str, classes: Sequence[str]) -> str | None:
+def same_label(asked: str, classes: Sequence[str]) -> str | None:
     """The class that is this text, or the same number in another notation."""
     if asked in classes:
         return asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import datetime
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,107 +10,25 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from screening.cohort.contract_keys import keys_of
 from screening.cohort.contract_text import contract_toml
+from screening.cohort.feature import Feature, Name, OnUnitChange, OnUnseen, Texts
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded
+from screening.spelling import did_you_mean
 
 FORMAT = 1
 MOST_BYTES = 16 << 20
 
 
-def _texts(value: Any) -> Any:
-    """A bare value becomes a list of one, a number its text, so `positive = 1` reads well."""
-    items = [value] if isinstance(value, str | int | float) else value
-    if not isinstance(items, list | tuple):
-        return items
-    return [str(item) if type(item) in (int, float) else item for item in items]
-
-
-def _name(value: Any) -> Any:
-    return None if value == "" else value
-
-
-Texts = Annotated[list[str], BeforeValidator(_texts)]
-Name = Annotated[str | None, BeforeValidator(_name)]
-
-
-class Feature(BaseModel):
-    """One feature column: its type, its ranges and what is done where it is missing.
-
-    Attributes
-    ----------
-    type : {"number", "ordinal", "category", "boolean"}
-    unit : str, optional
-        Unit of the values, for display only.
-    usual : (low, high), optional
-        Range shown to the reader beside a value; nothing is refused for it.
-    plausible : (low, high), optional
-        Values outside are violations.
-    categories : list of str, optional
-        Known texts; for an ordinal feature their order. Where given, any other text is a violation.
-    missing : {"impute", "indicator", "refuse", "category"}
-        Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own.
-    missing_values : list of str
-        Texts that mean missing, such as "NA". An empty cell always does.
-    censored : {"refuse", "limit", "half"}
-        "<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90.
-    normalise : "within_group", optional
-        Subtract the mean of the row's group and divide by its standard deviation.
-    available : {"before", "after"}
-        Whether the value is known before the outcome; one that is not is left out of every model.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    type: Literal["number", "ordinal", "category", "boolean"]
-    unit: str | None = None
-    usual: tuple[float, float] | None = None
-    plausible: tuple[float, float] | None = None
-    categories: Annotated[list[str] | None, BeforeValidator(_texts)] = None
-    missing: Literal["impute", "indicator", "refuse", "category"] = "impute"
-    missing_values: Texts = []
-    censored: Literal["refuse", "limit", "half"] = "refuse"
-    normalise: Literal["within_group"] | None = None
-    available: Literal["before", "after"] = "before"
-    description: str | None = None
-
-    @model_validator(mode="after")
-    def _fits_its_type(self) -> Feature:
-        numeric = self.type == "number"
-        for key in ("usual", "plausible"):
-            bounds = getattr(self, key)
-            if bounds is None:
-                continue
-            if not numeric:
-                raise ValueError(f'`{key}` is for numbers only; remove it or set type = "number"')
-            if not all(map(math.isfinite, bounds)) or bounds[0] > bounds[1]:
-                raise ValueError(f"`{key}` must be two finite numbers, the lower first")
-        if self.categories is not None:
-            if self.type not in ("ordinal", "category"):
-                raise ValueError('`categories` is for types "ordinal" and "category"')
-            if not self.categories or len(set(self.categories)) != len(self.categories):
-                raise ValueError("`categories` must name at least one text, and none twice")
-            if any(text != text.strip() or not text for text in self.categories):
-                raise ValueError("`categories` must not hold empty texts or spaces at an end")
-        if self.type == "ordinal" and self.categories is None:
-            raise ValueError("an ordinal feature needs `categories`, from lowest to highest")
-        if self.missing == "category" and self.type != "category":
-            raise ValueError('`missing = "category"` is for type "category"; use "indicator"')
-        if self.normalise and not numeric:
-            raise ValueError('`normalise` is for type "number"')
-        if self.censored != "refuse" and not numeric:
-            raise ValueError('`censored` is for type "number"')
-        return self
-
-    def shown(self, value: Any) -> str:
-        """A typed value of this feature as a reader would write it; "missing" where there is none."""
-        if value is None or value != value:
-            return "missing"
-        if self.type == "ordinal" and self.categories:
-            return self.categories[min(max(round(float(value)), 0), len(self.categories) - 1)]
-        if self.type == "boolean":
-            return "yes" if float(value) >= 0.5 else "no"
-        return f"{float(value):.6g}" if self.type == "number" else str(value)
+def _day(value: Any) -> Any:
+    """A day only: neither a time of day nor a number of seconds."""
+    if value is None or type(value) is datetime.date:
+        return value
+    try:
+        return datetime.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError("write a day as YYYY-MM-DD") from None
 
 
 class Contract(BaseModel):
@@ -118,14 +36,42 @@ class Contract(BaseModel):
 
     Attributes
     ----------
-    id, group, label, time : str, optional
-        Columns: the row's identity, what must not be split, the outcome, the date.
+    title, intended_use : str, optional
+        What stands at the head of every page.
+    id : str, optional
+        Column that names a row; without one, rows are known by their numbers.
+    group : str, optional
+        Column whose rows are never split over folds, such as the patient.
+    label : str, optional
+        Column of the outcome; read for training and evaluation only.
     positive : list of str
         Label texts that count as positive.
-    subgroup, coordinates, drop : list of str
-        Columns for reporting by subgroup, voxel coordinates (x, y, z), columns that are not read.
+    negative : list of str
+        Rare label texts, or ones like another, that are meant as they stand and are not positive.
+    time : str, optional
+        Column of the row's date.
+    date_order : {"dmy", "mdy"}, optional
+        Whether day or month leads in dates such as 01/02/2024; those that begin with the year need none.
+    subgroup : list of str
+        Columns whose values the figures are also given by.
+    coordinates : list of str
+        Columns of a voxel's place: x, y, z.
+    drop : list of str
+        Columns that are not read.
     on_violation : {"stop", "refuse_rows"}
         Stop at any violation, or leave the offending rows out and count them.
+    prevalence : float, optional
+        Share of cases expected at scoring, where it is not that of the training table.
+    minutes_per_review : float, optional
+        Minutes that one review takes, for the workload on the page.
+    capacity : int, optional
+        Reviews that a night has room for; more flagged than that is said at the head of the page.
+    review_by : date, optional
+        Day from which on every night asks for a review of the model; two years after training without it.
+    on_unseen : {"unknown", "refuse_row", "stop"}
+        A row to score whose category training never saw is scored as unknown, left out, or stops the run.
+    on_unit_change : {"stop", "attention"}
+        A column in other units than the model's stops the run, or is said on its page.
     features : dict of Feature
         In the order of the encoded columns. Empty: inferred from the table.
     """
@@ -139,14 +85,19 @@ class Contract(BaseModel):
     group: Name = None
     label: Name = None
     positive: Texts = []
+    negative: Texts = []
     time: Name = None
+    date_order: Literal["dmy", "mdy"] | None = None
     subgroup: Texts = []
     coordinates: Texts = []
     drop: Texts = []
     on_violation: Literal["stop", "refuse_rows"] = "stop"
+    on_unseen: OnUnseen = "unknown"
+    on_unit_change: OnUnitChange = "stop"
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     capacity: Annotated[int, Field(gt=0)] | None = None
+    review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     features: dict[str, Feature] = {}
 
     @model_validator(mode="after")
@@ -164,6 +115,9 @@ class Contract(BaseModel):
         for column in self.drop:
             if column in taken or column in self.features:
                 raise ValueError(f"column '{column}' is dropped and used; remove it from `drop` or elsewhere")
+        both = sorted({*self.positive} & {*self.negative})
+        if both:
+            raise ValueError(f"label '{both[0]}' is both `positive` and `negative`; name it once")
         if self.coordinates and len(set(self.coordinates)) != 3:
             raise ValueError("`coordinates` must name three columns, x, y, z")
         normalised = [name for name, feature in self.features.items() if feature.normalise]
@@ -199,6 +153,7 @@ class Contract(BaseModel):
         known = ("format", "cohort", "features", "feature_order")
         faults = [
             f"{place}: unknown key '{key}'; known are [cohort], [features.NAME] and format"
+            f"{did_you_mean(key, [*known, *cls.model_fields])}"
             for key in content
             if key not in known
         ]
@@ -234,13 +189,22 @@ class Contract(BaseModel):
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
         """The contract as a TOML text that `load` reads back; `notes` become comments at its head."""
-        return contract_toml(self.model_dump(mode="json", exclude_defaults=True), notes)
+        stated = self.model_dump(mode="json", exclude_defaults=True)
+        return contract_toml(stated, notes, keys_of(Contract), keys_of(Feature))
 
     def with_roles(self, **roles: Any) -> Contract:
         """The same contract with other roles (values that are None or empty are left as they are)."""
         content = self.to_dict()
         content["cohort"].update({role: value for role, value in roles.items() if value})
         return Contract.from_dict(content)
+
+    def unseen_policy(self, name: str) -> OnUnseen:
+        """What is done with a category of feature `name` that training never saw."""
+        return self.features[name].on_unseen or self.on_unseen
+
+    def unit_policy(self, name: str) -> OnUnitChange:
+        """What is done where feature `name` comes in another unit."""
+        return self.features[name].on_unit_change or self.on_unit_change
 
     def columns(self) -> list[str]:
         """Columns a table must have, each once; the label is not among them."""
@@ -253,7 +217,9 @@ def _fault(place: str, item: dict[str, Any]) -> str:
     key = ".".join(location) if location[:1] == ["features"] else ".".join(["cohort", *location])
     if item["type"] == "extra_forbidden":
         model: type[BaseModel] = Feature if location[:1] == ["features"] else Contract
-        known = ", ".join(name for name in model.model_fields if name not in ("features", "format"))
-        return f"{place}: unknown key {key}; known: {known}"
+        known = [name for name in model.model_fields if name not in ("features", "format")]
+        return (
+            f"{place}: unknown key {key}{did_you_mean(location[-1], known) or '; known: ' + ', '.join(known)}"
+        )
     message = item["msg"].removeprefix("Value error, ")
     return f"{place}: {key.removesuffix('cohort.')}: {message}"

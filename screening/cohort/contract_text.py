@@ -1,37 +1,60 @@
-"""Write a contract as TOML; the standard library only reads it."""
+"""Write a contract as TOML, every key with what it means; the standard library only reads it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from screening.cohort.contract_keys import Key
+
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+WIDTH = 100
 HEAD = (
-    "What the cohort's table must look like. Review every line: types, units, ranges.",
-    "missing_values: texts that mean missing; censored: how <5 and >90 are read (refuse, limit, half).",
+    "What the cohort's table must look like. Review every line: roles, types, units, ranges.",
+    "A key behind a # is not set; remove the # to set it.",
 )
 
 
-def contract_toml(content: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
-    """Return TOML text of a flat contract (roles at the top level, `features` a table of tables)."""
-    roles = {key: value for key, value in content.items() if key not in ("features", "format")}
+def contract_toml(
+    content: Mapping[str, Any], notes: Sequence[str], roles: Sequence[Key], features: Sequence[Key]
+) -> str:
+    """Return TOML text of a flat contract (roles at the top level, `features` a table of tables).
+
+    `roles` and `features` are the keys there can be: each is explained, and named where it is not set.
+    """
     lines = [f"# {_one_line(note)}" for note in (*HEAD, *notes)]
-    lines += ["", "format = 1", "", "[cohort]", *_entries(roles)]
+    lines += ["", "format = 1", "", "[cohort]"]
+    for key in roles:
+        lines += [*_comment(key.meaning), *_entry(key, content.get(key.name)), ""]
+    lines += ["# Each feature is a table [features.NAME] with its type, and what else is to be said of it:"]
+    for key in features:
+        lines += _comment(f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}", "#   ")
     for name, feature in content.get("features", {}).items():
-        key = name if BARE_KEY.fullmatch(name) else _text(name)
-        lines += ["", f"[features.{key}]", *_entries(feature)]
+        head = name if BARE_KEY.fullmatch(name) else _text(name)
+        said = [f"{key} = {_value(value)}" for key, value in feature.items() if value is not None]
+        lines += ["", f"[features.{head}]", *said]
     return "\n".join(lines) + "\n"
 
 
-def _entries(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_value(value)}" for key, value in table.items() if value is not None]
+def _comment(text: str, mark: str = "# ") -> Iterator[str]:
+    later = mark if mark == "# " else f"{mark}  "
+    return iter(
+        textwrap.wrap(text, WIDTH, initial_indent=mark, subsequent_indent=later, break_long_words=False)
+    )
+
+
+def _entry(key: Key, value: Any) -> list[str]:
+    return [f"# {key.name} = {key.example}" if value is None else f"{key.name} = {_value(value)}"]
 
 
 def _value(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
     return repr(value)

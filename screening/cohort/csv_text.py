@@ -7,13 +7,14 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from screening.cohort.notation import NUMBER, decimal_marks
 from screening.cohort.text_files import (
     LONGEST_LINE,
     READING,
@@ -23,7 +24,6 @@ from screening.cohort.text_files import (
     lines_of,
     opened_text,
 )
-from screening.cohort.typing import NUMBER
 from screening.errors import CohortError
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -31,25 +31,29 @@ SAMPLE_ROWS = 2000
 CHUNK_ROWS = 1024
 # No table comes near, and memory holds it.
 LONGEST_NAME, MOST_COLUMNS = 1000, 50_000
-DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+", re.ASCII)
-DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+", re.ASCII)
 NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
 @dataclass(frozen=True)
 class CsvForm:
-    """How one CSV file is written; `skipped` leading lines (an Excel `sep=` line) are no table."""
+    """How one CSV file is written; `skipped` leading lines (an Excel `sep=` line) are no table.
+
+    `others` are columns with another decimal mark than the file's.
+    """
 
     encoding: str
     delimiter: str
     decimal: str
     header: list[str]
     skipped: int = 0
+    others: dict[str, str] = field(default_factory=dict)
 
     def note(self) -> str:
         """The form in words."""
         comma = ", decimal comma" if self.decimal == "," else ""
-        return f"CSV, delimiter {NAMES[self.delimiter]}, encoding {self.encoding}{comma}"
+        mark = "point" if comma else "comma"
+        but = f"{', but' if comma else ','} decimal {mark} in {', '.join(self.others)}" if self.others else ""
+        return f"CSV, delimiter {NAMES[self.delimiter]}, encoding {self.encoding}{comma}{but}"
 
 
 def csv_form(path: Path) -> CsvForm:
@@ -82,7 +86,8 @@ def csv_form(path: Path) -> CsvForm:
         )
     _refuse_headless(path.name, header)
     form = CsvForm(encoding, delimiter, ".", header, skipped)
-    return replace(form, decimal=_decimal(rows[1:], delimiter))
+    decimal, others = decimal_marks(rows[1:], header, delimiter)
+    return replace(form, decimal=decimal, others=others)
 
 
 def csv_blocks(
@@ -196,14 +201,6 @@ def _delimiter(head: str) -> str:
         return sum(len(cells) == width for cells in rows) / len(rows), width
 
     return max(DELIMITERS, key=fit)
-
-
-def _decimal(rows: list[list[str]], delimiter: str) -> str:
-    if delimiter == ",":
-        return "."
-    commas = any(DECIMAL_COMMA.fullmatch(cell.strip()) for cells in rows for cell in cells)
-    points = any(DECIMAL_POINT.fullmatch(cell.strip()) for cells in rows for cell in cells)
-    return "," if commas and not points else "."
 
 
 def _refuse_headless(name: str, header: list[str]) -> None:

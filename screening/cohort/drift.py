@@ -1,123 +1,40 @@
-"""Gates before scoring: is tonight's table of the kind the model was trained on, unit by unit.
+"""Gates before scoring: is tonight's table of the kind the model was trained on, column by column.
 
-Training stores a small profile (bins of each feature); the first pass over a night's table counts on those
-bins, so memory does not grow with the table. A column in other units stops the run; all else is said aloud.
+Training stores a small profile; the first pass over a night's table counts on its bins, so memory does not
+grow with the table. Every alarm is a test against chance at the night's own size, all together at `ALARMS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from screening.cohort import chance
 from screening.cohort.contract import Contract
-from screening.cohort.units import SampledValues, unit_shift
+from screening.cohort.conversions import conversions_of
+from screening.cohort.counting import Column
+from screening.cohort.profiling import missing_in
+from screening.cohort.units import UnitShift, unit_shift
+from screening.documents.reason import Reason
 
-FORMAT = 1
-STEPS = 20
-MOST_CATEGORIES = 200
-# Conventional reading of a PSI: below 0.1 stable, above 0.25 another population.
-PSI_ALARM = 0.25
-FALSE_ALARM = 0.001
-OUTSIDE_ALARM = 0.05
-
-
-def profile(features: Any, contract: Contract, groups: np.ndarray | None = None) -> dict[str, Any]:
-    """What a night is compared with: counts of the training rows on bins of their own quantiles.
-
-    Parameters
-    ----------
-    features : DataFrame, shape (n_rows, n_features)
-        Typed columns, before any normalisation within groups.
-    groups : ndarray, shape (n_rows,), optional
-        Rows of one group are alike, so groups, not rows, tell how sure a difference is.
-
-    Returns
-    -------
-    dict
-        Plain JSON values. number: right-closed bins ending at `edges`, their `counts`, `range` and `core`
-        (0.5 to 99.5 %); other types: `counts` of each text or code.
-    """
-    units = len(features) if groups is None else len(set(groups))
-    described = {}
-    for name, feature in contract.features.items():
-        values = features[name]
-        if feature.type == "number":
-            described[name] = _numbers(values.to_numpy(dtype=float))
-        else:
-            ordered = sorted(_texts(values).items(), key=lambda item: (-item[1], item[0]))
-            described[name] = {
-                "counts": dict(ordered[:MOST_CATEGORIES]),
-                "more": sum(n for _, n in ordered[MOST_CATEGORIES:]),
-            }
-    return {"format": FORMAT, "n_units": units, "features": described}
-
-
-def profile_of(cohort: Any) -> dict[str, Any]:
-    """The `profile` of a cohort's rows as its table has them, normalised or not."""
-    features = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
-    return profile(features, cohort.contract, cohort.group)
+# Of nights from the population of training at most the sum of these raise any alarm: one in a hundred.
+ALARMS = {"values": 0.004, "missing": 0.003, "unseen": 0.002, "outside": 0.0005, "units": 0.0005}
+# A conversion is looked for only where values differ at least so surely.
+DIFFERS = 0.001
+# Beside the test, what is worth a word: a difference of shares, and a share outside the training range.
+WORTH_SAYING = 0.1
+MORE_MISSING = 0.05
+OUTSIDE = 0.02
+CHECK = "Check the source of the column; where the difference is meant, train again on rows like tonight's."
 
 
 def gates_of(document: Mapping[str, Any], contract: Contract) -> Gates | None:
     """The gates of a trained model; None for one trained before profiles were kept."""
     stored = document["training"].get("profile")
     return Gates(stored, contract) if stored else None
-
-
-def _numbers(values: np.ndarray) -> dict[str, Any]:
-    values = values[np.isfinite(values)]
-    if not values.size:
-        return {"edges": [], "counts": [0], "range": None, "core": None}
-    # Data values as edges, right-closed: then no bin is empty.
-    edges = np.unique(np.quantile(values, np.arange(1, STEPS) / STEPS, method="inverted_cdf"))
-    edges = edges[edges < values.max()]
-    core = np.quantile(values, [0.005, 0.995], method="inverted_cdf")
-    return {
-        "edges": edges.tolist(),
-        "counts": _binned(values, edges).tolist(),
-        "range": [float(values.min()), float(values.max())],
-        "core": core.tolist(),
-    }
-
-
-def _binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    return np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
-
-
-def _texts(values: Any) -> dict[str, int]:
-    """How often each text, or each code written as text, occurs; missing ones apart."""
-    counted = values.value_counts()
-    return {f"{value:g}" if isinstance(value, float) else str(value): int(n) for value, n in counted.items()}
-
-
-def psi(expected: Any, observed: Any) -> float | None:
-    """Population stability index, sum of (q - p) ln(q / p) over bins; 0 for equal shares, None without rows.
-
-    An empty bin counts as half a row, or the index would be infinite.
-    """
-    p, q = np.asarray(expected, float), np.asarray(observed, float)
-    if not p.sum() or not q.sum():
-        return None
-    there = (p > 0) | (q > 0)
-    p, q = (np.maximum(part[there], 0.5) / part.sum() for part in (p, q))
-    return float(((q - p) * np.log(q / p)).sum())
-
-
-def ks(expected: Any, observed: Any) -> float | None:
-    """Largest difference of the two cumulative shares over ordered bins, 0 to 1 (Kolmogorov-Smirnov)."""
-    p, q = np.asarray(expected, float), np.asarray(observed, float)
-    if not p.sum() or not q.sum():
-        return None
-    return float(np.abs(np.cumsum(p) / p.sum() - np.cumsum(q) / q.sum()).max())
-
-
-def tenths(counts: Any) -> np.ndarray:
-    """Which tenth of the training rows each bin lies in: the bins a PSI is taken over, shape (n_bins,)."""
-    share = np.asarray(counts, float) / max(np.sum(counts), 1)
-    middle = np.cumsum(share) - share / 2
-    return np.unique(np.minimum((middle * 10).astype(int), 9), return_inverse=True)[1].ravel()
 
 
 class Gates:
@@ -131,130 +48,199 @@ class Gates:
     """
 
     def __init__(self, stored: Mapping[str, Any], contract: Contract):
-        known = stored.get("features", {})
+        past = stored.get("features", {})
         self.contract = contract
-        self.n_units = int(stored.get("n_units") or 1)
-        self.known = {name: known[name] for name in contract.features if name in known}
+        self.n_units = float(stored.get("n_units") or 1)
         self.n_rows = 0
-        self.groups: set[Any] = set()
-        self.counts = {
-            name: np.zeros(len(found["counts"]), dtype=np.int64) for name, found in self.known.items()
+        self.groups: Counter[Any] = Counter()
+        self.columns = {
+            name: Column(past[name], missing_in(stored, name)) for name in contract.features if name in past
         }
-        self.outside = dict.fromkeys(self.known, 0)
-        self.unseen = dict.fromkeys(self.known, 0)
-        self.samples = {name: SampledValues() for name, found in self.known.items() if "edges" in found}
+        self._units: dict[str, UnitShift | None] | None = None
 
-    def add(self, features: Any, groups: np.ndarray | None = None) -> None:
-        """Take in the rows of one batch, before normalisation."""
+    def add(
+        self,
+        features: Any,
+        groups: np.ndarray | None = None,
+        unlisted: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        """Take in the rows of one batch, before normalisation; `unlisted` texts are not in the contract."""
+        self._units = None
         self.n_rows += len(features)
         if groups is not None:
             self.groups.update(groups)
-        for name, found in self.known.items():
-            if "edges" in found:
-                self._add_numbers(name, features[name].to_numpy(dtype=float), found)
-            else:
-                self._add_texts(name, features[name], found)
+        for name, column in self.columns.items():
+            column.add(features[name])
+            if unlisted and name in unlisted and self.contract.features[name].type == "ordinal":
+                # Such a row has no code, so its text is not among the values.
+                column.add_unlisted(int(np.count_nonzero(unlisted[name])))
 
-    def _add_numbers(self, name: str, values: np.ndarray, found: Mapping[str, Any]) -> None:
-        values = values[np.isfinite(values)]
-        self.counts[name] += _binned(values, np.asarray(found["edges"], float))
-        if found["range"]:
-            low, high = found["range"]
-            self.outside[name] += int(np.count_nonzero((values < low) | (values > high)))
-        self.samples[name].add(values)
+    def unseen_rows(self, features: Any) -> dict[str, np.ndarray]:
+        """Per category feature the rows whose text no training row had, as masks."""
+        return {
+            name: (features[name].notna() & ~features[name].isin(list(column.past["counts"]))).to_numpy()
+            for name, column in self.columns.items()
+            if self.contract.features[name].type == "category" and not column.past["more"]
+        }
 
-    def _add_texts(self, name: str, values: Any, found: Mapping[str, Any]) -> None:
-        places = {text: i for i, text in enumerate(found["counts"])}
-        for text, n in _texts(values).items():
-            if text in places:
-                self.counts[name][places[text]] += n
-            elif not found.get("more"):
-                self.unseen[name] += n
+    def stops(self) -> list[Reason]:
+        """Reasons not to score at all: columns in other units than the model's, by contract."""
+        return [
+            self._of_unit(name, shift)
+            for name, shift in self._shifts().items()
+            if shift and shift.sure and self.contract.unit_policy(name) == "stop"
+        ]
 
-    def stops(self) -> list[str]:
-        """Reasons not to score at all: columns whose values are in other units than the model's."""
+    def notes(self) -> list[str]:
+        """What is worth counting aloud and is no alarm: rows of unseen categories that are scored."""
+        return [
+            f"{name}: {column.n_unseen} row{'s' * (column.n_unseen != 1)} with a category never seen in "
+            "training, scored as unknown"
+            for name, column in self.columns.items()
+            if column.n_unseen and self.contract.unseen_policy(name) == "unknown"
+        ]
+
+    def attention(self) -> list[Reason]:
+        """Reasons to distrust tonight's scores; empty on 99 of 100 nights like those of training."""
         reasons = []
-        for name in self.samples:
-            said = self._shift(name)
-            if said and said.whole:
-                reasons.append(
-                    f"column '{name}': {said.words} the model was trained on ({said.conversion}); "
-                    "convert the column, or have the source send the old unit again"
-                )
-        return reasons
-
-    def attention(self) -> list[str]:
-        """Reasons to distrust tonight's scores, in words; empty on a night like those of training."""
-        reasons = []
-        for name, facts in self.facts().items():
-            said = self._shift(name) if name in self.samples else None
-            if facts["unseen"]:
-                reasons.append(
-                    f"{name}: {facts['unseen']} row{'s' * (facts['unseen'] != 1)} with a category never seen "
-                    "in training; the model knows nothing of it."
-                )
-            if said and not said.whole:
-                reasons.append(
-                    f"{name}: in {said.share:.0%} of the rows the {said.words} of training; check the source."
-                )
-            if self._normalised(name):
-                continue
-            if facts["alarm"]:
-                reasons.append(
-                    f"{name}: distributed differently from training "
-                    f"(PSI {facts['psi']:.2f}, KS {facts['ks']:.2f})."
-                )
-            if facts["outside"] > OUTSIDE_ALARM and self.outside[name] >= 3:
-                reasons.append(
-                    f"{name}: {facts['outside']:.0%} of the values lie outside the training range."
-                )
+        shifts = self._shifts()
+        for name, column in self.columns.items():
+            shift = shifts.get(name)
+            if shift:
+                reasons.append(self._of_unit(name, shift))
+            tests = [self._missing(name, column), self._unseen(name, column)]
+            if not shift and not self._normalised(name):
+                tests += [self._values(name, column), self._outside(name, column)]
+            reasons += [reason for reason in tests if reason]
         return reasons
 
     def facts(self) -> dict[str, dict[str, Any]]:
-        """For every feature PSI, KS, share outside the training range and rows of unseen categories."""
+        """For every feature PSI, distance (`ks`), share outside the training range, unseen rows."""
         described = {}
-        for name, found in self.known.items():
-            observed = self.counts[name]
-            n = int(observed.sum()) + self.unseen[name]
-            if "edges" in found:
-                expected, place = found["counts"], tenths(found["counts"])
-                pair = np.bincount(place, expected), np.bincount(place, observed)
-            else:
-                expected = list(found["counts"].values())
-                pair = np.append(expected, found["more"]), np.append(observed, self.unseen[name])
-            index = psi(*pair)
+        for name, column in self.columns.items():
             described[name] = {
-                "psi": index,
-                "ks": ks(expected, observed),
-                "outside": self.outside[name] / n if n else 0.0,
-                "unseen": self.unseen[name],
+                "psi": column.index(),
+                "ks": column.distance(),
+                "outside": column.outside / column.present if column.present else 0.0,
+                "unseen": column.n_unseen,
                 "normalised": self._normalised(name),
-                "alarm": self._alarm(name, index, *pair),
+                "alarm": not self._normalised(name) and self._values(name, column) is not None,
             }
         return described
-
-    def _shift(self, name: str) -> Any:
-        if self._normalised(name):
-            return None
-        return unit_shift(self.samples[name].values, self.known[name], self.contract.features[name].unit)
 
     def _normalised(self, name: str) -> bool:
         """Whether scale and centre of this feature are taken out within each group before scoring."""
         return self.contract.features[name].normalise is not None
 
-    def _alarm(self, name: str, index: float | None, expected: Any, observed: Any) -> bool:
-        """Whether a PSI says something: above 0.25, and more than chance makes of so few rows (or groups).
+    def _allowed(self, gate: str) -> float:
+        """The chance one column may have of a false alarm, so that all together keep to `ALARMS`."""
+        if gate == "missing":
+            concerned = sum(column.missing_past is not None for column in self.columns.values())
+        elif gate == "unseen":
+            concerned = sum(not column.numeric for column in self.columns.values())
+        elif gate == "values":
+            concerned = sum(not self._normalised(name) for name in self.columns)
+        else:
+            concerned = len(list(self._numbers()))
+        return ALARMS[gate] / max(concerned, 1)
 
-        A PSI of small samples is large without any drift. By the chi-square test of equal shares,
-        chance alone raises an alarm for some feature on one night in a thousand.
-        """
-        if index is None or index <= PSI_ALARM or self._normalised(name):
-            return False
-        from scipy.stats import chi2
+    def _numbers(self) -> Iterator[tuple[str, Column]]:
+        return (
+            (name, column)
+            for name, column in self.columns.items()
+            if column.numeric and not self._normalised(name)
+        )
 
-        p, q = np.asarray(expected, float), np.asarray(observed, float)
-        p, q = p[p + q > 0], q[p + q > 0]
-        p, q = p * min(self.n_units / p.sum(), 1), q * min((len(self.groups) or self.n_rows) / q.sum(), 1)
-        balance = np.sqrt(p.sum() / q.sum())
-        statistic = float(((balance * q - p / balance) ** 2 / (p + q)).sum())
-        return bool(chi2.sf(statistic, max(len(p) - 1, 1)) < FALSE_ALARM / len(self.known))
+    def _per_row(self) -> float:
+        """What a row of tonight is worth in independent ones."""
+        return chance.effective_units(self.groups.values()) / self.n_rows if self.groups else 1.0
+
+    def _per_past_row(self, column: Column) -> float:
+        """What a training row is worth in independent ones."""
+        return min(1.0, self.n_units / max(column.n_past + (column.missing_past or 0), 1))
+
+    def _shifts(self) -> dict[str, UnitShift | None]:
+        """Per number the conversion that explains its values better than an honest difference would."""
+        if self._units is None:
+            self._units = {name: self._shift(name, column) for name, column in self._numbers()}
+        return self._units
+
+    def _shift(self, name: str, column: Column) -> UnitShift | None:
+        now, past = self._per_row(), self._per_past_row(column)
+        rows, distance = column.present * now, column.distance()
+        if distance is None:
+            return None
+        differs = chance.other_distribution(distance, rows, column.n_past * past) < DIFFERS
+        return unit_shift(
+            column.sample.values, column.past, conversions_of(name, self.contract.features[name].unit),
+            n_units=column.n_past * past, night_units=rows, differs=differs, chance=self._allowed("units"),
+        )  # fmt: skip
+
+    def _of_unit(self, name: str, shift: UnitShift) -> Reason:
+        found = shift.conversion
+        units = f"in {found.after} instead of {found.before}" if found.after else "in another unit"
+        if shift.share < 1:
+            words = f"{name}: in {shift.share:.0%} of the rows the values look {units} ({found.words})."
+        elif shift.sure:
+            words = f"{name}: the values look {units} than in training ({found.words})."
+            words = words if not found.after else words.replace(" than in training", "")
+        else:
+            words = f"{name}: the values may be {units} ({found.words}), or those of quite other patients."
+        remedy = (
+            "Convert the column, or have the source send the old unit again."
+            if shift.sure
+            else "Ask the source of the column for its unit."
+        )
+        # A conversion that is never sure has no bound, and JSON no infinity.
+        bound = shift.bound if np.isfinite(shift.bound) else None
+        return Reason("unit_changed", words, name, shift.ratio, bound, remedy)
+
+    def _missing(self, name: str, column: Column) -> Reason | None:
+        if column.missing_past is None or not self.n_rows:
+            return None
+        now, past = self._per_row(), self._per_past_row(column)
+        gone, before = self.n_rows - column.present, column.missing_past
+        share, share_past = gone / self.n_rows, before / max(before + column.n_past, 1)
+        p = chance.more_often(gone * now, self.n_rows * now, before * past, (before + column.n_past) * past)
+        if share - share_past < MORE_MISSING or p >= self._allowed("missing"):
+            return None
+        words = f"{name}: missing in {share:.0%} of the rows, in training in {share_past:.0%}."
+        return Reason("missing_more", words, name, p, self._allowed("missing"), CHECK)
+
+    def _unseen(self, name: str, column: Column) -> Reason | None:
+        if not column.n_unseen:
+            return None
+        now, past = self._per_row(), self._per_past_row(column)
+        p = chance.never_seen(
+            [n * now for n in column.unseen.values()], column.expected * past, column.present * now
+        )
+        if p >= self._allowed("unseen"):
+            return None
+        n = column.n_unseen
+        words = f"{name}: {n} of {column.present} rows with a category never seen in training."
+        return Reason("unseen_category", words, name, p, self._allowed("unseen"), CHECK)
+
+    def _values(self, name: str, column: Column) -> Reason | None:
+        distance = column.distance()
+        if distance is None or distance < WORTH_SAYING:
+            return None
+        now, past = self._per_row(), self._per_past_row(column)
+        if column.numeric:
+            p = chance.other_distribution(distance, column.present * now, column.n_past * past)
+        else:
+            p = chance.other_shares(column.counts * now, column.expected * past)
+        if p >= self._allowed("values"):
+            return None
+        figures = f"PSI {column.index():.2f}, distance {distance:.2f}"
+        words = f"{name}: distributed differently from training ({figures})."
+        return Reason("values_differ", words, name, p, self._allowed("values"), CHECK)
+
+    def _outside(self, name: str, column: Column) -> Reason | None:
+        if not column.outside or column.outside < OUTSIDE * column.present:
+            return None
+        now, past = self._per_row(), self._per_past_row(column)
+        p = chance.outside(column.outside * now, column.present * now, column.n_past * past)
+        if p >= self._allowed("outside"):
+            return None
+        words = f"{name}: {column.outside} of {column.present} values lie outside the training range."
+        return Reason("outside_range", words, name, p, self._allowed("outside"), CHECK)

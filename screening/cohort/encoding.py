@@ -25,7 +25,8 @@ class Encoder:
     number: missing to the median. boolean: to the most frequent. ordinal: codes 0, 1, ..., missing to the
     lower median. category: one 0/1 column a level seen in training (two levels: one column), missing to the
     most frequent or, where the contract says so, a level of its own; a level not seen in training has no
-    column set. Where the contract asks for an indicator, a 0/1 column `NAME missing` is added. Then every
+    column set, and where one column tells two levels apart, lies at its mean. Where the contract asks for an
+    indicator, a 0/1 column `NAME missing` is added. Then every
     column gets zero mean and unit variance over the training rows (of 0/1 columns, an sd under 0.1 is 0.1).
 
     Parameters
@@ -77,7 +78,9 @@ class Encoder:
 
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Encode rows, float64, shape (n_rows, n_encoded)."""
-        return (self._raw(cohort.features) - self._center) / self._scale
+        encoded = (self._raw(cohort.features) - self._center) / self._scale
+        encoded[np.isnan(encoded)] = 0.0
+        return encoded
 
     def neutral(self, cohort: Cohort, feature: str) -> np.ndarray:
         """Encode rows with `feature` put to its training median or most frequent value in all of them."""
@@ -225,6 +228,9 @@ class Encoder:
         codes[missing] = len(known) if self._own_level(name) else int(self._fill[name])
         for place in self._shown_levels(name):
             raw[:, at] = codes == place
+            if len(self._levels[name]) == 2:
+                # Zero would say the first of the two; NaN says neither.
+                raw[codes < 0, at] = np.nan
             at += 1
         return at
 

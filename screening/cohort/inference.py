@@ -6,19 +6,19 @@ import re
 from typing import Any
 
 from screening.cohort.contract import Contract
+from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_rows
+from screening.cohort.notation import truths
 from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
 from screening.errors import CohortError
+from screening.spelling import did_you_mean
 
 INDICATOR_SHARE = 0.05
-ID_NAME = re.compile(r"(.*_)?(id|ID|Id|mrn|MRN|pid|PID|identifier|uid|UID)|.*[a-z]I[Dd]")
 INDEX_NAME = re.compile(r"index|row|row_?(nr|number)|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
 # Codes that are no category either; "none" or "unknown" may be an answer.
 NO_ANSWER = frozenset(("na", "n/a", "n.a.", "#n/a", "nan", "null", "n.d.", "nd", "k.a.", ".", "?", "-", "--"))
-LABELS = ("label", "outcome", "target", "class", "infected", "event", "y")
-GROUPS = ("patient_id", "patient", "subject_id", "subject", "group")
-TIMES = ("date", "time", "admission_date", "admitted", "timestamp")
-BATCH_ROWS = 65536
+# More texts than this beside numbers are no way to say "missing".
+MOST_ODD = 50
 
 
 def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Contract, list[str]]:
@@ -49,7 +49,7 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
     voxels = starter or bool(given.group)
     roles = _coordinates(summaries, given, notes) if voxels else given
-    roles = _roles(summaries, roles, notes) if starter else roles
+    roles = guessed_roles(source, summaries, roles, notes) if starter else roles
     used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop}
     features: dict[str, dict[str, Any]] = {}
     dropped: dict[str, list[str]] = {}
@@ -57,17 +57,20 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     for name, summary in summaries.items():
         if name in used:
             continue
-        reason = _useless(name, summary)
+        reason = _useless(name, summary, starter)
         if reason:
             dropped.setdefault(reason, []).append(name)
             continue
         feature = _feature(summary, starter)
         features[name] = feature
         kinds.setdefault(feature["type"], []).append(name)
-        if feature["missing"] != "impute":
+        if feature["missing"] in ("indicator", "category"):
             kinds.setdefault(f"extra column for missing (over {INDICATOR_SHARE:.0%})", []).append(name)
         if feature.get("missing_values"):
-            notes.append(f"column '{name}': texts such as NA were listed in missing_values; review")
+            what = "texts that are no numbers" if summary.odd_texts else "texts such as NA"
+            notes.append(f"column '{name}': {what} were listed in missing_values; review")
+        if feature["missing"] == "no":
+            notes.append(f"column '{name}' is ticked or blank; a blank is read as no")
         if feature.get("censored"):
             notes.append(f"column '{name}': censored values are read as their limit; review")
         if summary.missing_codes and feature["type"] == "category" and not starter:
@@ -88,7 +91,11 @@ def _refuse_mixed(source: Source, given: Contract) -> None:
     first = source.files[0]
     for file in source.files:
         absent = [name for name in dict.fromkeys([*named, *given.drop]) if name and name not in file.header]
-        faults += [f"{file.name}: missing column '{name}'; correct the name given for it" for name in absent]
+        faults += [
+            f"{file.name}: missing column '{name}'"
+            f"{did_you_mean(name, file.header) or '; correct the name given for it'}"
+            for name in absent
+        ]
         missing = [name for name in first.header if name not in file.header]
         more = [name for name in file.header if name not in first.header]
         if missing or more:
@@ -108,16 +115,18 @@ def _summaries(source: Source, given: Contract) -> dict[str, ColumnSummary]:
     for file in source.files:
         for block in file.blocks(columns, BATCH_ROWS):
             for name, summary in summaries.items():
-                summary.add(block.columns[name], file.decimal)
+                summary.add(block.columns[name], file.decimal(name))
     return summaries
 
 
-def _useless(name: str, summary: ColumnSummary) -> str | None:
+def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
     if summary.unreadable:
         return "nested or binary"
     if not summary.present:
         return "no values"
     if summary.dates > summary.present / 2:
+        if not summary.date_orders:
+            return "dates, but not all possible ones in one order of day and month"
         return "dates (make an age or duration of them, or name one as time in a contract)"
     if summary.constant and summary.present == summary.rows:
         return "one value only"
@@ -127,8 +136,9 @@ def _useless(name: str, summary: ColumnSummary) -> str | None:
         counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
         if counting and INDEX_NAME.fullmatch(name):
             return "a row index"
-        identity = summary.whole and distinct > 20 and ID_NAME.fullmatch(name)
-        return "looks like an id (name it with --id or --group)" if identity else None
+        if summary.whole and distinct > 20 and names_rows(name):
+            return "looks like an id (name it with --id or --group)"
+        return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None
     if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
         return "id or free text (nearly every row differs)"
     return None
@@ -148,6 +158,8 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
 def _feature(summary: ColumnSummary, starter: bool) -> dict[str, Any]:
     often_missing = summary.missing_share > INDICATOR_SHARE
     feature: dict[str, Any] = {"missing": "indicator" if often_missing else "impute"}
+    if summary.ticked:
+        return {"type": "boolean", "missing": "no"}
     codes = sorted(summary.missing_codes)
     # Without a review, 0 and 1 stay numbers: a later 2 must not stop a night's run.
     reviewed_flag = starter and summary.texts <= {"0", "1"}
@@ -158,43 +170,19 @@ def _feature(summary: ColumnSummary, starter: bool) -> dict[str, Any]:
         if starter:
             usual = summary.percentiles(1, 99)
             feature.update({"usual": usual} if usual else {})
-            feature.update({"missing_values": codes} if codes else {})
+            unreadable = sorted({*codes, *summary.odd_texts})
+            feature.update({"missing_values": unreadable} if unreadable else {})
             feature.update({"censored": "limit"} if summary.censored else {})
         return feature
     codes = [text for text in codes if text.lower() in NO_ANSWER and summary.texts != {text}]
     if starter and codes:
         feature["missing_values"] = codes
-        words = {text.lower() for text in summary.texts - set(codes)}
-        if words and words <= {"yes", "no", "y", "n", "true", "false", "t", "f"}:
+        if truths(text.lower() for text in summary.texts - set(codes)):
             return {"type": "boolean", **feature}
     feature.update(type="category", missing="category" if often_missing else "impute")
     if starter:
         feature["categories"] = sorted(summary.texts - set(codes))
     return feature
-
-
-def _roles(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]) -> Contract:
-    """Roles by obvious column names, where none was given."""
-    taken = {given.id, given.group, given.label, given.time, *given.coordinates, *given.drop}
-    free = {name.lower(): name for name in summaries if name not in taken}
-    found: dict[str, Any] = {}
-    if not given.label:
-        found["label"] = next((free.pop(name) for name in LABELS if name in free), None)
-    for lower, name in list(free.items()):
-        summary = summaries[name]
-        if not ID_NAME.fullmatch(lower) and lower not in GROUPS:
-            continue
-        # Up to the limit of texts counted, an id must differ in every row.
-        distinct = summary.present == summary.rows and len(summary.texts) >= min(summary.rows, 1000)
-        role = "id" if distinct else "group" if lower in GROUPS else None
-        if role and not getattr(given, role) and not found.get(role):
-            found[role] = free.pop(lower)
-    if not given.time:
-        dated = (n for n in TIMES if n in free and summaries[free[n]].dates == summaries[free[n]].rows)
-        found["time"] = next((free[name] for name in dated), None)
-    guessed = {role: value for role, value in found.items() if value}
-    notes += [f"guessed role {role}: {column}" for role, column in guessed.items()]
-    return given.with_roles(**guessed) if guessed else given
 
 
 def _coordinates(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]) -> Contract:
@@ -204,5 +192,7 @@ def _coordinates(summaries: dict[str, ColumnSummary], given: Contract, notes: li
     if given.coordinates or not {"x", "y", "z"} <= free.keys():
         return given
     axes = [free[axis] for axis in "xyz"]
+    if any(summaries[axis].numbers < summaries[axis].rows for axis in axes):
+        return given
     notes.append(f"guessed role coordinates: {', '.join(axes)}")
     return given.with_roles(coordinates=axes)

@@ -27,7 +27,7 @@ def read_cohort(
     Parameters
     ----------
     source : str or path
-        CSV (also gzipped) or Parquet file, a directory of them, or a glob.
+        CSV (also gzipped), Parquet or Excel file, a directory of them, or a glob.
     contract : Contract or path, optional
         Without one, or with one that names no features, types are inferred and stated in `notes`.
     label, positive, id, group, drop
@@ -68,19 +68,22 @@ def open_cohort(
         raise CohortError(
             "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
         )
-    return CohortStream(open_source(source), complete, batch_rows, label, gates=gates)
+    return CohortStream(open_source(source), complete, batch_rows, label, gates=gates, to_score=True)
 
 
 def check_cohort(
     source: str | Path, contract: Contract | str | Path | None = None, *, label: str | None = None,
-    gates: Gates | None = None,
+    gates: Gates | None = None, to_score: bool = False,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
-    """Violations of a table, each with row numbers and column, and notes on what was detected."""
+    """Violations of a table, each with row numbers and column, and notes on what was detected.
+
+    `to_score` judges it as `open_cohort` would, else as `read_cohort` does a table to train on.
+    """
     given = contract_of(contract, label=label)
     try:
         files = open_source(source)
         complete, notes = (given, []) if given.features else inferred(files, given)
-        stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates)
+        stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
         stream.check()
     except CohortError as error:
         return error.violations, []
@@ -104,6 +107,8 @@ def starter_contract(
     given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
     files = open_source(source)
     contract, notes = inferred(files, given, starter=True)
+    # What cannot be read with it is said now, with place and remedy, and not by the next command.
+    CohortStream(files, contract).check()
     return contract, [*files.notes, *notes]
 
 

@@ -17,14 +17,15 @@ import pyarrow.parquet as pq
 
 from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
 from screening.cohort.parquet_pages import TooLarge, check_pages
+from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import refuse_other_bytes
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".xlsx")
 MOST_FILES = 10_000
 # First bytes of files that are no table but are often handed over as one.
 STRANGERS = {
-    b"PK\x03\x04": "an Excel workbook or zip archive; save the sheet as CSV (UTF-8)",
+    b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
     b"<": "a web page or XML; export the table as CSV (UTF-8)",
     b"{": "JSON; export the table as CSV (UTF-8) or Parquet",
@@ -56,13 +57,13 @@ class SourceFile:
     sha256: str
     bytes: int
     header: list[str]
-    form: CsvForm | None
+    form: CsvForm | SheetForm | None
     rows: int | None = None
     stamp: tuple[int, int] = (0, 0)
 
-    @property
-    def decimal(self) -> str:
-        return self.form.decimal if self.form else "."
+    def decimal(self, column: str) -> str:
+        """The decimal mark of a column's texts."""
+        return self.form.others.get(column, self.form.decimal) if self.form else "."
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the file's rows in order; memory is bounded by `batch_rows`.
@@ -78,6 +79,8 @@ class SourceFile:
         rows = 0
         if self.form is None:
             found = _parquet_blocks(self.path, self.name, wanted, batch_rows)
+        elif isinstance(self.form, SheetForm):
+            found = (Block(*parts) for parts in sheet_blocks(self.path, self.form, wanted, batch_rows))
         else:
             found = (
                 Block(*parts) for parts in csv_blocks(self.path, self.name, self.form, wanted, batch_rows)
@@ -107,13 +110,15 @@ class Source:
 
     @property
     def delimiter(self) -> str | None:
-        """Delimiter of the CSV files (several: joined by spaces), None for Parquet."""
-        return " ".join(dict.fromkeys(file.form.delimiter for file in self.files if file.form)) or None
+        """Delimiter of the CSV files (several: joined by spaces), None where there is none."""
+        forms = [file.form for file in self.files if isinstance(file.form, CsvForm)]
+        return " ".join(dict.fromkeys(form.delimiter for form in forms)) or None
 
     @property
     def encoding(self) -> str | None:
-        """Encoding of the CSV files, None for Parquet."""
-        return " ".join(dict.fromkeys(file.form.encoding for file in self.files if file.form)) or None
+        """Encoding of the CSV files, None where there is none."""
+        forms = [file.form for file in self.files if isinstance(file.form, CsvForm)]
+        return " ".join(dict.fromkeys(form.encoding for form in forms)) or None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for model.json and run.json."""
@@ -180,7 +185,7 @@ def _found(source: str | Path) -> tuple[list[Path], list[str]]:
         tables = [child for child in inside if child.name.lower().endswith(SUFFIXES)]
         if not tables:
             raise UsageError(
-                f"no CSV or Parquet file in directory {source} (looked for {', '.join(SUFFIXES)})"
+                f"no CSV, Parquet or Excel file in directory {source} (looked for {', '.join(SUFFIXES)})"
             )
         left = len(inside) - len(tables)
         return tables, [f"{left} other file(s) of the directory were not read"] if left else []
@@ -211,6 +216,9 @@ def _opened(path: Path) -> SourceFile:
         raise of_system(error, path) from error
     if not head.strip():
         raise CohortError(f"{path.name}: the file is empty; export it again")
+    if is_workbook(path, head):
+        sheet = sheet_form(path)
+        return SourceFile(path, path.name, digest.hexdigest(), stamp[0], sheet.header, sheet, stamp=stamp)
     for magic, kind in STRANGERS.items():
         if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
             raise CohortError(f"{path.name}: this is {kind}")

@@ -17,17 +17,20 @@ from screening.cohort.sources import Block, Source, SourceFile
 from screening.cohort.typing import read_coordinate, read_feature, read_text, read_time
 from screening.cohort.violations import Violations, described
 from screening.errors import CohortError, UsageError
+from screening.spelling import did_you_mean
 
 BATCH_ROWS = 65536
+UNSEEN = "unseen_category"
 
 
 @dataclass
 class _TypedBlock:
-    """One block by contract: its parts, and the faults as (column, kind, mask)."""
+    """One block by contract: its parts, faults as (column, kind, mask), and texts the contract has not."""
 
     parts: dict[str, Any]
     faults: list[tuple[str, str, np.ndarray]]
     n_rows: int
+    unlisted: dict[str, np.ndarray]
 
     def faulty(self) -> np.ndarray:
         mask = np.zeros(self.n_rows, dtype=bool)
@@ -42,7 +45,8 @@ class CohortStream:
     Iterating yields `Cohort` batches in row order. The first pass (`check`, done at the latest when iteration
     starts) sees the whole table and raises every violation together, so no batch is ever followed by one.
     Memory is bounded by the batch, the number of groups and 8 bytes a row for ids. `gates` compare the table
-    with the rows a model was trained on, and may stop the run too.
+    with the rows a model was trained on, and may stop the run too. Of a table `to_score` the contract's
+    `on_unseen` decides what an unseen category is; in any other a text it does not list is a violation.
 
     Attributes
     ----------
@@ -58,13 +62,14 @@ class CohortStream:
     def __init__(
         self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
         need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
+        to_score: bool = False,
     ):  # fmt: skip
         if batch_rows < 1:
             raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
         self.source, self.contract, self.batch_rows = source, contract, batch_rows
         self.label, self.need_label = label, need_label
         self.notes = [*source.notes, *notes]
-        self.gates = gates
+        self.gates, self.to_score = gates, to_score
         self.refused: dict[str, int] = {}
         self.n_rows = 0
         self._checked = False
@@ -91,12 +96,16 @@ class CohortStream:
         if self._checked:
             return
         violations, refused = Violations(), dict[str, int]()
+        # Rows the contract wants left out for an unseen category alone: no reason to stop.
+        left_out = Violations()
         hashes: list[np.ndarray] = []
         kept = total = 0
         for file, block in self._blocks(violations):
             typed = self._typed(block, file)
             for column, kind, mask in typed.faults:
-                violations.add(file.name, column, kind, block.first_row + np.flatnonzero(mask))
+                alone = kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
+                found = left_out if alone else violations
+                found.add(file.name, column, kind, block.first_row + np.flatnonzero(mask))
             counted = np.zeros(block.n_rows, dtype=bool)
             for column, kind, mask in typed.faults:
                 _count(refused, column, kind, int(np.count_nonzero(mask & ~counted)))
@@ -105,7 +114,7 @@ class CohortStream:
                 hashes.append(_hashed(typed.parts["id"]))
             if self.gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
-                self.gates.add(typed.parts["features"], typed.parts["group"])
+                self.gates.add(typed.parts["features"], typed.parts["group"], typed.unlisted)
             if self._scales:
                 good = ~counted
                 self._scales.add(typed.parts["group"][good], typed.parts["features"][good])
@@ -114,18 +123,21 @@ class CohortStream:
         if self.contract.id:
             kept -= self._find_repeats(hashes, violations, refused)
         if self.gates:
-            violations.whole += self.gates.stops()
-        self._conclude(violations, refused, total, kept)
+            violations.whole += [f"column {stop.words} {stop.remedy}" for stop in self.gates.stops()]
+        self._conclude(violations, left_out, refused, total, kept)
 
-    def _conclude(self, violations: Violations, refused: dict[str, int], total: int, kept: int) -> None:
+    def _conclude(
+        self, violations: Violations, left_out: Violations, refused: dict[str, int], total: int, kept: int
+    ) -> None:
         if not total and not violations:
             violations.whole.append("the cohort has no data rows, only column names; was the export empty?")
-        elif violations and not kept and not violations.whole:
+        elif (violations or left_out) and not kept and not violations.whole:
             violations.whole.append("every row breaks the contract; was it written for another table?")
+        lines = violations.lines(self._several) + left_out.lines(self._several)
         if violations.whole or (violations and self.contract.on_violation == "stop"):
-            raise CohortError(violations.lines(self._several))
-        if violations:
-            self.notes += [f"rows left out: {line}" for line in violations.lines(self._several)]
+            raise CohortError(lines)
+        self.notes += [f"rows left out: {line}" for line in lines]
+        self.notes += self.gates.notes() if self.gates else []
         self.refused, self.n_rows, self._checked = refused, total, True
 
     def _find_repeats(self, hashes: list[np.ndarray], violations: Violations, refused: dict[str, int]) -> int:
@@ -183,6 +195,7 @@ class CohortStream:
     def _typed(self, block: Block, file: SourceFile) -> _TypedBlock:
         contract, cells = self.contract, block.columns
         faults: list[tuple[str, str, np.ndarray]] = []
+        unlisted: dict[str, np.ndarray] = {}
         broken = block.ragged | block.repeated_header
         for kind, mask in (("ragged", block.ragged), ("repeated_header", block.repeated_header)):
             if mask.any():
@@ -191,8 +204,11 @@ class CohortStream:
         def kept(column: str, typed: Any) -> np.ndarray:
             for kind, mask in typed.faults:
                 # A broken row has no cells to blame.
-                if (mask & ~broken).any():
-                    faults.append((column, kind, mask & ~broken))
+                mask = mask & ~broken
+                if self.to_score and kind == "unknown_category":
+                    unlisted[column] = mask
+                elif mask.any():
+                    faults.append((column, kind, mask))
             return typed.values
 
         parts: dict[str, Any] = dict.fromkeys(("id", "group", "label", "time", "coordinates", "subgroups"))
@@ -205,19 +221,33 @@ class CohortStream:
             label = kept(self.label, read_text(cells[self.label], absent, trim=True))
             parts["label"] = np.where(label == None, "", label)  # noqa: E711
         if contract.time:
-            parts["time"] = kept(contract.time, read_time(cells[contract.time]))
+            parts["time"] = kept(contract.time, read_time(cells[contract.time], contract.date_order))
         if contract.coordinates:
-            axes = [kept(name, read_coordinate(cells[name], file.decimal)) for name in contract.coordinates]
+            axes = [
+                kept(name, read_coordinate(cells[name], file.decimal(name))) for name in contract.coordinates
+            ]
             parts["coordinates"] = np.column_stack(axes)
         if contract.subgroup:
             texts = {name: kept(name, read_text(cells[name], None, trim=True)) for name in contract.subgroup}
             parts["subgroups"] = _table(texts)
         columns = {
-            name: kept(name, read_feature(cells[name], feature, file.decimal))
+            name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
             for name, feature in contract.features.items()
         }
         parts["features"] = _table(columns)
-        return _TypedBlock(parts, faults, block.n_rows)
+        faults += self._refused_unseen(parts["features"], unlisted)
+        return _TypedBlock(parts, faults, block.n_rows, unlisted)
+
+    def _refused_unseen(
+        self, features: pd.DataFrame, unlisted: dict[str, np.ndarray]
+    ) -> Iterator[tuple[str, str, np.ndarray]]:
+        """Unseen categories that the contract does not want scored as unknown, as faults."""
+        unseen = self.gates.unseen_rows(features) if self.gates else {}
+        for name in dict.fromkeys([*unseen, *unlisted]):
+            nowhere = np.zeros(len(features), dtype=bool)
+            mask = unseen.get(name, nowhere) | unlisted.get(name, nowhere)
+            if mask.any() and self.contract.unseen_policy(name) != "unknown":
+                yield name, UNSEEN, mask
 
     def _batch(self, typed: _TypedBlock, good: np.ndarray, rows: np.ndarray) -> Cohort:
         parts = dict(typed.parts)
@@ -267,6 +297,7 @@ def _refuse_absent(source: Source, columns: Sequence[str]) -> None:
             faults.append(
                 f"{file.name}: missing column{'s' * (len(absent) > 1)} {shown} "
                 f"(the file has {len(file.header)} columns); rename it in the table or correct the contract"
+                f"{did_you_mean(absent[0], file.header)}"
             )
     if faults:
         raise CohortError(faults)

@@ -8,21 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.cohort.typing import (
-    FALSE,
-    TRUE,
-    fast_numbers,
-    is_numeric,
-    is_text,
-    parsed_number,
-    plain,
-    texts,
-)
+from screening.cohort.notation import DATE, MARKS, date_orders, fast_numbers, parsed_number, trimmed, truths
+from screening.cohort.typing import is_numeric, is_text, plain, texts
 
 MOST_TEXTS = 1000
 SAMPLE = 1 << 15
+OTHER = r"^\d{1,2}[-/.]"
 LEADING_ZERO = r"^[+-]?0[0-9]+$"
-DATE = r"^\d{4}-\d{2}-\d{2}([T ]|$)"
 
 
 class ColumnSummary:
@@ -34,6 +26,9 @@ class ColumnSummary:
         self.censored = 0
         self.misprinted = 0  # numbers with a comma or point in the wrong place
         self.odd = 0  # neither number, nor censored, nor a usual missing code
+        self.odd_texts: set[str] = set()
+        self.date_orders = {"dmy", "mdy"}
+        self.day_or_month_first = False
         self.unreadable = self.native = self.native_boolean = False
         self.whole = True
         self.low, self.high = np.inf, -np.inf
@@ -55,8 +50,12 @@ class ColumnSummary:
 
     @property
     def boolean_words(self) -> bool:
-        words = {text.lower() for text in self.texts}
-        return self.native_boolean or (bool(words) and words <= TRUE | FALSE)
+        return self.native_boolean or truths(text.lower() for text in self.texts)
+
+    @property
+    def ticked(self) -> bool:
+        """Whether cells hold a tick or nothing."""
+        return 0 < self.present < self.rows and {text.lower() for text in self.texts} <= MARKS
 
     def percentiles(self, low: float, high: float) -> tuple[float, float] | None:
         """Percentiles of the sampled numbers, None if there are none."""
@@ -85,12 +84,16 @@ class ColumnSummary:
             self.unreadable = True
             return
         self.native_boolean = self.native_boolean or not is_text(cells)
-        trimmed = pc.utf8_trim_whitespace(words)
-        given = trimmed.filter(pc.fill_null(pc.not_equal(trimmed, ""), False))
+        bare = trimmed(words)
+        given = bare.filter(pc.fill_null(pc.not_equal(bare, ""), False))
         self.present += len(given)
         if not self.many_texts:
             self._add_texts(given)
-        self.dates += _matches(given, DATE)
+        dates = given.filter(pc.match_substring_regex(given, DATE))
+        self.dates += len(dates)
+        if len(dates):
+            self.date_orders &= date_orders(pc.unique(dates).to_pylist())
+            self.day_or_month_first = self.day_or_month_first or _matches(dates, OTHER) > 0
         self.zero_led += _matches(given, LEADING_ZERO)
         values = fast_numbers(given, decimal)
         if values is None:
@@ -115,6 +118,8 @@ class ColumnSummary:
                     self.missing_codes[text] = self.missing_codes.get(text, 0) + count
             else:
                 self.odd += count
+                if len(self.odd_texts) <= MOST_TEXTS:
+                    self.odd_texts.add(text)
         return np.array(found, dtype=np.float64)
 
     def _add_numbers(self, values: np.ndarray) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,19 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.cohort.contract import Feature
-
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-NUMBER_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d{1,3}(,\d{3})+(\.\d*)?", re.ASCII)
-CENSORED = re.compile(r"(<=?|>=?|≤|≥)\s*(.*)", re.DOTALL)
-INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-# fmt: off
-MISSING_CODES = frozenset((
-    "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "missing", "unknown", "unk", "n.d.", "nd",
-    "k.a.", ".", "?", "-", "--",
-))
-# fmt: on
-TRUE = frozenset(("yes", "y", "true", "t", "1", "1.0"))
-FALSE = frozenset(("no", "n", "false", "f", "0", "0.0"))
+from screening.cohort.notation import FALSE, TRUE, fast_numbers, iso_date, parsed_number, trimmed
 
 
 @dataclass
@@ -100,22 +87,25 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
     words = texts(plain(cells))
     if words is None:
         return _all_at_fault(cells, "unreadable", np.full(len(cells), None, dtype=object))
-    trimmed = pc.utf8_trim_whitespace(words)
-    empty = np.asarray(pc.fill_null(pc.equal(trimmed, ""), True))
-    typed = Typed(_shared(trimmed if trim else words, empty))
+    bare = trimmed(words)
+    empty = np.asarray(pc.fill_null(pc.equal(bare, ""), True))
+    typed = Typed(_shared(bare if trim else words, empty))
     if absent:
         typed.fault(absent, empty)
     return typed
 
 
-def read_time(cells: pa.Array) -> Typed:
-    """Type a time column: ISO dates or timestamps to datetime64[us], zones to UTC."""
+def read_time(cells: pa.Array, order: str | None = None) -> Typed:
+    """Type a time column: dates to datetime64[us], zones to UTC; `order` is that of day and month."""
     cells = plain(cells)
     words = texts(cells)
     if words is None or is_numeric(cells):
         return _all_at_fault(cells, "not_time", np.full(len(cells), "NaT", "datetime64[us]"))
     given, _ = _missing(words, Feature(type="category"))
-    times = pd.to_datetime(given.to_pandas(), format="ISO8601", errors="coerce", utc=True)
+    coded = given.dictionary_encode()
+    dates = np.array([*(iso_date(text, order) for text in coded.dictionary.to_pylist()), None], dtype=object)
+    given = pd.Series(dates[coded.indices.fill_null(-1).to_numpy()], dtype=object)
+    times = pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True)
     typed = Typed(times.dt.tz_localize(None).to_numpy().astype("datetime64[us]"))
     typed.fault("not_time", times.isna().to_numpy())
     return typed
@@ -135,49 +125,10 @@ def _all_at_fault(cells: pa.Array, kind: str, values: np.ndarray) -> Typed:
 
 def _missing(cells: pa.Array, feature: Feature) -> tuple[pa.Array, np.ndarray]:
     """Trimmed text with null where missing, and the mask of the missing."""
-    trimmed = pc.utf8_trim_whitespace(cells)
-    absent = pc.is_in(
-        trimmed, pa.array(["", *(text.strip() for text in feature.missing_values)], trimmed.type)
-    )
-    absent = pc.or_(absent, pc.is_null(trimmed))
-    return pc.if_else(absent, pa.scalar(None, trimmed.type), trimmed), np.asarray(absent)
-
-
-def fast_numbers(given: pa.Array, decimal: str) -> np.ndarray | None:
-    """Numbers of a text column if every cell is null or a plain finite number, else None."""
-    if decimal == ",":
-        if pc.any(pc.match_substring(given, ".")).as_py():
-            return None
-        given = pc.replace_substring(given, ",", ".")
-    try:
-        values = pc.cast(given, pa.float64())
-    except pa.ArrowInvalid:
-        return None
-    finite = pc.all(pc.is_finite(values)).as_py()
-    return values.to_numpy(zero_copy_only=False) if finite is not False else None
-
-
-def parsed_number(text: str, decimal: str = ".", censored: str = "refuse") -> float | str:
-    """The number a text stands for, or the name of its fault."""
-    point = text.replace(",", ".") if decimal == "," and "." not in text else text
-    if NUMBER.fullmatch(point) and not (decimal == "," and "." in text):
-        value = float(point)
-        return value if np.isfinite(value) else "infinite"
-    bound = CENSORED.fullmatch(text)
-    if bound:
-        limit = parsed_number(bound[2], decimal)
-        if isinstance(limit, str):
-            return "not_number"
-        if censored == "refuse":
-            return "censored"
-        return limit / 2 if censored == "half" and bound[1] in ("<", "<=", "≤") else limit
-    if INFINITE.fullmatch(text):
-        return "infinite"
-    if text.lower() in MISSING_CODES:
-        return "missing_code"
-    if decimal == "," and "." in text and NUMBER.fullmatch(text.replace(",", "")):
-        return "decimal_point"
-    return "decimal_comma" if NUMBER_COMMA.fullmatch(text) else "not_number"
+    bare = trimmed(cells)
+    absent = pc.is_in(bare, pa.array(["", *(text.strip() for text in feature.missing_values)], bare.type))
+    absent = pc.or_(absent, pc.is_null(bare))
+    return pc.if_else(absent, pa.scalar(None, bare.type), bare), np.asarray(absent)
 
 
 def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
@@ -215,7 +166,10 @@ def _booleans(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
         word = text.lower()
         return 1.0 if word in TRUE else 0.0 if word in FALSE else "not_boolean"
 
-    return _worded(cells, feature, meaning)
+    typed = _worded(cells, feature, meaning)
+    if feature.missing == "no":
+        typed.values = np.where(np.isnan(typed.values), 0.0, typed.values)
+    return typed
 
 
 def _categories(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
@@ -228,9 +182,8 @@ def _categories(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     typed.fault("nul", np.asarray(pc.fill_null(pc.match_substring(given, "\0"), False)))
     if feature.categories is not None:
         known = np.asarray(pc.is_in(given, pa.array(feature.categories, given.type)))
-        unknown = ~known & ~absent
-        typed.fault("unknown_category", unknown)
-        typed.values[unknown] = None
+        # The text stays: where the row is scored all the same, it is unknown, not missing.
+        typed.fault("unknown_category", ~known & ~absent)
     return typed
 
 

@@ -1,34 +1,37 @@
-"""Has a column changed its unit? Degrees F for degrees C, mg/dL for mmol/L, grams for kilograms."""
+"""Has a column changed its unit? The likelihood of the night converted back, against the night as it is.
+
+Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of all values,
+by a factor where they are positive, of a size drawn from a Cauchy distribution on the scale of the training
+values. So a night is in other units only where the conversion explains what such a shift explains badly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
+
+from screening.cohort.conversions import Conversion
 
 SAMPLE = 8192
-# (factor, offset, what the night's values look like, the conversion): night = factor * training + offset.
-CONVERSIONS = (
-    (1.8, 32.0, "temperature looks like degrees F, not the degrees C", "times 1.8, plus 32"),
-    (1 / 1.8, -32 / 1.8, "temperature looks like degrees C, not the degrees F", "minus 32, divided by 1.8"),
-    *(
-        entry
-        for factor in (18.0, 1000.0, 10.0)
-        for entry in (
-            (factor, 0.0, f"values look {factor:g} times as large as in the unit", f"times {factor:g}"),
-            (
-                1 / factor,
-                0.0,
-                f"values look {factor:g} times as small as in the unit",
-                f"divided by {factor:g}",
-            ),
-        )
-    ),
-)
-TEMPERATURES = ("", "degc", "°c", "c", "celsius", "degf", "°f", "f", "fahrenheit")
-FEWEST = 5
+# More values than these change no verdict; they are every k-th of the sample.
+WEIGHED = 128
+# Honest differences in standard deviations of training: where the conversion is known, and elsewhere.
+HONEST, HONEST_WIDE = 0.15, 0.5
+# How much likelier the converted night must be: to be sure of it, and to say that it may be.
+KNOWN_BOUND, OTHER_BOUND, MAY_BE = 30.0, 100.0, 10.0
+# A conversion that moves the values by fewer standard deviations is one that a ward can bring too.
+LEAST_MOVE = 1.5
+# Share of values that fit no distribution at all, and how much wider than the others they lie.
+STRAY, STRAY_WIDTH = 0.02, 4.0
+LEAST_WIDTH = 0.02
+# A single value counts as converted where that makes it so much likelier; chance does that once in as many.
+ROW_RATIO = 1000.0
+FEWEST_ROWS, LEAST_SHARE = 3, 0.05
+FEW = 5
 
 
 class SampledValues:
@@ -49,81 +52,173 @@ class SampledValues:
 
 @dataclass(frozen=True)
 class UnitShift:
-    """A likely change of unit, in words.
+    """A likely change of unit.
 
     Parameters
     ----------
+    ratio, bound : float
+        How much likelier the converted night is, and how much it has to be to be sure.
     share : float
-        Rows it concerns, 0 to 1.
-    whole : bool
-        Whether the column as a whole has changed, not some rows of it.
+        Rows it concerns, 0 to 1; 1 where it is the column as a whole.
     """
 
-    words: str
-    conversion: str
-    share: float
-    whole: bool
+    conversion: Conversion
+    ratio: float
+    bound: float
+    share: float = 1.0
+
+    @property
+    def sure(self) -> bool:
+        """Whether the column as a whole has changed, and nothing honest explains it."""
+        return self.share == 1.0 and self.ratio >= self.bound
 
 
-def unit_shift(values: np.ndarray, training: Mapping[str, Any], unit: str | None = None) -> UnitShift | None:
-    """Compare values with the training bins as they are and after undoing each known conversion.
+class Density:
+    """Density of the training values (of their logarithms, `log`), smooth and with wide tails.
 
-    A column has changed its unit where it does not look like training, and does after the conversion: nearly
-    all values lie further outside the training core (0.5 to 99.5 %) than that is wide, and inside it when
-    converted; or, for wide distributions, the cumulative shares differ much before and hardly after.
+    Parameters
+    ----------
+    training : mapping
+        A number's entry of a profile.
+    n_units : float
+        Effective number of training rows; the fewer, the smoother.
+
+    Attributes
+    ----------
+    width : float
+        Standard deviation of the values, robust.
+    middle : float
+        Their median.
+    """
+
+    def __init__(self, training: Mapping[str, Any], n_units: float, log: bool):
+        centers, weights = _spread_out(training, log)
+        order = np.argsort(centers)
+        share = np.cumsum(weights[order]) / weights.sum()
+        low, self.middle, high = np.interp((0.1, 0.5, 0.9), share, centers[order])
+        scale = max(abs(self.middle), 1e-12)
+        self.width = max(float(high - low) / 2.563, LEAST_WIDTH * (1.0 if log else scale))
+        smooth = max(self.width * max(n_units, 2.0) ** -0.2, LEAST_WIDTH * self.width)
+        grid = np.linspace(centers.min() - 8 * self.width, centers.max() + 8 * self.width, 1000)
+        apart = (grid[:, None] - centers) / smooth
+        self._grid = grid
+        self._close = np.exp(-0.5 * apart**2) @ (weights / weights.sum()) / smooth * (1 - STRAY)
+
+    def log_at(self, x: np.ndarray) -> np.ndarray:
+        """Log density, up to one constant; same shape."""
+        wide = STRAY_WIDTH * self.width
+        # 0.8 is the Gaussian's constant over that of the Cauchy distribution, sqrt(2 pi) / pi.
+        stray = 0.8 * STRAY / wide / (1 + np.square((x - self.middle) / wide))
+        return np.log(np.interp(x, self._grid, self._close, left=0.0, right=0.0) + stray)
+
+    def evidence(self, x: np.ndarray, units: float, honest: float) -> float:
+        """Log likelihood of a night of `x`, worth `units` rows, over all honest shifts of it."""
+        tempered = units / len(x)
+        there, near = float(np.median(x)) - self.middle, self.width / np.sqrt(max(units, 1.0))
+        shifts = np.unique(
+            np.concatenate(
+                [
+                    np.linspace(-2, 2, 41) * self.width,
+                    there + np.linspace(-5, 5, 41) * near,
+                    np.linspace(min(there, 0), max(there, 0), 31),
+                ]
+            )
+        )
+        prior = np.log(honest * self.width) - np.log((honest * self.width) ** 2 + shifts**2)
+        log = tempered * self.log_at(x - shifts[:, None]).sum(axis=1) + prior
+        top = log.max()
+        return float(top + np.log(np.trapezoid(np.exp(log - top), shifts)))
+
+
+def unit_shift(
+    values: np.ndarray, training: Mapping[str, Any], conversions: Sequence[Conversion], *,
+    n_units: float, night_units: float, differs: bool, chance: float,
+) -> UnitShift | None:  # fmt: skip
+    """The conversion that explains the night, if one does or may; the whole column goes before some rows.
 
     Parameters
     ----------
     values : ndarray, shape (n,)
+        Finite values of tonight.
     training : mapping
-        A number's entry of `drift.profile`.
-    unit : str, optional
-        The contract's unit; degrees are considered only where it is a temperature or not stated.
-
-    Returns
-    -------
-    UnitShift or None
+        A number's entry of a profile.
+    n_units, night_units : float
+        Effective number of rows of training and of `values`.
+    differs : bool
+        Whether the night's values differ from those of training beyond chance.
+    chance : float
+        Chance allowed; a ratio of 1 / chance needs no other test beside it.
     """
-    if training.get("core") is None or not values.size:
+    if training["range"] is None:
         return None
-    low, high = training["core"]
-    width = high - low
-    found: list[tuple[float, UnitShift]] = []
-    for factor, offset, words, conversion in CONVERSIONS:
-        if offset and (unit or "").strip().lower() not in TEMPERATURES:
+    values = values[:: max(1, -(-len(values) // WEIGHED))]
+    densities: dict[bool, Density] = {}
+    whole, part = [], []
+    for each in conversions:
+        log = not each.offset
+        # Zero says nothing of a unit that only multiplies; where signs differ, nor does anything else.
+        told = values[values > 0] if log else values
+        if not told.size or (log and (training["range"][0] < 0 or training["range"][1] <= 0)):
             continue
-        # Zero says nothing of a unit that only multiplies.
-        told = values if offset else values[values != 0]
-        if not told.size or not width > 0:
-            continue
-        back = (told - offset) / factor
-        far = (told < low - width) | (told > high + width)
-        moved = float(np.mean(far & (back >= low) & (back <= high)))
-        before, after = (_ks(part, training, above_zero=not offset) for part in (told, back))
-        whole = moved >= 0.8 or _told_apart(before, after, len(told), len(training["edges"]))
-        if whole or (moved >= 0.05 and moved * len(told) >= 3):
-            found.append((after - 2 * whole, UnitShift(words, conversion, 1.0 if whole else moved, whole)))
-    return min(found, key=lambda item: item[0])[1] if found else None
+        if log not in densities:
+            densities[log] = Density(training, n_units, log)
+        units = min(night_units * len(told) / len(values), len(told))
+        of_rows = _by_row(told, each, densities[log])
+        # Where the night looks like training as a whole, only very few rows can still have changed together.
+        if differs or units < FEW:
+            shift = _as_whole(told, each, densities[log], units)
+            if shift.ratio >= (MAY_BE if differs else max(shift.bound, 1 / chance)):
+                whole.append(shift)
+        hits = int(of_rows.share * units)
+        often = hits >= FEWEST_ROWS and of_rows.share >= LEAST_SHARE
+        if often and binom.sf(hits - 1, int(units), 1 / ROW_RATIO) <= chance:
+            part.append(of_rows)
+    if whole:
+        return max(whole, key=lambda shift: shift.ratio)
+    return max(part, key=lambda shift: shift.share) if part else None
 
 
-def _told_apart(before: float, after: float, n: int, n_edges: int) -> bool:
-    if n < FEWEST or n_edges < 4:
-        return False
-    differs = before >= (0.6 if n >= 20 else 0.9)
-    return differs and after <= min(0.5, 0.1 + 1.36 / np.sqrt(n))
+def _converted_back(told: np.ndarray, conversion: Conversion) -> tuple[np.ndarray, np.ndarray, float]:
+    """Values as they are and converted back, as the density knows them, and the log of the stretch."""
+    back = (told - conversion.offset) / conversion.factor
+    if conversion.offset:
+        return told, back, float(np.log(conversion.factor))
+    # On logarithms a factor is a shift.
+    return np.log(told), np.log(back), 0.0
 
 
-def _ks(values: np.ndarray, training: Mapping[str, Any], above_zero: bool) -> float:
-    """Largest difference of cumulative shares at the training edges; of the values above zero only."""
-    edges, counts = np.asarray(training["edges"], float), np.cumsum(training["counts"])
-    if not edges.size:
-        return 0.0
-    cumulative, total = counts[:-1].astype(float), float(counts[-1])
-    if above_zero and training["range"][0] >= 0:
-        zeros = cumulative[edges <= 0][-1] if (edges <= 0).any() else 0.0
-        cumulative, total = (cumulative - zeros)[edges > 0], total - zeros
-        edges, values = edges[edges > 0], values[values > 0]
-    if not edges.size or not values.size or not total:
-        return 0.0
-    share = np.searchsorted(np.sort(values), edges, side="right") / len(values)
-    return float(np.abs(share - cumulative / total).max())
+def _as_whole(told: np.ndarray, conversion: Conversion, density: Density, units: float) -> UnitShift:
+    now, then, stretch = _converted_back(told, conversion)
+    honest, bound = (HONEST, KNOWN_BOUND) if conversion.known else (HONEST_WIDE, OTHER_BOUND)
+    if abs(float(np.median(then) - np.median(now))) < LEAST_MOVE * density.width:
+        bound = np.inf
+    log = density.evidence(then, units, honest) - density.evidence(now, units, honest) - units * stretch
+    return UnitShift(conversion, float(np.exp(min(log, 600.0))), bound)
+
+
+def _by_row(told: np.ndarray, conversion: Conversion, density: Density) -> UnitShift:
+    """The share of the rows that the conversion explains, each taken alone."""
+    now, then, stretch = _converted_back(told, conversion)
+    gains = density.log_at(then) - density.log_at(now) - stretch
+    share = float(np.mean(gains >= np.log(ROW_RATIO)))
+    return UnitShift(conversion, ROW_RATIO, ROW_RATIO, share)
+
+
+def _spread_out(training: Mapping[str, Any], log: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Places that stand for the training values, and how many each stands for."""
+    low, high = training["range"]
+    ends = np.array([*training["edges"], high], dtype=float)
+    starts = np.array([low, *training["edges"]], dtype=float)
+    counts = np.array(training["counts"], dtype=float)
+    if log:
+        there = ends > 0
+        starts, ends, counts = np.where(starts > 0, starts, ends)[there], ends[there], counts[there]
+        starts, ends = np.log(starts), np.log(ends)
+    # Edges are training values; only the two outer bins are so wide that they must be filled.
+    places = [[end] for end in ends]
+    for outer in {0, len(ends) - 1}:
+        places[outer] = list(np.linspace(starts[outer], ends[outer], 7)[1::2])
+    return (
+        np.concatenate(places),
+        np.concatenate([np.full(len(p), n / len(p)) for p, n in zip(places, counts, strict=True)]),
+    )

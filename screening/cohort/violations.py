@@ -34,12 +34,16 @@ FAULTS = {
     "infinite": ("an infinite number", "correct the cells, or leave them empty"),
     "implausible": ("outside the plausible range of the contract", "correct the cells, or widen `plausible`"),
     "not_boolean": (
-        "not yes/no, y/n, true/false, t/f or 1/0",
+        "not yes/no, true/false, 1/0 or the like",
         'correct the cells, or set type = "category" in the contract',
     ),
     "unknown_category": (
         "not among the contract's categories",
         "correct the cells, or add the text to `categories`",
+    ),
+    "unseen_category": (
+        "a category that training never saw",
+        'correct the cells, train again with them, or set on_unseen = "unknown" in the contract',
     ),
     "missing": (
         "missing where the contract refuses it",
@@ -57,7 +61,10 @@ FAULTS = {
     ),
     "no_group": ("no group", "fill the group column, or leave these rows out"),
     "no_label": ("no label", "fill the label column, or leave these rows out"),
-    "not_time": ("not a date such as 2024-01-31", "write dates as YYYY-MM-DD, with a time of day if need be"),
+    "not_time": (
+        "not a date such as 2024-01-31",
+        "write YYYY-MM-DD, or set date_order in the contract",
+    ),
     "no_coordinate": ("not a coordinate", "fill the coordinate columns with numbers"),
     "ragged": (
         "more or fewer cells than the header has names",

@@ -21,6 +21,7 @@ def judge(
     plan: Plan,
     *,
     seed: int,
+    end_point: Task | None = None,
 ) -> Outcome:
     """Hold every row out by a method, choose its setting and thresholds, and record what it does.
 
@@ -33,6 +34,8 @@ def judge(
         Settings that compete; the recipe's own number if None.
     plan : Plan
         The folds that all methods share.
+    end_point : Task, optional
+        What the method is judged on, where that is less than it tells apart: its watched classes as one.
 
     Raises
     ------
@@ -41,7 +44,9 @@ def judge(
     """
     held_out = held_out_by(sample, recipe, task, plan, params={}, search=search, seed=seed, jobs=1)
     validation = Validation.of(held_out, sample, task, plan.groups)
-    points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
+    if end_point is not None and end_point != task:
+        validation = validation.pooled()
+    points = [validation.operating_point(m, rule, seed) for m in range(validation.scores.shape[1])]
     found = held_out.search
     fit_seconds, score_seconds = held_out.seconds
     facts = {

@@ -42,11 +42,15 @@ class Ground:
 
 @dataclass(frozen=True)
 class Unit:
-    """One method on one cohort: what is computed, and kept, as a whole."""
+    """One method on one cohort: what is computed, and kept, as a whole.
+
+    `task` is what the method is trained for, `end_point` what it is judged on: the same for all methods.
+    """
 
     ground: Ground
     recipe: Recipe
     task: Task
+    end_point: Task
     search: int | None
     key: str
 
@@ -81,14 +85,35 @@ def common_ground(
 def units_of(
     ground: Ground, place: int, methods: Sequence[Recipe], search: int | None, seed: int
 ) -> list[Unit]:
-    """Every method on a cohort; `place` is the cohort's number."""
+    """Every method on a cohort, all judged on one end point; `place` is the cohort's number.
+
+    That is the watched classes one by one where every method tells them apart, and otherwise the positive
+    classes as one: what a two-class method is asked about.
+    """
+    tasks = [_watchable(task_of(ground.sample, recipe), ground) for recipe in methods]
+    end_point = next((task for task in tasks if task.kind == "binary"), tasks[0])
     found = []
-    for recipe in methods:
-        task = task_of(ground.sample, recipe)
-        target = task.target(labels_of(ground.sample))
-        task = watchable(task, target, ground.groups, ground.plan.folds)
-        found.append(Unit(ground, recipe, task, search, f"{place}-{_mark(recipe)}"))
+    for recipe, task in zip(methods, tasks, strict=True):
+        pooled = "" if task == end_point else "-pooled"
+        key = f"{place}-{_mark(recipe)}{pooled}"
+        found.append(Unit(ground, recipe, task, end_point, search, key))
     return found
+
+
+def judged_on(mine: Sequence[Unit]) -> list[str]:
+    """A note on the end point where methods of a cohort tell more apart than they are judged on."""
+    pooled = [unit.recipe.name for unit in mine if unit.task != unit.end_point]
+    if not pooled:
+        return []
+    name = mine[0].end_point.watched[0]
+    return [
+        f"every method is judged on one end point, {name}; {', '.join(pooled)} by the highest of the scores "
+        "of these classes"
+    ]
+
+
+def _watchable(task: Task, ground: Ground) -> Task:
+    return watchable(task, task.target(labels_of(ground.sample)), ground.groups, ground.plan.folds)
 
 
 def _mark(recipe: Recipe) -> str:
@@ -114,8 +139,9 @@ def work_through(
     def run(unit: Unit) -> tuple[Unit, Outcome]:
         ground = unit.ground
         outcome = judge(
-            ground.sample, unit.recipe, unit.task, ground.rule, unit.search, ground.plan, seed=seed
-        )
+            ground.sample, unit.recipe, unit.task, ground.rule, unit.search, ground.plan,
+            seed=seed, end_point=unit.end_point,
+        )  # fmt: skip
         if shelf is not None:
             shelf.keep(unit.key, outcome)
         return unit, outcome

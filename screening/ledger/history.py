@@ -101,6 +101,7 @@ def _run(run: sa.Row[Any], reviews: list[sa.Row[Any]], recorded: str, in_force: 
         "ppv": _ppv(one.verdict for one in reviews if one.flagged),
         "sample": _tally(one.verdict for one in reviews if not one.flagged),
         "unflagged": unflagged,
+        "attention": facts.get("attention", []),
     }
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
 
+from ..documents import Reason, reasons_in
 from . import audit
 from .audit import Head
 from .book import Ledger
@@ -22,6 +23,13 @@ from .tables import CASES, REVIEWS, RUNS
 
 SETTLED = ("confirmed", "not", "known")
 """Verdicts after which a case that stays flagged is no longer waiting; "unsure" keeps it waiting."""
+
+Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
+"""Why a night wants attention, given the counts of its cases and the nights in a row without one."""
+
+
+def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,8 @@ class NightCases:
         Figures for `screen history`; no patient in them.
     recognisable : bool
         Whether an id means the same patient on another night. Where no column names the rows it does not.
+    attention : callable
+        Decides why the night wants attention, once the ledger has told what it knows.
     """
 
     key: str
@@ -53,6 +63,7 @@ class NightCases:
     sampled: tuple[str, ...]
     facts: Mapping[str, Any]
     recognisable: bool = True
+    attention: Decided = _nothing
 
     @property
     def series(self) -> str:
@@ -95,6 +106,8 @@ class Recorded:
         False where the ledger had this very run already.
     quiet : int
         Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
+    attention : tuple of Reason
+        As decided when the night was entered.
     """
 
     revision: int
@@ -103,6 +116,7 @@ class Recorded:
     counts: dict[str, int]
     first_time: bool
     quiet: int = 0
+    attention: tuple[Reason, ...] = ()
 
 
 def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> Recorded:
@@ -199,7 +213,8 @@ def _entered(
     rows |= {name: (None, 0) for name in night.sampled}
     shown = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
     known = {"question": dict(night.question), "counts": counts, "verdicts_before": shown, "quiet": quiet}
-    facts = dict(night.facts) | known
+    reasons = tuple(night.attention(counts, quiet))
+    facts = dict(night.facts) | known | {"attention": [reason.to_dict() for reason in reasons]}
     run = {"key": night.key, "revision": revision, "series": night.series, "night": night.night}
     said = audit.append(
         connection, recorded, "run", run | {"facts": facts, "cases": audit.digest_of_cases(rows)}
@@ -215,7 +230,7 @@ def _entered(
                 for name, (state, nights) in rows.items()
             ],
         )
-    return Recorded(revision, said, cases, counts, True, quiet)
+    return Recorded(revision, said, cases, counts, True, quiet, reasons)
 
 
 def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recorded:
@@ -229,9 +244,11 @@ def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recor
         row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
         for row in connection.execute(sa.select(CASES).where(chosen))
     }
-    # A night entered before rows of quiet nights were counted has none.
-    quiet = facts.get("quiet", 0)
-    return Recorded(revision, Head(run.entry, str(digest)), cases, facts["counts"], False, quiet)
+    # A night entered before rows of quiet nights were counted has none; nor has one from before reasons were.
+    counts, quiet = facts["counts"], facts.get("quiet", 0)
+    kept = facts.get("attention")
+    reasons = tuple(night.attention(counts, quiet) if kept is None else reasons_in(kept))
+    return Recorded(revision, Head(run.entry, str(digest)), cases, counts, False, quiet, reasons)
 
 
 def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:

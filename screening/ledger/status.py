@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from ..documents import Reason, reasons_in
 from .book import Ledger
 from .tables import AUDIT, RUNS
 
@@ -23,12 +24,15 @@ class Pulse:
         One line, no patient in it.
     night : str, optional
     age_hours : float, optional
+    attention : tuple of Reason
+        Why that night wants a look, though it came.
     """
 
     fine: bool
     said: str
     night: str | None = None
     age_hours: float | None = None
+    attention: tuple[Reason, ...] = ()
 
 
 def pulse(ledger: Ledger, max_age: datetime.timedelta, now: datetime.datetime) -> Pulse:
@@ -45,12 +49,13 @@ def pulse(ledger: Ledger, max_age: datetime.timedelta, now: datetime.datetime) -
         return Pulse(False, "no run has been published yet")
     age = now - datetime.datetime.fromisoformat(whole.recorded)
     hours = age.total_seconds() / 3600
-    rows = json.loads(whole.facts)["rows"]
+    facts = json.loads(whole.facts)
+    rows, reasons = facts["rows"], tuple(reasons_in(facts.get("attention", ())))
     said = f"night {whole.night}, {hours:.1f} h ago: {rows['flagged']} of {rows['scored']} flagged"
     if hours < -1:
         said += "; it was recorded in the future: is the clock right?"
         return Pulse(False, said, whole.night, hours)
     if last.entry != whole.entry:
         said += f"; a run of {last.night} was recorded since, but its page never appeared: run it again"
-        return Pulse(False, said, whole.night, hours)
-    return Pulse(age <= max_age, said, whole.night, hours)
+        return Pulse(False, said, whole.night, hours, reasons)
+    return Pulse(age <= max_age, said, whole.night, hours, reasons)

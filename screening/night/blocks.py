@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.night.chances import Chances
 from screening.night.discoveries import Discoveries, drift_words, with_discoveries
 from screening.night.gathering import Scored
 from screening.night.voxels import VoxelTally, pictured
-from screening.statistics.chances import chance_range, probability
 from screening.statistics.local import prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts
 from screening.store import Model
@@ -68,22 +68,8 @@ class Blocks:
         return facts | {"voxels": pictured(self.voxels.facts(), batches, scores)}
 
     def _with_chances(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Cases with their calibrated chance of the condition, where the model has earned one."""
-        calibration = self.model.document["validation"].get("calibration") or {}
-        thresholds = dict(zip(self.model.watched, self.model.thresholds.tolist(), strict=True))
-        told = []
-        for case in cases:
-            found = calibration.get(case["class"], {})
-            # With several watched classes the score is the excess over the class's own threshold.
-            own = case["score"] + (thresholds[case["class"]] if len(thresholds) > 1 else 0.0)
-            told.append(case | _chance(found, own))
-        return told
-
-
-def _chance(calibration: Mapping[str, Any], score: float) -> dict[str, float | None]:
-    """The chance that belongs to a score, with the interval of what was observed of such scores."""
-    if not calibration.get("earned"):
-        return dict.fromkeys(("chance", "chance_low", "chance_high"))
-    chance = probability(calibration, np.array([score]))
-    low, high = chance_range(calibration, chance)
-    return {"chance": float(chance[0]), "chance_low": float(low[0]), "chance_high": float(high[0])}
+        """Cases with their calibrated chance of the condition, None where the model has not earned one."""
+        columns = np.array([self.model.watched.index(case["class"]) for case in cases], dtype=np.int64)
+        scores = np.array([case["score"] for case in cases], dtype=float)
+        chances = Chances(self.model).listed(scores, columns)
+        return [case | chance for case, chance in zip(cases, chances, strict=True)]

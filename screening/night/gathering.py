@@ -11,6 +11,8 @@ import numpy as np
 from screening.card.record import per_class
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.drift import Gates
+from screening.cohort.identity import said_of_ids
+from screening.documents.reason import Reason
 from screening.night.explanation import contributions
 from screening.night.unflagged import Unflagged
 from screening.operating_point import performance
@@ -209,8 +211,12 @@ class Night:
             "cases_shown": len(cases),
             "cases_explained": sum("contributions" in case for case in cases),
             "near_misses": self.near_misses.listed(self.model),
-            "attention": gates.attention() if gates else [],
+            "attention": [reason.to_dict() for reason in self._reasons(gates)],
         } | self._of_unflagged()
+
+    def _reasons(self, gates: Gates | None) -> list[Reason]:
+        """What the gates found, and what was said of the ids at training, which are of the same column."""
+        return [*(gates.attention() if gates else []), *said_of_ids(self.model.document)]
 
     def _cases(self) -> list[dict[str, Any]]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""

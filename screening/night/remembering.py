@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from screening.attention import of_run
+from screening.documents import Reason
 from screening.ledger import NightCases, Recorded
 from screening.store import Model
-
-UNNAMED = (
-    "No column names the rows, so nobody is recognised from night to night: "
-    "give the contract an id or a group."
-)
-
-QUIET_NIGHTS = 3
-"""Nights in a row without a case after which the table or the model is suspected, not the ward praised."""
 
 
 def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[str, ...]) -> NightCases:
     """What the run in `document` brings to the ledger."""
     task, contract = model.document["task"], model.contract
-    counts = document["counts"]
+    counts, recognisable = document["counts"], bool(contract.id or contract.group)
+
+    def decided(states: Mapping[str, int], quiet: int) -> list[Reason]:
+        known = document | {"counts": counts | states}
+        return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
+
     return NightCases(
         key=key,
         question={
@@ -42,17 +42,13 @@ def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[st
             "rows": {name: counts[name] for name in ("read", "scored", "refused", "flagged")},
             "unflagged": document["unflagged"],
         },
-        recognisable=bool(contract.id or contract.group),
+        recognisable=recognisable,
+        attention=decided,
     )
 
 
-def remembered(document: dict[str, Any], key: str, night: NightCases, found: Recorded) -> dict[str, Any]:
-    """Return the run's document with what the ledger knows of its cases."""
-    notes = [] if night.recognisable else [UNNAMED]
-    if found.quiet >= QUIET_NIGHTS:
-        notes.append(
-            f"Nobody was flagged on {found.quiet} nights in a row: check the table and the threshold."
-        )
+def remembered(document: dict[str, Any], key: str, found: Recorded) -> dict[str, Any]:
+    """Return the run's document with what the ledger knows, and why it wants attention."""
 
     def known(case: dict[str, Any], name: str) -> dict[str, Any]:
         fact = found.cases.get(str(case[name]))
@@ -66,7 +62,7 @@ def remembered(document: dict[str, Any], key: str, night: NightCases, found: Rec
         "counts": document["counts"] | found.counts,
         "cases": [known(case, unit) for case in document["cases"]],
         "groups": groups and [known(group, "group") for group in groups],
-        "attention": [*document.get("attention", []), *notes],
+        "attention": [reason.to_dict() for reason in found.attention],
         "ledger": {
             "key": key,
             "revision": found.revision,

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from screening.ledger import Known
+from screening.night.chances import Chances
 from screening.night.gathering import Night
 
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
@@ -36,14 +37,17 @@ def write_flagged(path: Path, night: Night, known: Mapping[str, Known] | None = 
     """
     ids, group, score, p_value, column, _ = night.all_flagged()
     cases = group if night.groups else ids
+    chances = Chances(night.model)
+    told = chances.of(score, column) if chances.earned else {}
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerow(COLUMNS if known is None else COLUMNS + REMEMBERED)
+        table.writerow([*COLUMNS, *told, *(REMEMBERED if known is not None else ())])
         for rank, i in enumerate(np.argsort(-score, kind="stable"), start=1):
             texts = [ids[i], group[i], night.task.watched[column[i]]]
             case = known.get(str(cases[i])) if known else None
             history = [case.state, case.nights] if case else []
             figures = [repr(float(score[i])), repr(float(p_value[i]))]
+            figures += ["" if np.isnan(values[i]) else repr(float(values[i])) for values in told.values()]
             table.writerow([rank, *map(as_text, texts), *figures, *history])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.reading import mapping, multi, part, sequence
 from screening.report import format as shown
-from screening.report.document import mapping, multi, part, sequence
 
 FIGURES = {
     "auroc": "AUROC",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.reading import mapping, multi, part, points, sequence, stated
 from screening.report import format as shown
 from screening.report.cases import on_other_scale, value_text
 from screening.report.completeness import completeness
-from screening.report.document import mapping, multi, part, points, sequence, stated
 from screening.report.pruning import pruning_chart
 
 NOTABLE = 0.1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.reading import by_excess, mapping, multi, part, points, sequence, unit_of_review
 from screening.report import format as shown
-from screening.report.document import by_excess, mapping, multi, part, points, sequence, unit_of_review
 from screening.report.review import as_it_is, known
 
 MISSING_SHOWN = 8

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.reading import awaited, mapping, multi, points, sequence, stated, to_review
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.document import awaited, mapping, multi, points, sequence, stated, to_review
 
 METHODS = {"platt": "Platt scaling", "isotonic": "isotonic regression"}
 ENDS = {

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from screening.documents.reading import mapping, part, sequence
 from screening.report import format as shown
 from screening.report.comparison_charts import critical_difference, differences, roc
-from screening.report.document import mapping, part, sequence
 from screening.report.drawing import draw
 
 FIGURES = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from screening.documents.reading import mapping, part, sequence
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.document import mapping, part, sequence
 
 MOST_CURVES = 8
 """Curves on one axis that an eye can still tell apart; there are as many kinds of line."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from screening.report.document import mapping, part, points, sequence
+from screening.documents.reading import mapping, part, points, sequence
 
 ANSWERED, PARTLY, OPEN = "stated", "partly", "not stated"
 

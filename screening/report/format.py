@@ -6,20 +6,15 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeGuard
+from typing import Any
+
+from screening.documents.reading import BEYOND_SCORES, finite
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000
 LONGEST_NAME = 64
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-# A threshold beyond this stands for none: the operating point flags every row.
-BEYOND_SCORES = 1e11
 _UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
-
-
-def finite(value: Any) -> TypeGuard[float]:
-    """Whether `value` is a number that can be drawn: not None, text, a truth value, NaN or infinite."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def text(value: Any, longest: int = LONGEST_TEXT) -> str:

@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from screening.documents.reading import mapping, sequence
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.document import mapping, sequence
 from screening.report.drawing import draw
 
 DRIFTED = 0.01

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from screening.report import format as shown
-from screening.report.document import (
+from screening.attention import attention_of
+from screening.documents.reading import (
     awaited,
-    flags_everything,
     mapping,
     multi,
     part,
@@ -19,9 +17,8 @@ from screening.report.document import (
     to_review,
     unit_of_review,
 )
+from screening.report import format as shown
 
-MUCH_MORE_MISSING = 0.2
-FEW_CASES = 30
 CHANGES = (
     ("new", "new since the last run"),
     ("ongoing", "ongoing"),
@@ -45,7 +42,7 @@ def run_banner(run: Mapping[str, Any]) -> dict[str, Any]:
             *([("Copy", "for teaching: every id is a pseudonym")] if run.get("pseudonymised") else []),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons_tonight(run) + [shown.text(r, 400) for r in sequence(run, "attention")],
+        "reasons": _reasons(run),
     }
 
 
@@ -61,7 +58,7 @@ def model_banner(model: Mapping[str, Any]) -> dict[str, Any]:
             ("Trained on", _trained_on(model)),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons_trained(model) + [shown.text(r) for r in sequence(model, "attention")],
+        "reasons": _reasons(model),
     }
 
 
@@ -91,86 +88,11 @@ def _use(model: Mapping[str, Any]) -> str:
     return shown.text(stated(model, "intended_use") or "Not stated in the contract.")
 
 
-def _reasons_trained(model: Mapping[str, Any]) -> list[str]:
-    reasons = []
-    for point in points(model):
-        which = f" of {shown.name(point.get('class'))}" if multi(model) else ""
-        cases = point.get("n_positive")
-        if shown.finite(cases) and cases < FEW_CASES:
-            reasons.append(f"Only {shown.plural(cases, 'case')}{which} to learn and validate from.")
-        if flags_everything(point):
-            reasons.append(f"Every row is flagged{which}: the rule could not be met otherwise.")
-        low = part(model, "validation", "summary", str(point.get("class")), "auroc_low")
-        if shown.finite(low) and low <= 0.5:
-            reasons.append(f"The ranking{which} is not shown to be better than chance.")
-    leaks = [each for each in sequence(model, "training", "leaks") if isinstance(each, Mapping)]
-    return reasons + [f"Look at {shown.text(each.get('said'), 300)}." for each in leaks]
-
-
-def _reasons_tonight(run: Mapping[str, Any]) -> list[str]:
-    model, counts = mapping(run, "model"), mapping(run, "counts")
-    everything = [shown.name(p.get("class")) for p in points(model) if flags_everything(p)]
-    read, scored, refused = counts.get("read"), counts.get("scored"), counts.get("refused")
-    flagged, reasons = counts.get("flagged"), []
-    blind = [shown.name(p.get("class")) for p in points(model) if p.get("sensitivity") == 0]
-    if blind:
-        reasons.append(f"This threshold would have found none of the past cases of {', '.join(blind)}.")
-    if everything:
-        whole = ", ".join(everything)
-        reasons.append(
-            f"No threshold could meet the rule for {whole}: every row is flagged, so none is singled out."
-        )
-    if not (shown.finite(scored) and shown.finite(refused)) or read != scored + refused:
-        reasons.append("The counts do not add up: rows read are not rows scored plus rows refused.")
-    states = [counts.get(key) for key in ("new", "ongoing", "reviewed")]
-    known = [n for n in states if shown.finite(n)]
-    if len(known) == len(states) and counts.get("cases") != sum(known):
-        reasons.append("The counts do not add up: cases are not new plus ongoing plus reviewed.")
-    if shown.finite(refused) and refused > 0:
-        reasons.append(f"{shown.plural(refused, 'row')} refused and not scored: see the reasons below.")
-    if scored == 0:
-        reasons.append("No row was scored.")
-    elif flagged == 0:
-        reasons.append("No row was flagged.")
-    capacity = stated(model, "capacity")
-    reviews, what = awaited(run)
-    if shown.finite(capacity) and shown.finite(reviews) and reviews > capacity:
-        one = " patients" if what == "patient" else ""
-        state = "wait for a review" if reviews != to_review(run)[0] else "flagged"
-        reasons.append(
-            f"{shown.count(reviews)}{one} {state}, but capacity is "
-            f"{shown.plural(capacity, 'review')} a night."
-        )
-    expected = _expected(model, scored)
-    if expected and shown.finite(flagged) and not expected[0] <= flagged <= expected[1]:
-        reasons.append(
-            f"{shown.count(flagged)} flagged where {shown.count(expected[0])} to {shown.count(expected[1])} "
-            "were expected from validation: the patients or the data may have changed."
-        )
-    missing = [
-        shown.feature(f.get("name"))
-        for f in sequence(run, "data")
-        if shown.finite(f.get("missing"))
-        and shown.finite(f.get("missing_training"))
-        and f["missing"] - f["missing_training"] > MUCH_MORE_MISSING
+def _reasons(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [
+        {"words": shown.text(reason.words, 400), "remedy": shown.text(reason.remedy or "", 400)}
+        for reason in attention_of(document)
     ]
-    if missing:
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        reasons.append(f"Missing far more often than in training: {', '.join(missing[:5])}{more}.")
-    return reasons
-
-
-def _expected(model: Mapping[str, Any], scored: Any) -> tuple[int, int] | None:
-    """Return the range of flags for 998 of 1,000 nights; only where rows are independent patients."""
-    used = points(model)
-    grouped = part(model, "validation", "grouped") or part(model, "contract", "cohort", "group")
-    if len(used) != 1 or grouped or not shown.finite(scored) or not shown.finite(used[0].get("flag_rate")):
-        return None
-    rate, known = used[0]["flag_rate"], part(model, "validation", "n_rows")
-    # The rate itself is known from so many rows only; its own error widens the range.
-    widen = 1 + scored / known if shown.finite(known) and known > 0 else 1.0
-    spread = 3.1 * math.sqrt(max(scored * rate * (1 - rate), 1.0) * widen)
-    return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread)
 
 
 def _in_groups(run: Mapping[str, Any]) -> str:

@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from screening.documents.reading import (
+    by_excess,
+    mapping,
+    multi,
+    part,
+    points,
+    sequence,
+    unit_of_review,
+    words,
+)
 from screening.report import cases, night, performance, review
 from screening.report import format as shown
-from screening.report.document import by_excess, mapping, multi, part, points, sequence, unit_of_review, words
 from screening.report.drawing import draw
 
 
@@ -56,6 +65,7 @@ def told(run: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
     facts += [("Above threshold" if by_excess(model) else "Score", line["score"])]
     facts += [("Threshold", shown.fixed(own[0], places))] if own else []
     facts += [("p-value", line["p_value"])]
+    facts += [("Chance", line["chance"].removeprefix("chance "))] if line["chance"] else []
     said_before = [known for known in line["known"].values() if known]
     facts += [("So far", ", ".join(said_before))] if said_before else []
     return {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from screening.documents.reading import mapping, multi, unit_of_review, words
 from screening.report import (
     beside,
     card,
@@ -21,7 +22,6 @@ from screening.report import (
     voxels,
 )
 from screening.report import format as shown
-from screening.report.document import mapping, multi, unit_of_review, words
 from screening.report.drawing import draw
 
 SCRIPTS = ("report.js", "review.js")

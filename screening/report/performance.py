@@ -6,8 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from screening.report import format as shown
-from screening.report.document import (
+from screening.documents.reading import (
     by_class,
     flags_everything,
     mapping,
@@ -18,6 +17,7 @@ from screening.report.document import (
     stated,
     unit_of_review,
 )
+from screening.report import format as shown
 
 EVALUATED = (
     ("sensitivity", "Sensitivity"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.reading import sequence
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.document import sequence
 
 
 def pruning_chart(model: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.reading import mapping
 from screening.night.discoveries import drift_words
 from screening.report import format as shown
-from screening.report.document import mapping
 
 
 def rarity(run: Mapping[str, Any]) -> dict[str, Any] | None:

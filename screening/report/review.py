@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from screening.documents.reading import mapping, part, sequence
 from screening.report import format as shown
-from screening.report.document import mapping, part, sequence
 
 VERDICTS = (
     ("confirmed", "confirmed"),

@@ -6,9 +6,9 @@ import bisect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from screening.documents.reading import by_class, flags_everything, mapping, multi, part, points, sequence
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.document import by_class, flags_everything, mapping, multi, part, points, sequence
 
 MOST_PANELS = 6
 MOST_STEPS = 240

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.reading import mapping, part, sequence
 from screening.report import format as shown
-from screening.report.document import mapping, part, sequence
 
 # A picture is a data address of these letters only, whatever run.json holds.
 PICTURE = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}")

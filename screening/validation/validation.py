@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,18 @@ class Validation:
             predicted=predicted,
             groups=groups,
             n_settings=len(held_out.search.candidates),
+        )
+
+    def pooled(self) -> Validation:
+        """The watched classes as one: a row is as suspicious as the class that speaks loudest for it."""
+        repeats = self.repeats.max(axis=2, keepdims=True)
+        return replace(
+            self,
+            scores=repeats.mean(axis=0, dtype=float),
+            repeats=repeats,
+            watched=self.watched.max(axis=1, keepdims=True),
+            own=self.own.max(axis=1, keepdims=True),
+            predicted=None,
         )
 
     def of_class(self, m: int) -> dict[str, Any]:

@@ -150,12 +150,12 @@ def test_a_run_with_one_byte_changed_is_refused_and_an_old_one_is_read(desk, tmp
     for old, new in (
         (b'"flagged": 9', b'"flagged": 8'),
         (b'"sha256": "', b'"sha257": "'),
-        (b": 3,", b": 2,"),
+        (b'"format": 4,', b'"format": 3,'),
     ):
         (folder / "run.json").write_bytes(before.replace(old, new, 1))
         with pytest.raises(ModelError, match="damaged"):
             read_document(folder, "run")
-    old = {name: value for name, value in document.items() if name != "sha256"} | {"format": 2}
+    old = {name: value for name, value in document.items() if name != "sha256"} | {"format": 3}
     (folder / "run.json").write_bytes(canonical(old))
 
     assert read_document(folder, "run") == old

@@ -1,11 +1,18 @@
-"""Reading the parts of a model or run document that several blocks need, keys that may be absent included."""
+"""Reading the parts of a model or run document, keys that may be absent included."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
-from screening.report import format as shown
+# A threshold beyond this stands for none: the operating point flags every row.
+BEYOND_SCORES = 1e11
+
+
+def finite(value: Any) -> TypeGuard[float]:
+    """Whether `value` is a number that can be drawn: not None, text, a truth value, NaN or infinite."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def part(document: Any, *path: str) -> Any:
@@ -35,7 +42,7 @@ def stated(model: Mapping[str, Any], key: str) -> Any:
 def points(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the operating points in use, the rarest class first."""
     known = [p for p in sequence(model, "operating_points") if isinstance(p, Mapping)]
-    return sorted(known, key=lambda p: p["n_positive"] if shown.finite(p.get("n_positive")) else 0)
+    return sorted(known, key=lambda p: p["n_positive"] if finite(p.get("n_positive")) else 0)
 
 
 def by_excess(model: Mapping[str, Any]) -> bool:
@@ -46,7 +53,7 @@ def by_excess(model: Mapping[str, Any]) -> bool:
 def flags_everything(point: Mapping[str, Any]) -> bool:
     """Whether the operating point's threshold stands for none at all."""
     threshold = point.get("threshold")
-    return shown.finite(threshold) and threshold <= -shown.BEYOND_SCORES
+    return finite(threshold) and threshold <= -BEYOND_SCORES
 
 
 def multi(model: Mapping[str, Any]) -> bool:
@@ -62,7 +69,7 @@ def unit_of_review(model: Mapping[str, Any]) -> str:
 def to_review(run: Any) -> tuple[Any, str]:
     """Return how many are to be reviewed and what one is called: patients where rows are grouped."""
     exact = part(run, "groups_flagged")
-    if shown.finite(exact):
+    if finite(exact):
         return exact, "patient"
     found = [group for group in sequence(run, "groups") if isinstance(group, Mapping)]
     if found:
@@ -74,7 +81,7 @@ def awaited(run: Any) -> tuple[Any, str]:
     """Return how many still wait for a review: those flagged, less those the ledger knows as reviewed."""
     found, what = to_review(run)
     reviewed = part(run, "counts", "reviewed")
-    both = shown.finite(found) and shown.finite(reviewed)
+    both = finite(found) and finite(reviewed)
     return (max(found - reviewed, 0) if both else found), what
 
 

@@ -1,0 +1,69 @@
+"""A mistyped command or option gets one line, and one JSON object where `--json` was given."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import typer
+from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
+from typer.core import TyperGroup
+
+from ..spelling import did_you_mean
+from .printing import printable
+
+_json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
+
+
+def refused(message: str, code: int) -> None:
+    """Print a usage error on stderr, and as the one JSON object on stdout where that was asked for."""
+    typer.echo(printable(message, lines=True), err=True)
+    if _json_asked.get() and code == 2:
+        said = message.partition(": ")[2] or message
+        answer = {"error": {"kind": "usage", "message": said, "exit_code": code}}
+        typer.echo(printable(json.dumps(answer, ensure_ascii=False)))
+
+
+class Commands(TyperGroup):
+    """The commands, whose usage errors take one line and not three."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command that `args` name, and end the process as typer does."""
+        _json_asked.set("--json" in (sys.argv[1:] if args is None else args))
+        try:
+            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except NoArgsIsHelpError as error:
+            error.show()
+            code = error.exit_code
+        except typer.Abort:
+            typer.echo("screen: aborted", err=True)
+            code = 1
+        except ClickException as error:
+            refused(_line(error), error.exit_code)
+            code = error.exit_code
+        if standalone_mode:
+            sys.exit(code or 0)
+        return code
+
+
+def _line(error: ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "screen"
+    if isinstance(error, NoSuchOption):
+        hint = did_you_mean(error.option_name, error.possibilities or ())
+        said = f"there is no option {error.option_name}{hint}"
+    else:
+        said = error.format_message().rstrip(".")
+        said = said[:1].lower() + said[1:]
+    return f"screen: {said}{'' if said.endswith('?') else f' (see {command} --help)'}"

@@ -1,0 +1,100 @@
+"""Which column is id, group, label and time, by name and uniqueness; every guess is said."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from screening.cohort.contract import Contract
+from screening.cohort.sources import Source
+from screening.cohort.summary import ColumnSummary
+from screening.cohort.typing import plain, texts
+
+BATCH_ROWS = 65536
+LABELS = (
+    "label", "outcome", "target", "class", "infected", "infection", "event", "case", "diseased", "disease",
+    "ill", "diagnosis", "sepsis", "septic", "died", "death", "dead", "mortality", "positive", "result",
+    "status", "y",
+)  # fmt: skip
+MOST_CLASSES = 20
+GROUPS = ("patient_id", "patient", "subject_id", "subject", "group")
+TIMES = (
+    "date", "time", "admission_date", "admission", "admitted", "timestamp", "datum", "aufnahme",
+    "aufnahmedatum", "fecha", "data",
+)  # fmt: skip
+# The last word of a name, or the first where a number follows: MRN, patient_id, CaseID, Fallnummer, visit no.
+KEYS = frozenset(("id", "mrn", "pid", "uid", "uuid", "identifier", "key", "fallnummer", "patientennummer"))
+WHOSE = frozenset(
+    ("patient", "pat", "case", "fall", "subject", "encounter", "visit", "stay", "admission", "accession")
+)
+NUMBERED = frozenset(("nr", "no", "num", "number", "nummer", "id"))
+WORDS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+(?![a-z])|\d+")
+
+
+def names_rows(column: str) -> bool:
+    """Whether a column is called as ids are."""
+    words = [word.lower() for word in WORDS.findall(column)]
+    if not words:
+        return False
+    return words[-1] in KEYS or (len(words) > 1 and words[0] in WHOSE and words[-1] in NUMBERED)
+
+
+def guessed_roles(
+    source: Source, summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]
+) -> Contract:
+    """Roles by obvious column names, where none was given."""
+    taken = {given.id, given.group, given.label, given.time, *given.coordinates, *given.drop}
+    free = {name.lower(): name for name in summaries if name not in taken}
+    found: dict[str, Any] = {}
+    if not given.label:
+        named = (name for name in LABELS if name in free and _few(summaries[free[name]]))
+        label = next(named, None)
+        found["label"] = free.pop(label) if label else None
+    for lower, name in list(free.items()):
+        summary = summaries[name]
+        if not (names_rows(name) or lower in GROUPS) or summary.present < summary.rows:
+            continue
+        role = "id" if _all_differ(source, name) else "group" if lower in GROUPS else None
+        if role and not getattr(given, role) and not found.get(role):
+            found[role] = free.pop(lower)
+    if not given.time:
+        found["time"] = next((free[n] for n in TIMES if n in free and _dated(summaries[free[n]])), None)
+    notes += [f"guessed role {role}: {column}" for role, column in found.items() if column]
+    if not found.get("id") and not given.id:
+        notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
+    if found["time"] and summaries[found["time"]].day_or_month_first:
+        orders = summaries[found["time"]].date_orders
+        found["date_order"] = min(orders)
+        doubt = "" if len(orders) == 1 else ", though the month might be; review date_order"
+        leads = "day" if found["date_order"] == "dmy" else "month"
+        notes.append(f"column '{found['time']}': dates are read with the {leads} first{doubt}")
+    label = found.get("label")
+    if label and summaries[label].present < summaries[label].rows:
+        notes.append(
+            f"column '{label}': some rows have no label; fill them before training, or leave them out"
+        )
+    return given.with_roles(**found)
+
+
+def _few(summary: ColumnSummary) -> bool:
+    return (2 <= len(summary.texts) <= MOST_CLASSES or summary.ticked) and not summary.unreadable
+
+
+def _dated(summary: ColumnSummary) -> bool:
+    return summary.rows > 0 and summary.dates == summary.rows and bool(summary.date_orders)
+
+
+def _all_differ(source: Source, name: str) -> bool:
+    parts = []
+    for file in source.files:
+        for block in file.blocks([name], BATCH_ROWS):
+            words = texts(plain(block.columns[name]))
+            if words is None:
+                return False
+            parts.append(pd.util.hash_array(pc.fill_null(words, "").to_numpy(zero_copy_only=False)))
+    hashes = np.concatenate(parts) if parts else np.zeros(0)
+    return len(np.unique(hashes)) == len(hashes) > 0

@@ -1,0 +1,53 @@
+"""What names a row: an id of its own, or only its place in the table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.documents import Reason, reasons_in
+
+ROW_NUMBERS = "ids_are_row_numbers"
+INDEX_NAME = re.compile(
+    r"#|id|nr|no|number|index|row|record|unnamed: ?\d+|__index_level_\d+__"
+    r"|(row|line|record|sample)[ _]?(nr|no|number|id)",
+    re.IGNORECASE,
+)
+PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
+REMEDY = "Name the column that holds the patients' ids (`--id`, or `id` in the contract)."
+
+
+def row_number_ids(cohort: Cohort) -> list[Reason]:
+    """Say where a row is known by its place alone, which names another patient in the next table.
+
+    Voxels are places; there it is the group that names the patient.
+    """
+    column = cohort.contract.id
+    if cohort.contract.coordinates:
+        return []
+    if column is None:
+        words = "No column names the patients: the ids on this page are row numbers of the table."
+        return [Reason(ROW_NUMBERS, words, remedy=REMEDY)]
+    if not INDEX_NAME.fullmatch(column) or not _consecutive(cohort.id):
+        return []
+    words = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
+    return [Reason(ROW_NUMBERS, words, column, remedy=REMEDY)]
+
+
+def said_of_ids(document: Mapping[str, Any]) -> list[Reason]:
+    """What a model's document says of its ids, which holds for every table it reads."""
+    known = reasons_in(document.get("attention", []))
+    return [reason for reason in known if reason.code == ROW_NUMBERS]
+
+
+def _consecutive(ids: np.ndarray) -> bool:
+    """Whether the ids are 0, 1, 2... or 1, 2, 3..., in any order."""
+    # A number with zeros before it was written by somebody who gives numbers to patients.
+    if len(ids) < 2 or not all(PLAIN_NUMBER.fullmatch(text) for text in ids):
+        return False
+    numbers = np.sort([int(text) for text in ids])
+    return bool(numbers[0] in (0, 1) and (np.diff(numbers) == 1).all())

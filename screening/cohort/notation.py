@@ -1,0 +1,162 @@
+"""How numbers, truths and dates are written: the marks, words and orders of the usual languages."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# One mark between all thousands: the other mark, an apostrophe, a space of any width.
+GROUP = r"[+-]?[1-9]\d{{0,2}}([{0}'’\u0020\u00a0\u2009\u202f])\d{{3}}(\1\d{{3}})*([{1}]\d+)?"
+GROUPED = {mark: re.compile(GROUP.format(other, mark), re.ASCII) for mark, other in ((".", ","), (",", "."))}
+NUMBER_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d{1,3}(,\d{3})+(\.\d*)?", re.ASCII)
+CENSORED = re.compile(r"(<=?|>=?|≤|≥)\s*(.*)", re.DOTALL)
+INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+# A number of which only one reading is left: "1,5" and "1.234,5" have a decimal comma, "1,234" may have none.
+ONE_READING = (
+    r"[+-]?(\d*[{0}](\d{{1,2}}|\d{{4,}})|0?[{0}]\d{{3}}|\d{{4,}}[{0}]\d{{3}}"
+    r"|\d{{1,3}}([{1}]\d{{3}})+[{0}]\d+|\d{{1,3}}([{1}]\d{{3}}){{2,}})"
+)
+SPACERS = dict.fromkeys(map(ord, "'’ \u00a0\u2009\u202f"))
+DECIDED = {
+    mark: re.compile(ONE_READING.format(mark, other), re.ASCII) for mark, other in ((".", ","), (",", "."))
+}
+UNDECIDED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+# Excel's mark of text, where what follows is a number, a date or a code.
+APOSTROPHE = r"^'([-+<>]?[.,]?\d)"
+# fmt: off
+MISSING_CODES = frozenset((
+    "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "missing", "unknown", "unk", "n.d.", "nd",
+    "k.a.", ".", "?", "-", "--",
+))
+MARKS = frozenset(("x", "✓", "✔"))
+TRUE = frozenset((
+    "yes", "y", "true", "t", "1", "1.0", "ja", "j", "wahr", "oui", "o", "vrai", "v", "si", "sí", "sì", "s",
+    "sim", "verdadero", "verdadeiro", "vero",
+)) | MARKS
+FALSE = frozenset((
+    "no", "n", "false", "f", "0", "0.0", "nein", "nee", "nej", "nei", "falsch", "non", "faux", "falso", "não",
+    "nao",
+))
+# Letters that answer each other in one language; T and N are stages of a tumour.
+LETTERS = (
+    {"y", "n"}, {"t", "f"}, {"j", "n"}, {"o", "n"}, {"s", "n"}, {"v", "f"}, {"1", "0"}, {"1.0", "0.0"},
+)
+# fmt: on
+ISO_DATE = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](.*))?", re.ASCII)
+OTHER_DATE = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})(?:[T ](.*))?", re.ASCII)
+DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([T ]\d|$)"
+
+
+def trimmed(cells: pa.Array) -> pa.Array:
+    """Text without spaces at its ends and without Excel's apostrophe before a number."""
+    words = pc.utf8_trim_whitespace(cells)
+    if pc.any(pc.starts_with(words, "'")).as_py():
+        words = pc.replace_substring_regex(words, APOSTROPHE, r"\1")
+    return words
+
+
+def truths(words: Iterable[str]) -> bool:
+    """Whether these texts, in small letters, are yes and no of one language."""
+    found = frozenset(words)
+    letters = {word for word in found if len(word) == 1 or word in ("1.0", "0.0")}
+    one_pair = any(letters <= pair for pair in LETTERS)
+    return found <= TRUE | FALSE and bool(found & TRUE) and bool(found & FALSE) and one_pair
+
+
+def decimal_marks(rows: list[list[str]], header: list[str], delimiter: str) -> tuple[str, dict[str, str]]:
+    """The decimal mark of a file, and the columns that are written in the other one.
+
+    A column is judged by its own cells; one that leaves it open (12,345) is written as the others are.
+    """
+    found: dict[str, str] = {}
+    for place, name in enumerate(header):
+        cells = {cells[place].translate(SPACERS) for cells in rows if len(cells) == len(header)}
+        marks = {mark for mark, cell in product(",.", cells) if DECIDED[mark].fullmatch(cell)}
+        if marks:
+            found[name] = "," if marks == {","} else "."
+        elif any("," in cell and UNDECIDED.fullmatch(cell) for cell in cells) and delimiter != ",":
+            found[name] = ""
+    decided = {mark for mark in found.values() if mark}
+    whole = "," if decided == {","} or (not decided and "" in found.values()) else "."
+    return whole, {name: mark for name, mark in found.items() if mark and mark != whole}
+
+
+def fast_numbers(given: pa.Array, decimal: str) -> np.ndarray | None:
+    """Numbers of a text column if every cell is null or a plain finite number, else None."""
+    if decimal == ",":
+        if pc.any(pc.match_substring(given, ".")).as_py():
+            return None
+        given = pc.replace_substring(given, ",", ".")
+    try:
+        values = pc.cast(given, pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    finite = pc.all(pc.is_finite(values)).as_py()
+    return values.to_numpy(zero_copy_only=False) if finite is not False else None
+
+
+def parsed_number(text: str, decimal: str = ".", censored: str = "refuse") -> float | str:
+    """The number a text stands for, or the name of its fault."""
+    text = text.replace("−", "-")
+    grouped = GROUPED[decimal].fullmatch(text)
+    if grouped:
+        text = text.replace(grouped[1], "")
+    point = text.replace(",", ".") if decimal == "," and "." not in text else text
+    if NUMBER.fullmatch(point) and not (decimal == "," and "." in text):
+        value = float(point)
+        return value if np.isfinite(value) else "infinite"
+    bound = CENSORED.fullmatch(text)
+    if bound:
+        limit = parsed_number(bound[2], decimal)
+        if isinstance(limit, str):
+            return "not_number"
+        if censored == "refuse":
+            return "censored"
+        return limit / 2 if censored == "half" and bound[1] in ("<", "<=", "≤") else limit
+    if INFINITE.fullmatch(text):
+        return "infinite"
+    if text.lower() in MISSING_CODES:
+        return "missing_code"
+    if decimal == "," and "." in text and NUMBER.fullmatch(text.replace(",", "")):
+        return "decimal_point"
+    return "decimal_comma" if NUMBER_COMMA.fullmatch(text) else "not_number"
+
+
+def iso_date(text: str, order: str | None) -> str:
+    """A date as YYYY-MM-DD with its time of day; the text itself where it is none in this order.
+
+    Years of two digits are those from 1970 to 2069.
+    """
+    first, other = ISO_DATE.fullmatch(text), OTHER_DATE.fullmatch(text)
+    if first:
+        year, month, day, time = first.groups()
+    elif other and order:
+        day, month, year, time = other.groups()
+        if order == "mdy":
+            day, month = month, day
+        year = year if len(year) == 4 else ("19" if int(year) >= 70 else "20") + year
+    else:
+        return text
+    clock = "T" + (f"0{time}" if re.match(r"\d:", time) else time) if time else ""
+    return f"{year}-{int(month):02}-{int(day):02}{clock}"
+
+
+def date_orders(texts: Iterable[str]) -> set[str]:
+    """Orders of day and month under which all these dates are dates; both where the year leads."""
+    found = list(texts)
+    return {order for order in ("dmy", "mdy") if all(_dates(iso_date(text, order)) for text in found)}
+
+
+def _dates(text: str) -> bool:
+    """Whether an ISO text is a date that 64 bits of nanoseconds hold."""
+    try:
+        return 1678 <= datetime.datetime.fromisoformat(text).year <= 2261
+    except ValueError:
+        return False

@@ -1,0 +1,125 @@
+"""What training keeps of its rows for the nights to come: counts on bins, and measures between two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.chance import effective_units
+from screening.cohort.contract import Contract
+
+# Format 1 had 20 bins, no `n_rows`, and the number of groups where now their effective number stands.
+FORMAT = 2
+STEPS = 50
+MOST_CATEGORIES = 1000
+
+
+def profile(features: Any, contract: Contract, groups: np.ndarray | None = None) -> dict[str, Any]:
+    """What a night is compared with: counts of the training rows on bins of their own quantiles.
+
+    Parameters
+    ----------
+    features : DataFrame, shape (n_rows, n_features)
+        Typed columns, before any normalisation within groups.
+    groups : ndarray, shape (n_rows,), optional
+        Rows of one group are alike, so groups, not rows, tell how sure a difference is.
+
+    Returns
+    -------
+    dict
+        Plain JSON values: `n_rows`, their effective number `n_units`, and of each feature what was there.
+        number: right-closed bins ending at `edges`, their `counts` and `range`; other types:
+        `counts` of each text or code, the most frequent first, and how many rows are in `more` texts.
+    """
+    units = len(features) if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
+    described = {}
+    for name, feature in contract.features.items():
+        values = features[name]
+        if feature.type == "number":
+            described[name] = _numbers(values.to_numpy(dtype=float))
+        else:
+            ordered = sorted(texts(values).items(), key=lambda item: (-item[1], item[0]))
+            described[name] = {
+                "counts": dict(ordered[:MOST_CATEGORIES]),
+                "more": sum(n for _, n in ordered[MOST_CATEGORIES:]),
+            }
+    return {"format": FORMAT, "n_rows": len(features), "n_units": units, "features": described}
+
+
+def profile_of(cohort: Any) -> dict[str, Any]:
+    """The `profile` of a cohort's rows as its table has them, normalised or not."""
+    features = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
+    return profile(features, cohort.contract, cohort.group)
+
+
+def _numbers(values: np.ndarray) -> dict[str, Any]:
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return {"edges": [], "counts": [0], "range": None}
+    # Data values as edges, right-closed: then no bin is empty.
+    edges = np.unique(np.quantile(values, np.arange(1, STEPS) / STEPS, method="inverted_cdf"))
+    edges = edges[edges < values.max()]
+    return {
+        "edges": edges.tolist(),
+        "counts": binned(values, edges).tolist(),
+        "range": [float(values.min()), float(values.max())],
+    }
+
+
+def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """How many values each right-closed bin holds, shape (n_edges + 1,)."""
+    return np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
+
+
+def texts(values: Any) -> dict[str, int]:
+    """How often each text, or each code written as text, occurs; missing ones apart."""
+    counted = values.value_counts()
+    return {f"{value:g}" if isinstance(value, float) else str(value): int(n) for value, n in counted.items()}
+
+
+def psi(expected: Any, observed: Any) -> float | None:
+    """Population stability index, sum of (q - p) ln(q / p) over bins; 0 for equal shares, None without rows.
+
+    An empty bin counts as half a row, or the index would be infinite.
+    """
+    p, q = np.asarray(expected, float), np.asarray(observed, float)
+    if not p.sum() or not q.sum():
+        return None
+    there = (p > 0) | (q > 0)
+    p, q = (np.maximum(part[there], 0.5) / part.sum() for part in (p, q))
+    return float(((q - p) * np.log(q / p)).sum())
+
+
+def ks(expected: Any, observed: Any) -> float | None:
+    """Largest difference of the two cumulative shares over ordered bins, 0 to 1 (Kolmogorov-Smirnov)."""
+    p, q = np.asarray(expected, float), np.asarray(observed, float)
+    if not p.sum() or not q.sum():
+        return None
+    return float(np.abs(np.cumsum(p) / p.sum() - np.cumsum(q) / q.sum()).max())
+
+
+def total_variation(expected: Any, observed: Any) -> float | None:
+    """Largest difference of the shares of any set of categories, 0 to 1."""
+    p, q = np.asarray(expected, float), np.asarray(observed, float)
+    if not p.sum() or not q.sum():
+        return None
+    return float(np.abs(p / p.sum() - q / q.sum()).sum() / 2)
+
+
+def tenths(counts: Any) -> np.ndarray:
+    """Which tenth of the training rows each bin lies in: the bins a PSI is taken over, shape (n_bins,)."""
+    share = np.asarray(counts, float) / max(np.sum(counts), 1)
+    middle = np.cumsum(share) - share / 2
+    return np.unique(np.minimum((middle * 10).astype(int), 9), return_inverse=True)[1].ravel()
+
+
+def missing_in(stored: Mapping[str, Any], name: str) -> int | None:
+    """Training rows without a value of a feature; None for a profile of format 1, which does not say."""
+    if "n_rows" not in stored:
+        return None
+    found = stored["features"][name]
+    counts = found["counts"]
+    there = sum(counts.values()) + found["more"] if isinstance(counts, Mapping) else sum(counts)
+    return int(stored["n_rows"] - there)

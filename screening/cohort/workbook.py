@@ -1,0 +1,140 @@
+"""The first sheet of an Excel workbook, row by row as text; openpyxl reads it (extra `xlsx`)."""
+
+from __future__ import annotations
+
+import datetime
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from screening.cohort.notation import decimal_marks
+from screening.errors import CohortError, UsageError
+
+SAMPLE_ROWS = 2000
+# What a workbook may unfold to for each byte of it: a sheet of numbers takes 5 to 20.
+MOST_UNFOLDED = 200
+# How a broken archive or sheet shows itself; SyntaxError is what the XML parser raises.
+DAMAGES = (OSError, KeyError, ValueError, IndexError, EOFError, SyntaxError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True)
+class SheetForm:
+    """How one sheet is written: its header, and the decimal marks of numbers that are kept as text."""
+
+    sheet: str
+    n_sheets: int
+    header: list[str]
+    decimal: str
+    others: dict[str, str] = field(default_factory=dict)
+
+    def note(self) -> str:
+        """The form in words."""
+        left = self.n_sheets - 1
+        others = f" ({left} other sheet{'s' * (left > 1)} not read)" if left else ""
+        return f"Excel workbook, sheet '{self.sheet}'{others}"
+
+
+def is_workbook(path: Path, head: bytes) -> bool:
+    """Whether a file is a workbook of the present Excel, whatever it is called."""
+    if not head.startswith(b"PK\x03\x04"):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+def sheet_form(path: Path) -> SheetForm:
+    """Read the header, and how numbers kept as text are written.
+
+    Raises
+    ------
+    UsageError
+        openpyxl is not installed.
+    CohortError
+        The sheet is empty or damaged.
+    """
+    with _rows(path) as (sheet, n_sheets, rows):
+        header = [text.strip() for text in next(rows, [])]
+        while header and not header[-1]:
+            header.pop()
+        if not header:
+            raise CohortError(f"{path.name}: the first sheet is empty; move the table there")
+        sample = [_fitted(cells, len(header))[0] for cells in islice(rows, SAMPLE_ROWS)]
+    decimal, others = decimal_marks(sample, header, "")
+    return SheetForm(sheet, n_sheets, header, decimal, others)
+
+
+def sheet_blocks(
+    path: Path, form: SheetForm, wanted: Sequence[str], batch_rows: int
+) -> Iterator[tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]]:
+    """Yield (columns, n_rows, first_row, ragged, repeated_header) as `csv_blocks` does."""
+    places, first = {column: form.header.index(column) for column in wanted}, 1
+    with _rows(path) as (_, _, rows):
+        next(rows, None)
+        while block := [_fitted(cells, len(form.header)) for cells in islice(rows, batch_rows)]:
+            columns = {
+                name: pa.array([cells[place] for cells, _ in block], pa.string())
+                for name, place in places.items()
+            }
+            ragged = np.array([more for _, more in block])
+            repeated = np.array([cells == form.header for cells, _ in block])
+            yield columns, len(block), first, ragged, repeated
+            first += len(block)
+
+
+@contextmanager
+def _rows(path: Path) -> Iterator[tuple[str, int, Iterator[list[str]]]]:
+    """Name of the first sheet, number of sheets, and the filled rows of the first as text."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise UsageError(
+            f"{path.name} is an Excel workbook: install openpyxl (`pip install 'screening[xlsx]'`), "
+            "or save the sheet as CSV (UTF-8)"
+        ) from None
+    damaged = CohortError(f"{path.name}: the Excel workbook is damaged; save it again, or as CSV (UTF-8)")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unfolded = sum(entry.file_size for entry in archive.infolist())
+        if unfolded > MOST_UNFOLDED * max(path.stat().st_size, 1 << 20):
+            raise damaged
+        # By its content: openpyxl would refuse a path by its ending.
+        stream = path.open("rb")
+        workbook = load_workbook(stream, read_only=True, data_only=True)
+    except DAMAGES:
+        raise damaged from None
+    try:
+        sheet = workbook.worksheets[0]
+        texts = ([_text(value) for value in values] for values in sheet.iter_rows(values_only=True))
+        yield sheet.title, len(workbook.worksheets), (cells for cells in texts if any(cells))
+    except DAMAGES:
+        raise damaged from None
+    finally:
+        workbook.close()
+        stream.close()
+
+
+def _fitted(cells: list[str], width: int) -> tuple[list[str], bool]:
+    """The cells under the header, and whether others stand beside it."""
+    return (cells + [""] * width)[:width], any(cells[width:])
+
+
+def _text(value: Any) -> str:
+    """A cell as the table would be written: whole numbers without a point, dates from the year down."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime.datetime):
+        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ")
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)

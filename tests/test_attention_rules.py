@@ -1,0 +1,294 @@
+"""What deserves attention: each rule fires where it should and nowhere else, and all places say the same."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import json
+import re
+from html import unescape
+
+import pytest
+from commands import screen
+from flow_cohorts import patients, voxels, written
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_fixture import nosocomial_run
+
+from screening import read_cohort, train
+from screening.attention import OLDEST_YEARS, attention_of, flags_expected, of_model, of_run
+from screening.documents import Reason
+from screening.operating_point import Rule
+from screening.report import format as shown
+from screening.report import render_model, render_run
+from screening.store import save_model
+
+
+def run(**changes) -> dict:
+    """A night that nothing is wrong with, but for these changes of its document."""
+    document = nosocomial_run(refused=0)
+    for place, value in changes.items():
+        inner, (*path, last) = document, place.split("__")
+        for key in path:
+            inner = inner[int(key) if key.isdigit() else key]
+        inner[last] = value
+    return document
+
+
+def codes(document: dict, **known) -> set[str]:
+    return {reason.code for reason in of_run(document, **known)}
+
+
+POINT, SUMMARY = "model__operating_points__0__", "model__validation__summary__yes__"
+COHORT = "model__contract__cohort__"
+TELLING = {
+    "too_few_cases": ({POINT + "n_positive": 29}, {POINT + "n_positive": 30}),
+    "not_better_than_chance": ({SUMMARY + "auroc_low": 0.5}, {SUMMARY + "auroc_low": 0.51}),
+    "intervals_too_wide": (
+        {POINT + "sensitivity_low": 0.55, POINT + "sensitivity_high": 0.9},
+        {POINT + "sensitivity_low": 0.65, POINT + "sensitivity_high": 0.9},
+    ),
+    "flags_everything": ({POINT + "threshold": -1e12}, {POINT + "threshold": -1e3}),
+    "own_cases_not_flagged": ({POINT + "sensitivity": 0.0}, {POINT + "sensitivity": 0.01}),
+    "past_review_date": ({COHORT + "review_by": "2025-03-10"}, {COHORT + "review_by": "2025-03-11"}),
+    "rows_refused": ({"counts__refused": 2, "counts__read": 242}, {"counts__refused": 0}),
+    "counts_do_not_add_up": ({"counts__read": 241}, {"counts__read": 240}),
+    "over_capacity": ({COHORT + "capacity": 10}, {COHORT + "capacity": 200}),
+    "flags_unexpected": ({"counts__flagged": 200}, {"counts__flagged": 80}),
+    "no_rows": (
+        {"counts__scored": 0, "counts__read": 0, "counts__flagged": 0},
+        {"counts__scored": 240, "counts__read": 240},
+    ),
+    "nobody_flagged": ({"counts__flagged": 0}, {"counts__flagged": 70}),
+}
+
+
+@pytest.mark.parametrize("code", TELLING)
+def test_each_rule_fires_beyond_its_bound_and_not_before(code):
+    beyond, before = TELLING[code]
+
+    assert codes(run()) == set()
+    assert code in codes(run(**beyond))
+    assert code not in codes(run(**before))
+
+
+@pytest.mark.parametrize(
+    ("code", "beyond", "before"),
+    [("quiet_nights", {"quiet": 3}, {"quiet": 2}), ("not_recognisable", {"recognisable": False}, {})],
+)
+def test_what_only_a_ledger_knows_is_said_where_it_tells(code, beyond, before):
+    assert code in codes(run(), **beyond)
+    assert code not in codes(run(), **before)
+
+
+def test_a_model_of_ten_years_is_old_on_the_night_whatever_tells_its_age():
+    by_rows = run(model__training__window=["2014-01-01", "2015-03-11"])
+    by_files = run(model__training__window=None)
+    ten_years_ago = datetime.datetime(2015, 3, 11)
+
+    for reasons in (of_run(by_rows), of_run(by_files, trained=ten_years_ago)):
+        (old,) = reasons
+        assert (old.code, old.threshold) == ("past_review_date", OLDEST_YEARS)
+        assert old.figure == pytest.approx(10, abs=0.01)
+    assert codes(by_files, trained=datetime.datetime(2024, 3, 11)) == set()
+
+
+def test_a_date_of_review_stands_above_the_usual_age():
+    old = run(model__training__window=["2014-01-01", "2015-03-11"])
+    old["model"]["contract"]["cohort"]["review_by"] = "2026-01-01"
+
+    assert codes(old) == set()
+
+
+def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
+    leak = {"code": "ranks_alone", "column": "crp", "figure": 0.999, "said": "crp: alone it ranks"}
+    night = run(model__training__leaks=[leak])
+
+    (reason,) = of_model(night["model"])
+    assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
+    assert codes(night) == set()
+
+
+def test_a_few_rows_without_a_flag_are_no_silence():
+    few = {"counts__scored": 5, "counts__read": 5, "counts__flagged": 0}
+    rare = {POINT + "flag_rate": 0.02}
+
+    assert codes(run(**few, **rare)) == set()
+
+
+@given(rate=st.floats(0.001, 0.999), scored=st.integers(0, 100_000), known=st.integers(1, 10_000))
+def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, scored, known):
+    model = {"operating_points": [{"flag_rate": rate}], "validation": {"n_rows": known}}
+
+    low, high = flags_expected(model, scored)
+
+    assert 0 <= low <= rate * scored <= high
+
+
+@pytest.mark.parametrize("scored", [1, 5, 10, 20, 40, 240])
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.3])
+def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, rate):
+    from scipy.stats import binom
+
+    document = run(**{POINT + "flag_rate": rate, "counts__scored": scored, "counts__read": scored})
+    document["model"]["contract"]["cohort"]["capacity"] = None
+    alarms = 0.0
+    for flagged in range(scored + 1):
+        document["counts"]["flagged"] = flagged
+        alarms += bool(of_run(document)) * binom.pmf(flagged, scored, rate)
+
+    assert alarms < 0.01
+
+
+def told_on(page: str) -> list[str]:
+    """The words and remedies at the head of a page, as a reader sees them."""
+    status = re.search(r'<div class="status attention">(.*?)</div>', page, re.DOTALL)
+    items = re.findall(r"<li>(.*?)</li>", status[1], re.DOTALL) if status else []
+    return [unescape(re.sub(r"\s*</?small>", " ", each)).strip() for each in items]
+
+
+def said(reasons: list[dict]) -> list[str]:
+    return [f"{each['words']} {each['remedy'] or ''}".strip() for each in reasons]
+
+
+def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
+    only = Reason("odd", "Something is odd.", remedy="Look at it.").to_dict()
+    night = run(counts__refused=7) | {"format": 3, "attention": [only]}
+
+    assert told_on(render_run(night)) == ["Something is odd. Look at it."]
+    assert told_on(render_run(night | {"attention": []})) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sets(st.sampled_from(sorted(TELLING))),
+    st.lists(st.builds(Reason, st.just("values"), st.text("αz é<&\u202e", min_size=1).map("crp {}.".format))),
+    st.integers(0, 5),
+)
+def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, quiet):
+    night = run(**{place: value for code in sorted(wrong) for place, value in TELLING[code][0].items()})
+    night["attention"] = [reason.to_dict() for reason in gates]
+    reasons = [reason.to_dict() for reason in of_run(night, quiet=quiet)]
+
+    told = told_on(render_run(night | {"format": 3, "attention": reasons}))
+
+    assert [shown.text(each).split() for each in said(reasons)] == [each.split() for each in told]
+
+
+@pytest.mark.parametrize("kept", [{"attention": ["ward: 2 rows of a new kind."]}, {"attention": []}, {}])
+def test_a_page_of_before_reasons_were_kept_is_judged_when_drawn(kept):
+    night = run(**TELLING["over_capacity"][0]) | kept
+
+    told = told_on(render_run(night))
+
+    assert any("capacity is 10 reviews a night" in each for each in told)
+    assert told[1:] == kept.get("attention", [])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Models that deserve attention for several reasons or for none, and nights that do."""
+    folder = tmp_path_factory.mktemp("rules")
+    past = patients(600, seed=3)
+    noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
+    for name, table, rule in (
+        ("good", past, Rule("min_sensitivity", 0.8)),
+        ("blind", noise, Rule("min_sensitivity", 0.8)),
+        ("mute", past, Rule("threshold", 50.0)),
+    ):
+        read = read_cohort(written(table, folder / f"{name}.csv"), label="ill", id="patient", need_label=True)
+        model = train(read, "logistic", search=1, repeats=1, jobs=1, rule=rule)
+        save_model(model, folder / name, render_model)
+    tissue = read_cohort(written(voxels(), folder / "t.parquet"), label="tissue", group="patient")
+    save_model(train(tissue, "one_vs_rest", search=1, folds=4, jobs=1), folder / "tissue", render_model)
+    night = patients(240, seed=7).drop(columns="ill")
+    written(night, folder / "night.csv")
+    written(night.assign(ward=night["ward"].where(night.index > 4, "annex")), folder / "annex.csv")
+    written(voxels(3, seed=5).drop(columns="tissue"), folder / "voxels.parquet")
+    return folder
+
+
+NIGHTS = [
+    ("good", "night.csv"), ("good", "annex.csv"), ("blind", "night.csv"), ("mute", "night.csv"),
+    ("tissue", "voxels.parquet"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("date", ["2026-11-30", "2036-11-30"])
+@pytest.mark.parametrize(("model", "table"), NIGHTS)
+def test_page_run_json_answer_ledger_and_status_say_the_same(place, tmp_path, model, table, date):
+    book, out = tmp_path / "book.db", tmp_path / "run"
+    answer = screen(
+        "score", place / model, place / table, "--out", out, "--ledger", book, "--date", date, "--json"
+    )
+    kept = json.loads((out / "run.json").read_text(encoding="utf-8"))["attention"]
+    page = (out / "report.html").read_text(encoding="utf-8")
+    drawn = json.loads(screen("report", out, "--out", tmp_path / "again.html", "--json").stdout)
+    pulse = json.loads(screen("status", "--ledger", book, "--json").stdout)
+    (night,) = json.loads(screen("history", "--ledger", book, "--json").stdout)["runs"]
+
+    assert json.loads(answer.stdout)["attention"] == kept
+    assert told_on(page) == said(kept)
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
+    assert drawn["attention"] == pulse["attention"] == night["attention"] == kept
+    assert ("past_review_date" in {each["code"] for each in kept}) == (date == "2036-11-30")
+    line = screen("status", "--ledger", book).stdout
+    assert all(each["words"] in line for each in kept)
+    assert line.startswith("ATTENTION" if kept else "ok")
+    screen("status", "--ledger", book, "--strict", code=5 if kept else 0)
+
+
+@pytest.mark.parametrize("name", ["good", "blind", "mute", "tissue"])
+def test_the_page_of_a_model_says_what_its_document_says(place, name):
+    kept = json.loads((place / name / "model.json").read_text(encoding="utf-8"))["attention"]
+
+    assert told_on((place / name / "report.html").read_text(encoding="utf-8")) == said(kept)
+
+
+def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(place, tmp_path):
+    screen("score", place / "blind", place / "night.csv", "--out", tmp_path / "run", "--strict", code=5)
+
+    night = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    for document in (night, json.loads((place / "blind" / "model.json").read_text(encoding="utf-8"))):
+        assert "not_better_than_chance" in {each.code for each in attention_of(document)}
+
+
+def test_the_same_night_again_says_the_same_and_adds_nothing_to_the_ledger(place, tmp_path):
+    told = []
+    for name in ("a", "b"):
+        words = ("score", place / "mute", place / "night.csv", "--ledger", tmp_path / "book.db")
+        screen(*words, "--out", tmp_path / name, "--date", "2026-03-01")
+        document = json.loads((tmp_path / name / "run.json").read_text(encoding="utf-8"))
+        told.append({key: value for key, value in document.items() if key != "times"})
+
+    assert told[0] == told[1]
+    assert told[0]["attention"]
+    verified = json.loads(screen("history", "--ledger", tmp_path / "book.db", "--verify", "--json").stdout)
+    assert len(verified["runs"]) == 1
+
+
+def test_another_threshold_makes_a_model_no_younger(place, tmp_path):
+    import os
+    import shutil
+
+    old = shutil.copytree(place / "good", tmp_path / "old")
+    past = datetime.datetime(2016, 3, 1).timestamp()
+    os.utime(old / "arrays.npz", (past, past))
+
+    screen("threshold", old, "--max-flag-rate", 0.2, "--reason", "fewer")
+    answer = screen(
+        "score", old, place / "night.csv", "--out", tmp_path / "r", "--date", "2026-03-01", "--json"
+    )
+
+    (reason,) = json.loads(answer.stdout)["attention"]
+    assert reason["code"] == "past_review_date"
+    assert reason["figure"] == pytest.approx(10, abs=0.01)
+
+
+def test_documents_are_read_and_never_changed_by_deciding():
+    night = run(**TELLING["over_capacity"][0])
+    before = copy.deepcopy(night)
+
+    of_run(night, quiet=4, recognisable=False)
+
+    assert night == before

@@ -1,0 +1,121 @@
+"""A chance is the same wherever it is written, and is written only where a calibration was earned."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import screen
+from flow_cohorts import patients, voxels, written
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening import read_cohort, train
+from screening.night.chances import CHANCES, Chances
+from screening.operating_point import FLAG_EVERYTHING, Rule
+from screening.statistics.chances import calibrate
+from screening.store import save_model
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A model that has earned a calibration, two that have not (of noise, of images), and their nights."""
+    folder = tmp_path_factory.mktemp("chances")
+    past = patients(600, seed=3)
+    noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
+    for name, table in (("good", past), ("blind", noise)):
+        read = read_cohort(written(table, folder / f"{name}.csv"), label="ill", id="patient", need_label=True)
+        rule = Rule("min_sensitivity", 0.8)
+        save_model(train(read, "logistic", search=1, repeats=1, jobs=1, rule=rule), folder / name)
+    tissue = read_cohort(written(voxels(), folder / "t.parquet"), label="tissue", group="patient")
+    save_model(train(tissue, "one_vs_rest", search=1, folds=4, jobs=1), folder / "tissue")
+    written(patients(240, seed=7).drop(columns="ill"), folder / "night.csv")
+    written(voxels(3, seed=5).drop(columns="tissue"), folder / "voxels.parquet")
+    return folder
+
+
+def calibration(seed: int) -> dict:
+    """What a calibration of one class is, from scores that tell its rows a little apart."""
+    rng = np.random.default_rng(seed)
+    positive = np.arange(900) % 6 == 0
+    return calibrate(rng.normal(size=900) + 1.5 * positive, positive, np.arange(900) % 5, 1 / 6)
+
+
+EARNED = {"b": calibration(0), "c": calibration(1)}
+
+
+def chances(thresholds: dict[str, float], calibrations: dict[str, dict]) -> Chances:
+    return Chances(
+        SimpleNamespace(
+            document={"validation": {"calibration": calibrations}},
+            watched=list(thresholds),
+            thresholds=np.array(list(thresholds.values())),
+        )
+    )
+
+
+@given(scores=st.lists(st.floats(-20, 20), min_size=2, max_size=40), column=st.sampled_from([0, 1]))
+def test_within_a_class_a_higher_score_never_has_a_lower_chance(scores, column):
+    scores = np.sort(scores)
+
+    found = chances({"b": 0.3, "c": -0.2}, EARNED).of(scores, np.full(len(scores), column))
+
+    assert (np.diff(found["chance"]) >= 0).all()
+    assert (found["chance_low"] <= found["chance"]).all()
+    assert (found["chance"] <= found["chance_high"]).all()
+    last = EARNED["bc"[column]]["reliability"][-1]
+    assert found["chance"].max() <= last["observed"] < 1
+
+
+def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
+    alone = chances({"c": -0.2}, EARNED).of(np.array([1.1]), np.array([0]))
+
+    both = chances({"b": 0.3, "c": -0.2}, EARNED).of(np.array([1.1 + 0.2, 5.0]), np.array([1, 0]))
+
+    for name in CHANCES:
+        assert both[name][0] == pytest.approx(alone[name][0])
+        assert both[name][1] != both[name][0]
+
+
+def test_a_class_that_has_earned_none_or_whose_every_row_is_flagged_has_no_chance():
+    unearned = {"b": {"earned": False, "reason": "too few"}, "c": EARNED["c"]}
+    rows = np.zeros(1), np.zeros(1, dtype=int)
+
+    assert chances({"b": 0.3, "c": 0.1}, unearned).earned
+    assert chances({"b": 0.3, "c": 0.1}, unearned).listed(*rows) == [dict.fromkeys(CHANCES)]
+    assert chances({"b": FLAG_EVERYTHING, "c": 0.1}, EARNED).listed(*rows) == [dict.fromkeys(CHANCES)]
+
+
+def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(place, tmp_path):
+    screen("score", place / "good", place / "night.csv", "--out", tmp_path, "--date", "2026-03-01")
+    names = ["chance", "chance_low", "chance_high"]
+    scores = pd.read_parquet(tmp_path / "scores.parquet").set_index("id")
+    kept_exactly = {"dtype": {"id": str}, "float_precision": "round_trip"}
+    listed = pd.read_csv(tmp_path / "flagged.csv", **kept_exactly).set_index("id")
+    document = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    curve = document["model"]["validation"]["calibration"]["yes"]["curve"]["probability"]
+    case = document["cases"][0]
+    words = ("explain", tmp_path, case["id"], "--model", place / "good", "--cohort", place / "night.csv")
+    explained = json.loads(screen(*words, "--json").stdout)
+
+    pd.testing.assert_frame_equal(listed[names], scores.loc[listed.index, names], check_exact=True)
+    assert scores.sort_values("score")["chance"].is_monotonic_increasing
+    assert (scores["chance_low"] <= scores["chance"]).all()
+    assert (scores["chance"] <= scores["chance_high"]).all()
+    assert scores["chance"].max() <= max(curve) < 1
+    for each in document["cases"] + document["near_misses"]:
+        assert [each[name] for name in names] == scores.loc[each["id"], names].tolist()
+    assert [explained[name] for name in names] == [case[name] for name in names]
+    assert re.search(r"^chance +\d", screen(*words).stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("model", "table"), [("blind", "night.csv"), ("tissue", "voxels.parquet")])
+def test_where_no_chance_is_earned_no_file_has_a_column_of_it(place, tmp_path, model, table):
+    screen("score", place / model, place / table, "--out", tmp_path, "--date", "2026-03-01")
+
+    assert "chance" not in pd.read_parquet(tmp_path / "scores.parquet").columns
+    assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns

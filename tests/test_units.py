@@ -1,0 +1,103 @@
+"""Units: conversions are told by their exact factor, honest differences are not taken for one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from screening.cohort.contract import Contract
+from screening.cohort.conversions import conversions_of, quantity_named, standard_unit
+from screening.cohort.drift import Gates
+from screening.cohort.profiling import profile
+from screening.errors import CohortError
+
+DRAWS = {
+    "creatinine": lambda rng, n: rng.lognormal(0, 0.35, n),
+    "urea": lambda rng, n: rng.lognormal(3.6, 0.45, n),
+    "haemoglobin": lambda rng, n: rng.normal(12.8, 1.9, n).clip(5),
+    "marker": lambda rng, n: rng.lognormal(2, 1, n),
+    "dose": lambda rng, n: np.where(rng.random(n) < 0.75, 0, rng.lognormal(1, 0.5, n)),
+    "balance": lambda rng, n: rng.normal(0, 1, n),
+}
+
+
+def stopped(name: str, factor: float, n_rows: int, nights: int = 12, **feature: str) -> float:
+    """Share of the nights, drawn anew, of which a column times a factor stops the run."""
+    contract = Contract.from_dict({"features": {name: {"type": "number", **feature}}})
+    hits = 0
+    for seed in range(nights):
+        rng = np.random.default_rng(seed)
+        past, night = (pd.DataFrame({name: DRAWS[name](rng, n)}) for n in (600, n_rows))
+        gates = Gates(profile(past, contract), contract)
+        gates.add(night * factor)
+        hits += bool(gates.stops())
+    return hits / nights
+
+
+@pytest.mark.parametrize("n_rows", [5, 20, 240])
+@pytest.mark.parametrize(("name", "factor"), [("creatinine", 88.42), ("haemoglobin", 0.6206)])
+def test_creatinine_and_haemoglobin_in_other_units_are_recognised(name, factor, n_rows):
+    assert stopped(name, factor, n_rows) >= 0.75
+
+
+@pytest.mark.parametrize("n_rows", [20, 240])
+def test_urea_in_other_units_is_recognised(n_rows):
+    assert stopped("urea", 1 / 2.801, n_rows) >= 0.75
+    assert stopped("urea", 1 / 2.801, n_rows, unit="mg/dL") >= 0.75
+
+
+@pytest.mark.parametrize("n_rows", [20, 240])
+@pytest.mark.parametrize(
+    ("name", "factor"), [("marker", 8), ("creatinine", 1.5), ("dose", 1), ("dose", 8), ("balance", 8)]
+)
+def test_honest_differences_zeros_and_signs_do_not_stop_a_night(name, factor, n_rows):
+    assert stopped(name, factor, n_rows) == 0
+
+
+def test_a_declared_unit_allows_its_own_conversions_only():
+    assert stopped("creatinine", 88.42, 20, unit="mg/dL") == 1
+    assert stopped("creatinine", 88.42, 20, unit="umol/L") == 0
+    assert stopped("creatinine", 1 / 88.42, 20, unit="umol/L") == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("mm[Hg]", "mmHg"), ("Cel", "degrees C"), ("[degF]", "degrees F"), ("[lb_av]", "lb"),
+        ("µmol/L", "umol/L"), ("μmol/l", "umol/L"), ("mg/dl", "mg/dL"), ("MG/DL", "mg/dL"),
+        ("furlong", "furlong"),
+    ],
+)  # fmt: skip
+def test_ucum_and_usual_spellings_of_a_unit_are_understood(written, meant):
+    assert standard_unit(written) == meant
+
+
+@pytest.mark.parametrize(
+    ("column", "quantity"),
+    [
+        ("serum_creatinine", "creatinine"),
+        ("BUN", "urea"),
+        ("Hb", "haemoglobin"),
+        ("temperature_max", "temperature"),
+    ],
+)
+def test_a_column_is_known_by_the_words_of_its_name(column, quantity):
+    assert quantity_named(column).name == quantity
+
+
+@pytest.mark.parametrize("column", ["urea_creatinine_ratio", "creatinine_clearance", "hemoglobin_a1c", "age"])
+def test_what_is_computed_from_a_quantity_is_not_taken_for_it(column):
+    assert quantity_named(column) is None
+
+
+def test_a_conversion_and_its_way_back_cancel_out():
+    for name in ("creatinine", "urea", "glucose", "bilirubin", "calcium", "weight", "height", "pressure"):
+        factors = [each.factor for each in conversions_of(name, None)]
+        assert all(np.isclose(factors, 1 / factor, rtol=0.01).any() for factor in factors)
+
+
+def test_the_contract_says_whether_other_units_stop_the_night():
+    assert stopped("creatinine", 88.42, 20, on_unit_change="attention") == 0
+    with pytest.raises(CohortError, match="on_unit_change"):
+        Contract.from_dict({"features": {"creatinine": {"type": "number", "on_unit_change": "maybe"}}})
