@@ -242,7 +242,7 @@ def test_a_database_that_is_not_ours_is_refused_unchanged(tmp_path):
     path.chmod(0o644)
     before = path.read_bytes()
     for make in (True, False):
-        with pytest.raises(UsageError, match="left as it was"):
+        with pytest.raises(UsageError, match="left as it is"):
             open_ledger(path, make=make)
 
     assert path.read_bytes() == before

@@ -32,7 +32,9 @@ def started(folder) -> subprocess.Popen:
 
 def seconds_of(folder) -> float:
     began = time.monotonic()
-    assert started(folder).wait(120) == 0
+    process = started(folder)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
     return time.monotonic() - began
 
 
