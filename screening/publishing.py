@@ -206,7 +206,8 @@ def _take(handle: int) -> None:
 
 def _sweep(folder: Path) -> None:
     """Clean up after dead processes in a folder: their locks can be had, and bear our mark."""
-    for path in folder.glob(".*.lock"):
+    mine = {_beside(each.target, "lock") for each in _held}
+    for path in set(folder.glob(".*.lock")) - mine:
         with suppress(OSError):
             if path.is_file() and not path.is_symlink() and _begins(path, MARK):
                 dead = _Hold(path.with_name(path.name[1 : -len(".lock")]))
