@@ -23,7 +23,7 @@ import csv
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -37,20 +37,20 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
-from screening.blend import Blend, tells_apart
 from screening.cohort.cohort import Cohort
 from screening.errors import ScreenError
-from screening.operating_point import OperatingPoint, Rule
-from screening.recipe import load_recipe
+from screening.recipes.blend import Blend, tells_apart
+from screening.recipes.recipe import load_recipe
 from screening.statistics.evidence import widening
+from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.ranking import auroc, delong
-from screening.task import Task, ask, watchable
-from screening.training import sample_rows
+from screening.training.train import sample_rows
 from screening.validation.blending import blended, held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import planned, units
-from screening.validation.held_out import HeldOut
+from screening.validation.held_out import Effort, HeldOut
 from screening.validation.lesson import labels_of
+from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
@@ -133,7 +133,7 @@ def present(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Trained:
-    """What `screening.training.train` has in hand before it writes the card."""
+    """What `screening.training.train.train` has in hand before it writes the card."""
 
     sample: Cohort
     task: Task
@@ -171,8 +171,16 @@ def _first(held: HeldOut, repeats: int) -> HeldOut:
     return replace(held, ensemble=held.first_repeats(repeats), **dealt)
 
 
-def trained(past: Cohort, name: str, *, repeats: int, search: int | None, seed: int) -> Trained:
-    """The first half of `screening.training.train`, with its functions in its order."""
+def trained(
+    past: Cohort,
+    name: str,
+    *,
+    repeats: int,
+    search: int | None,
+    seed: int,
+    params: Mapping[str, Any] | None = None,
+) -> Trained:
+    """The first half of `screening.training.train.train`, with its functions in its order."""
     recipe = load_recipe(name)
     task = ask(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
@@ -180,7 +188,10 @@ def trained(past: Cohort, name: str, *, repeats: int, search: int | None, seed: 
     kept = units(sample, target, 5)
     task = watchable(task, target, kept.groups, 5)
     plan = planned(sample, target, kept, repeats, seed)
-    held_out = held_out_by(sample, recipe, task, plan, params={}, search=search, seed=seed, jobs=1)
+    effort = Effort(jobs=1)
+    held_out = held_out_by(
+        sample, recipe, task, plan, params=params or {}, search=search, seed=seed, effort=effort
+    )
     return Trained(sample, task, held_out, kept.groups, seed)
 
 

@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "build": "screening.recipe",
-    "load_recipe": "screening.recipe",
+    "build": "screening.recipes.recipe",
+    "load_recipe": "screening.recipes.recipe",
     "read_cohort": "screening.cohort.reading",
-    "train": "screening.training",
-    "score": "screening.scoring",
-    "load_model": "screening.store",
-    "save_model": "screening.store",
+    "train": "screening.training.train",
+    "score": "screening.scoring.score",
+    "load_model": "screening.storage.model",
+    "save_model": "screening.storage.model",
     "OneClassSVM": "screening.machines.one_class",
     "TwoClassSVM": "screening.machines.two_class",
     "MultiClassSVM": "screening.machines.multi_class",

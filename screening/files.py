@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from .errors import ScreenError, UsageError, of_system
+from screening.errors import ScreenError, UsageError, of_system
 
 
 def refuse_other_bytes(path: str | Path) -> None:

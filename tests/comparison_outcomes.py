@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.comparing.outcome import Outcome
+from screening.validation.outcome import Outcome
 
 
 def outcome(scores, rows=None, threshold=0.5) -> Outcome:

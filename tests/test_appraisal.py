@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from screening.operating_point import Rule, choose
 from screening.statistics.chances import calibrate, chance_range, decision_curve, probability
 from screening.statistics.local import at_local_prevalence, prevalence_range, prevalence_tonight
+from screening.statistics.operating_point import Rule, choose
 from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 
 

@@ -9,9 +9,9 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening import read_cohort, train
-from screening.operating_point import Rule
-from screening.report import render_model
-from screening.store import save_model
+from screening.page import render_model
+from screening.statistics.operating_point import Rule
+from screening.storage.model import save_model
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from report_fixture import nosocomial_run
 
 from screening import read_cohort, train
-from screening.attention import OLDEST_YEARS, attention_of, flags_expected, of_model, of_run
 from screening.documents import Reason
-from screening.operating_point import Rule
-from screening.report import format as shown
-from screening.report import render_model, render_run
-from screening.store import save_model
+from screening.documents.attention import OLDEST_YEARS, attention_of, flags_expected, of_model, of_run
+from screening.page import format as shown
+from screening.page import render_model, render_run
+from screening.statistics.operating_point import Rule
+from screening.storage.model import save_model
 
 
 def run(**changes) -> dict:

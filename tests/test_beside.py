@@ -11,15 +11,15 @@ from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
 from screening import read_cohort, train
-from screening.card import beside
 from screening.cli import app
 from screening.errors import RecipeError, UsageError
-from screening.operating_point import Rule
-from screening.recipe import load_recipe
-from screening.report import render_model
-from screening.report.beside import beside as block
-from screening.scoring import score
-from screening.store import load_model, save_model
+from screening.page import render_model
+from screening.page.beside import beside as block
+from screening.recipes.recipe import load_recipe
+from screening.scoring.score import score
+from screening.statistics.operating_point import Rule
+from screening.storage.model import load_model, save_model
+from screening.training import beside
 from screening.validation.folds import in_hash_order
 
 

@@ -11,10 +11,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
 from screening.errors import RecipeError
-from screening.machines.blended import BlendedClassifier
-from screening.night.explanation import contributions
-from screening.recipe import Recipe
-from screening.store import load_model, save_model
+from screening.machines.blended_classifier import BlendedClassifier
+from screening.recipes.recipe import Recipe
+from screening.scoring.contributions import contributions
+from screening.storage.model import load_model, save_model
 
 TEXT = """
 name = "ours"

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
-from screening.night.chances import CHANCES, Chances
-from screening.operating_point import FLAG_EVERYTHING, Rule
+from screening.scoring.chances import CHANCES, Chances
 from screening.statistics.chances import calibrate
-from screening.store import save_model
+from screening.statistics.operating_point import FLAG_EVERYTHING, Rule
+from screening.storage.model import save_model
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from commands import screen
 
 from screening.cli import EXAMPLES, demo, options
 from screening.errors import UsageError
-from screening.publishing import hold
+from screening.storage.publishing import hold
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = Path(str(files("screening.sample_cohorts")))
@@ -119,6 +119,27 @@ def test_check_waits_for_no_machine_learning_package(desk):
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert set(answer.stdout.split()) & {"sklearn", "numba", "scipy"} == set()
+
+
+@pytest.fixture(scope="module")
+def blend(desk):
+    quick = ["--recipe", "auto", *QUICK[2:]]
+    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *quick, "--out", desk / "blend")
+    return desk / "blend"
+
+
+@pytest.mark.parametrize("stored", ["model", "blend"])
+def test_a_night_is_scored_without_scikit_learn_and_without_a_database(desk, stored, tmp_path, request):
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    where = [request.getfixturevalue(stored), desk / "tonight.csv", "--out", tmp_path / "run"]
+
+    answer = subprocess.run(
+        [sys.executable, "-c", code, "score", *where], capture_output=True, text=True, check=True
+    )
+
+    read = set(answer.stdout.split())
+    assert {"numba", "screening.machines.fitted"} <= read
+    assert read & {"sklearn", "joblib", "sqlalchemy"} == set()
 
 
 def test_python_m_screening_is_the_same_command():
@@ -277,7 +298,7 @@ def test_an_interrupted_training_exits_130_and_leaves_nothing(desk, tmp_path, mo
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("screening.training.train", interrupted)
+    monkeypatch.setattr("screening.training.train.train", interrupted)
     words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK]
     screen(*words, "--out", tmp_path / "deep" / "m", code=130)
 
@@ -288,7 +309,7 @@ def test_a_bug_keeps_its_traceback_and_exits_1(desk, tmp_path, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("screening.training.train", broken)
+    monkeypatch.setattr("screening.training.train.train", broken)
     result = screen(
         "train", desk / "past.csv", "--label", "infected", *QUICK, "--out", tmp_path / "m", code=1
     )

@@ -14,18 +14,18 @@ import pandas as pd
 import pytest
 from comparison_outcomes import outcome
 
-from screening import comparison
 from screening.cohort import read_cohort
-from screening.comparing.judging import judge
-from screening.comparing.outcome import Outcome
-from screening.comparing.shelf import Shelf
+from screening.comparison import compare as comparison
+from screening.comparison.checkpoints import Shelf
+from screening.comparison.judging import judge
 from screening.errors import ModelError, UsageError
-from screening.operating_point import Rule
-from screening.recipe import load_recipe
-from screening.report import render_comparison
-from screening.task import ask
-from screening.training import train
+from screening.page import render_comparison
+from screening.recipes.recipe import load_recipe
+from screening.statistics.operating_point import Rule
+from screening.training.train import train
 from screening.validation.folds import planned, units
+from screening.validation.outcome import Outcome
+from screening.validation.task import ask
 
 QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": Rule("g_mean")}
 

@@ -7,9 +7,9 @@ import pytest
 from comparison_outcomes import outcome
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from screening.comparing import paired
-from screening.comparing.figures import Truth, mean_curve, measured
-from screening.comparing.paired import difference, resampled
+from screening.validation import paired
+from screening.validation.figures import Truth, mean_curve, measured
+from screening.validation.paired import difference, resampled
 
 
 def test_figures_agree_with_scikit_learn():

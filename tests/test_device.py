@@ -11,10 +11,10 @@ from screening.errors import UsageError
 from screening.factors import MarginDecay
 from screening.kernels import Gaussian, Laplacian, placing
 from screening.kernels.device import weighted_sum
-from screening.recipe import load_recipe
-from screening.task import ask
+from screening.recipes.recipe import load_recipe
 from screening.validation import held_out
 from screening.validation.folds import planned, units
+from screening.validation.task import ask
 
 MAKERS = {"numpy": "asarray", "torch": "from_numpy", "cupy": "asarray"}
 
@@ -114,6 +114,6 @@ def test_folds_held_out_side_by_side_do_not_nest_threads(monkeypatch, tmp_path):
     target = task.target(cohort.label)
     plan = planned(cohort, target, units(cohort, target, 3), 2, 0)
 
-    held_out.hold_out(cohort, load_recipe("svm"), task, plan, [{}], jobs=2)
+    held_out.hold_out(cohort, load_recipe("svm"), task, plan, [{}], held_out.Effort(jobs=2))
 
     assert seen == [max(1, placing.available_cores() // 2)] * 6

@@ -1,4 +1,4 @@
-"""False discoveries among many screened, and drift from the ranks of those not flagged."""
+"""False discoveries among many screened."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import numpy as np
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import false_discovery_control
 
 from screening import read_cohort, score, train
-from screening.conformal_p import RankCounts, benjamini_hochberg, p_values
-from screening.night.discoveries import Discoveries, drift_words
-from screening.report.rarity import rarity
+from screening.page.rarity import rarity
+from screening.scoring.discoveries import Discoveries
+from screening.statistics.p_values import p_values
 
 
 @given(
@@ -23,7 +24,7 @@ def test_the_cut_over_counted_ranks_is_that_of_benjamini_and_hochberg(calibratio
     p = p_values(known, np.array(scores))
     counted = Discoveries(known)
     counted.add(p)
-    expected = benjamini_hochberg(p, q)
+    expected = false_discovery_control(p) <= q * (1 + 1e-12)
 
     cut = counted.cut(q)
 
@@ -55,35 +56,6 @@ def test_enough_known_negatives_need_no_warning():
     counted.add(np.full(400, 0.5))
 
     assert counted.facts("row", 7)["warning"] is None
-
-
-def ranked(calibration, scores, threshold=2.0):
-    counts = RankCounts(np.sort(calibration), threshold)
-    counts.add(scores[scores < threshold])
-    return counts.to_dict()
-
-
-def test_a_shift_of_those_not_flagged_is_named_with_its_direction_and_no_shift_is_not():
-    rng = np.random.default_rng(0)
-    past, same = rng.normal(size=800), rng.normal(size=500)
-
-    assert drift_words(ranked(past, same), "row")[1] is False
-    assert "score higher than past rows" in drift_words(ranked(past, same + 0.8), "row")[0]
-    assert "score lower than past patients" in drift_words(ranked(past, same - 0.8), "group")[0]
-    assert drift_words(ranked(past, same - 0.8), "group")[1] is True
-
-
-def test_drift_is_seldom_called_where_there_is_none():
-    rng = np.random.default_rng(1)
-    calls = [drift_words(ranked(rng.normal(size=300), rng.normal(size=200)), "row")[1] for _ in range(400)]
-
-    assert sum(calls) <= 3
-
-
-def test_too_few_unflagged_are_no_evidence():
-    words, alarm = drift_words(ranked(np.arange(9.0), np.arange(9.0), 99.0), "group")
-
-    assert "Too few patients were left unflagged (9)" in words and not alarm
 
 
 def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):

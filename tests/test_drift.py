@@ -21,7 +21,7 @@ from screening.cohort.profiling import ks, profile, psi, tenths
 from screening.cohort.reading import check_cohort, open_cohort
 from screening.cohort.units import SAMPLE, SampledValues
 from screening.errors import CohortError
-from screening.store import save_model
+from screening.storage.model import save_model
 
 CONTRACT = Contract.from_dict(
     {

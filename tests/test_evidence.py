@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
-from screening.comparing.paired import auroc_difference, specificity_difference
-from screening.operating_point import Rule, choose, summary
 from screening.statistics.evidence import (
     Evidence,
     between_folds,
@@ -18,6 +16,8 @@ from screening.statistics.evidence import (
     predictive,
     widening,
 )
+from screening.statistics.operating_point import Rule, choose, summary
+from screening.validation.paired import auroc_difference, specificity_difference
 
 RULES = (
     Rule("min_sensitivity", 0.9),

@@ -14,9 +14,9 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
-from screening.night import gathering as night
-from screening.report.pseudonyms import pseudonym
-from screening.store import save_model
+from screening.page.pseudonyms import pseudonym
+from screening.scoring import gathering as night
+from screening.storage.model import save_model
 
 ROOT = Path(__file__).parents[1]
 

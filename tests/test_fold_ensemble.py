@@ -8,7 +8,7 @@ from machines_cohort import two_clouds
 
 from screening import build
 from screening.machines.fold_ensemble import FoldEnsemble
-from screening.orientation import oriented_decisions
+from screening.machines.orientation import oriented_decisions
 
 METHODS = {
     "svm_weighted": "two_class", "williams": "two_class", "maratea": "two_class", "liu_he": "two_class",

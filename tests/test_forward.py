@@ -10,8 +10,8 @@ import pytest
 from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
-from screening.card.forward import split_by_time
 from screening.cohort.contract import Contract
+from screening.training.forward import split_by_time
 
 
 def cohort(tmp_path, n_rows=300, seed=0, share=0.25):

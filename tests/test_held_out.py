@@ -8,13 +8,13 @@ import pytest
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
-from screening.conformal_p import p_values
 from screening.errors import RecipeError, UsageError
-from screening.operating_point import Rule, choose
-from screening.orientation import oriented_decisions
-from screening.task import Task
+from screening.machines.orientation import oriented_decisions
+from screening.statistics.operating_point import Rule, choose
+from screening.statistics.p_values import p_values
 from screening.validation.checks import check_model
 from screening.validation.choice import APART, CONSTANT, choose_setting
+from screening.validation.task import Task
 from screening.validation.validation import Validation
 
 BINARY = {

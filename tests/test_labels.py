@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
-from screening.card.labels import alike
 from screening.cohort import Contract
 from screening.cohort.identity import row_number_ids
 from screening.errors import CohortError
+from screening.training.labels import alike
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 

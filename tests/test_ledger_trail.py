@@ -193,7 +193,7 @@ def test_the_ledger_needs_no_machine_learning_package():
     import subprocess
     import sys
 
-    code = "import sys, screening.ledger, screening.report.history; print(*sys.modules)"
+    code = "import sys, screening.ledger, screening.page.history; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert set(answer.stdout.split()) & {"sklearn", "numba", "pandas", "pyarrow"} == set()

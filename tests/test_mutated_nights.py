@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from screening import read_cohort, train
 from screening.cli import app
 from screening.cohort import infer_contract
-from screening.store import save_model
+from screening.storage.model import save_model
 
 # What ends without a page: what is done, and a word of the answer besides the column's name.
 REFUSED = {"renamed": "missing column", "no rows": "no data rows", "duplicated": "more than once"}

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from labelled_scores import labelled
 
 from screening.errors import UsageError
-from screening.operating_point import (
-    FLAG_EVERYTHING,
-    RULES,
-    OperatingPoint,
-    Rule,
-    choose,
-)
+from screening.statistics.operating_point import FLAG_EVERYTHING, RULES, OperatingPoint, Rule, choose
 
 # Few distinct values, so that ties within and between the classes are the rule.
 cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(

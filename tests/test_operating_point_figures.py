@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from labelled_scores import grouped, labelled
 
-from screening.operating_point import (
+from screening.statistics.intervals import wilson
+from screening.statistics.operating_point import (
     OperatingPoint,
     Rule,
     choose,
@@ -17,7 +18,6 @@ from screening.operating_point import (
     points,
     summary,
 )
-from screening.statistics.intervals import wilson
 
 
 def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():

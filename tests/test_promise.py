@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, OneClassSVM
 
-from screening.operating_point import Rule, choose
+from screening.statistics.operating_point import Rule, choose
 
 COHORTS, N_ROWS, N_POSITIVE, FEATURES, FOLDS = 200, 300, 30, 6, 5
 

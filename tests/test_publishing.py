@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from screening.errors import Locked, UsageError
-from screening.publishing import hold, publish, write_whole
+from screening.storage.publishing import hold, publish, write_whole
 
 
 def names(folder: Path) -> set[str]:
@@ -68,7 +68,7 @@ def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path,
 
 def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
     code = (
-        "import sys; from screening.publishing import hold; from screening.errors import Locked\n"
+        "import sys; from screening.storage.publishing import hold; from screening.errors import Locked\n"
         "try:\n    hold(sys.argv[1]).__enter__()\nexcept Locked:\n    sys.exit(75)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "run")]

@@ -7,14 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import friedmanchisquare
 
-from screening.comparing.ranks import (
-    against_control,
-    cliques,
-    critical_difference,
-    friedman,
-    holm,
-    ranked,
-)
+from screening.comparison.ranks import against_control, cliques, critical_difference, friedman, holm, ranked
 
 # Demšar (2006), table 6: AUC of C4.5, C4.5+m, C4.5+cf, C4.5+m+cf on 14 data sets.
 DEMSAR = np.array(

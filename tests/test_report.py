@@ -16,7 +16,7 @@ from report_fixture import HOSTILE, hostile, nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_model, voxel_run
 
 from screening.documents.reason import Reason
-from screening.report import drawing, render_model, render_run
+from screening.page import drawing, render_model, render_run
 
 VOID = {"meta", "input", "path", "circle", "br", "img"}
 # Elements whose end HTML lets one leave out, and what ends them.

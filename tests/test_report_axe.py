@@ -12,8 +12,8 @@ from report_fixture import nosocomial_model, nosocomial_run
 from report_lines_fixture import with_lines
 from report_voxel_fixture import voxel_run
 
-from screening.report import render_model, render_run
-from screening.report.one_case import render_case
+from screening.page import render_model, render_run
+from screening.page.one_case import render_case
 
 SMALL = 60
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {

@@ -12,9 +12,10 @@ from report_fixture import HOSTILE, hostile, nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_run
 from test_report import Outline
 
-from screening.night.png import as_text, palette_png, ramp
-from screening.report import render_model, render_run
-from screening.report.completeness import completeness
+from screening.documents import ScoreCounts
+from screening.page import render_model, render_run
+from screening.page.completeness import completeness
+from screening.scoring.png import as_text, palette_png, ramp
 from screening.statistics.chances import calibrate
 
 
@@ -65,7 +66,7 @@ def appraised_run() -> dict[str, Any]:
     run |= {
         "discoveries": {"q": 0.1, "per": "row", "n_screened": 240, "n_calibration": 608, "p_cut": 0.003,
                         "found": 7, "flagged": 80, "warning": "608 negatives resolve p-values to 0.0016"},
-        "unflagged": {"ranks": [9] * 20, "calibration": 300, "ks": 0.02, "p": 0.8},
+        "drift": ScoreCounts("row", (15,) * 20, (9,) * 20, 0.02, 0.8).to_dict(),
         "subgroups": [{"column": "sex", "level": "female", "n": 99, "flag_rate": 0.4},
                       {"column": "sex", "level": None, "n": None, "flag_rate": None},
                       {"column": "sex", "level": "other", "n": 12, "flag_rate": 0.5}],
@@ -95,7 +96,7 @@ def text() -> str:
     [
         "Of 240 rows screened, some look rare by chance alone. 7 are rare even so: p at most 0.003",
         "The mark is a note on rarity; the list follows the threshold (80 flagged)",
-        "Those not flagged score as past rows without the condition did",
+        "rows score as those of training did when they were held out",
         "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
         "Brier score",
         "Platt scaling was chosen: its log loss on folds it had not seen was",

@@ -12,7 +12,7 @@ from report_fixture import hostile, nosocomial_run
 from report_lines_fixture import with_lines
 from report_voxel_fixture import voxel_run
 
-from screening.report import render_run
+from screening.page import render_run
 
 MARK = "rows => getComputedStyle(document.querySelector(`${rows} > th`), '::after').content"
 

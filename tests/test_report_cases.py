@@ -10,9 +10,9 @@ import pytest
 from report_fixture import nosocomial_run
 from report_voxel_fixture import voxel_run
 
-from screening.report import cases
-from screening.report import format as shown
-from screening.report.page import render_run
+from screening.page import cases
+from screening.page import format as shown
+from screening.page.page import render_run
 
 
 def inlined(page: str) -> dict[str, Any]:

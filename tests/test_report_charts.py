@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.report import format as shown
-from screening.report.charts import Axes, Scale
-from screening.report.tradeoff import Curve, Tally
+from screening.page import format as shown
+from screening.page.charts import Axes, Scale
+from screening.page.tradeoff import Curve, Tally
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6), st.integers(2, 12))

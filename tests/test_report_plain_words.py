@@ -7,8 +7,8 @@ from report_fixture import nosocomial_run
 from test_report import Outline
 from test_report_blocks import appraised_run
 
-from screening.report import format as shown
-from screening.report import render_run
+from screening.page import format as shown
+from screening.page import render_run
 
 
 def test_those_reviewed_before_are_no_work_of_this_night():

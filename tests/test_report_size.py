@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,10 +12,10 @@ import pandas as pd
 import pytest
 
 from screening import read_cohort, score, train
-from screening.night.explanation import changes
-from screening.night.gathering import CASES_EXPLAINED, CASES_SHOWN
-from screening.operating_point import Rule
-from screening.report import render_run
+from screening.page import render_run
+from screening.scoring.contributions import changes
+from screening.scoring.gathering import CASES_EXPLAINED, CASES_SHOWN
+from screening.statistics.operating_point import Rule
 
 COHORTS = Path(str(files("screening.sample_cohorts")))
 
@@ -97,6 +98,7 @@ def test_reasons_are_the_score_differences_whatever_the_rows_beside(model):
     found = changes(model, cohort, columns)
 
     for j, name in enumerate(model.contract.features):
-        without = model.scores(model.encoder.neutral(cohort, name))[:, 0]
+        usual = cohort.features.assign(**{name: [model.encoder.medians[name]] * cohort.n_rows})
+        without = model.scores(model.encoder.transform(replace(cohort, features=usual)))[:, 0]
         np.testing.assert_allclose(found[:, j], model.scores(encoded)[:, 0] - without, atol=1e-12)
     np.testing.assert_allclose(changes(model, cohort.take([7]), columns[:1])[0], found[7], atol=1e-12)

@@ -12,12 +12,12 @@ from test_history import simulate
 from test_ledger import FACTS, QUESTION, enter
 from test_report_axe import axe, faults  # noqa: F401  (axe is a fixture)
 
-from screening import comparison
+from screening.comparison import compare as comparison
 from screening.ledger import NightCases, history, open_ledger
-from screening.report import render_model, render_run
-from screening.report.comparison import render_comparison
-from screening.report.history import render_history
-from screening.report.one_case import render_case
+from screening.page import render_model, render_run
+from screening.page.comparison import render_comparison
+from screening.page.history import render_history
+from screening.page.one_case import render_case
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,11 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
-from screening.operating_point import Rule
-from screening.rechoosing import rechoose
-from screening.report import render_run
-from screening.store import load_model
+from screening.ledger.tables import STATES
+from screening.page import render_run
+from screening.statistics.operating_point import Rule
+from screening.storage.model import load_model
+from screening.training.rechoosing import rechoose
 
 QUICK = ["--search", "1", "--folds", "3", "--jobs", "1"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -76,11 +77,11 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     counts = second["counts"]
     flagged_before = {case["id"] for case in first["cases"]}
     flagged_now = {case["id"] for case in second["cases"]}
-    assert counts["flagged"] == counts["cases"] == counts["new"] + counts["ongoing"] + counts["reviewed"]
+    assert counts["flagged"] == counts["cases"] == sum(counts[state] for state in STATES)
     assert counts["resolved"] == len(flagged_before - flagged_now) > 0
-    assert counts["ongoing"] + counts["reviewed"] == len(flagged_before & flagged_now) > 2
+    assert counts["ongoing"] + counts["reviewed"] + counts["known"] == len(flagged_before & flagged_now) > 2
     state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
-    assert state[ids[0]] == ("reviewed", 2)
+    assert state[ids[0]] == ("known", 2)
     assert state[ids[1]] == ("ongoing", 2)
     page = (ward / "run2" / "report.html").read_text()
     assert "confirmed on 2026-03-01" in page and "resolved since the last run" in page
@@ -104,7 +105,9 @@ def test_the_same_night_twice_gives_the_same_bytes_and_one_row(model, ward):
 def test_a_night_that_fails_to_appear_is_not_remembered(model, ward, monkeypatch):
     score(model, ward, 1)
     with monkeypatch.context() as broken:
-        broken.setattr("screening.publishing._replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr(
+            "screening.storage.publishing._replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         words = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", ward / "run2"]
         screen(*words, "--ledger", ward / "screening.db", code=130)
     killed = answer("history")["runs"]
@@ -184,7 +187,7 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path, monkeypatch):
 
 
 def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_night(model, ward):
-    from screening import scoring
+    from screening.scoring import score as scoring
 
     loaded = load_model(model)
     drawn = [

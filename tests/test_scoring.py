@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,8 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
-from screening.night.explanation import changes
-from screening.operating_point import Rule
+from screening.scoring.contributions import changes
+from screening.statistics.operating_point import Rule
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,8 @@ def test_a_value_at_the_training_median_contributes_nothing(model, past):
 
 def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(model, past):
     rows = past.take(np.arange(5))
-    neutral = model.scores(model.encoder.neutral(rows, "crp"))[:, 0]
+    usual = rows.features.assign(crp=model.encoder.medians["crp"])
+    neutral = model.scores(model.encoder.transform(replace(rows, features=usual)))[:, 0]
 
     moved = changes(model, rows, np.zeros(5, dtype=int))[:, past.names.index("crp")]
 
@@ -155,7 +157,7 @@ def test_a_voxel_run_counts_by_patient_and_scores_every_class(tmp_path):
 
 
 def test_a_run_is_drawn_from_its_own_directory_alone(run):
-    from screening.report import render_run
+    from screening.page import render_run
 
     stored = json.loads((run.directory / "run.json").read_text())
 

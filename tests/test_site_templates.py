@@ -6,10 +6,11 @@ import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
-from screening import scoring, training
 from screening.errors import UsageError
-from screening.report import comparison, page
-from screening.report.site_templates import check_templates, names_given
+from screening.page import comparison, page
+from screening.page.site_templates import check_templates, names_given
+from screening.scoring import score as scoring
+from screening.training import train as training
 
 QUICK = ("--label", "ill", "--id", "patient", "--search", "1", "--folds", "2", "--jobs", "1")
 

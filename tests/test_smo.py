@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from independent import libsvm
 from machines_cohort import problem_of, quadratic_program, rows_and_labels
 
 from screening.kernels import Gaussian, Laplacian
 from screening.kernels.base import EXACT_ROWS
 from screening.kernels.sweep import gram
 from screening.machines import OneClassSVM
-from screening.solvers import Problem, libsvm, smo
+from screening.solvers import Problem, smo
 from screening.solvers.smo import KernelRows
 
 KINDS = ("one_class", "two_class", "no_equality")

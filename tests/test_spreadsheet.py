@@ -8,8 +8,8 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
 from screening.ledger import Verdict, open_ledger, record_verdicts
-from screening.night.spreadsheet import as_text
-from screening.operating_point import Rule
+from screening.scoring.spreadsheet import as_text
+from screening.statistics.operating_point import Rule
 
 COLUMNS = ["rank", "id", "group", "class", "score", "p_value"]
 

@@ -18,15 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort
-from screening.arrays import pack, unpack
 from screening.cohort import Encoder
 from screening.errors import ModelError
 from screening.machines.fold_ensemble import FoldEnsemble
-from screening.recipe import list_recipes, load_recipe
-from screening.store import Model, canonical, load_model, read_document, save_model
+from screening.recipes.recipe import list_recipes, load_recipe
+from screening.storage.arrays import pack, unpack
+from screening.storage.model import Model, canonical, load_model, read_document, save_model
 
 # A method whose state is no array is offered for comparison only; test_blend stores blends.
-STORED = [each.name for each in list_recipes() if each.persistable and each.machine != "blend"]
+RECIPES = [each for each in list_recipes() if each.persistable and not each.lacks]
+STORED = [each.name for each in RECIPES if each.machine != "blend"]
 CLASSES = {"multi_class": ["a", "b", "c"]}
 
 

@@ -8,7 +8,7 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
 from screening.errors import UsageError
-from screening.operating_point import Rule
+from screening.statistics.operating_point import Rule
 
 
 @pytest.fixture(scope="module")

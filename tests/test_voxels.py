@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from screening import read_cohort, score, train
-from screening.night.clusters import fullest_slices, largest_clusters, on_grid, steps
-from screening.night.png import palette_png, ramp
-from screening.report.voxels import voxels as voxel_block
+from screening.page.voxels import voxels as voxel_block
+from screening.scoring.clusters import fullest_slices, largest_clusters, on_grid, steps
+from screening.scoring.png import palette_png, ramp
 
 ONES = np.ones(3)
 

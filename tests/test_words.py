@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from screening.cohort import Contract
 from screening.errors import CohortError
-from screening.recipe import Recipe, RecipeError, build, list_recipes
+from screening.recipes.recipe import Recipe, RecipeError, build, list_recipes
 from screening.spelling import nearest
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]

@@ -34,9 +34,9 @@ from training import TOL, apart, made_rows
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
 from screening.kernels.placing import beside_others
-from screening.task import ask
 from screening.validation.criteria import criterion
 from screening.validation.lesson import Lesson
+from screening.validation.task import ask
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0
 JOBS = 2

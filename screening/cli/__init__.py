@@ -7,22 +7,22 @@ from typing import Annotated
 
 import typer
 
-from .boundary import boundary, exits
-from .check import check
-from .compare import compare
-from .console import LogFormat, log_to_stderr
-from .demo import demo
-from .explain import explain
-from .history import history
-from .init import init
-from .recipes import recipes
-from .report import report
-from .review import review
-from .score import score
-from .status import status
-from .threshold import threshold
-from .train import train
-from .usage import Commands
+from screening.cli.boundary import boundary, exits
+from screening.cli.check import check
+from screening.cli.compare import compare
+from screening.cli.console import LogFormat, log_to_stderr
+from screening.cli.demo import demo
+from screening.cli.explain import explain
+from screening.cli.history import history
+from screening.cli.init import init
+from screening.cli.recipes import recipes
+from screening.cli.report import report
+from screening.cli.review import review
+from screening.cli.score import score
+from screening.cli.status import status
+from screening.cli.threshold import threshold
+from screening.cli.train import train
+from screening.cli.usage import Commands
 
 # Plain help: rich would triple the time to the first line, and breaks examples that are to be copied.
 app = typer.Typer(

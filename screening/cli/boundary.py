@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 
 import typer
 
-from ..errors import CohortError, Locked, ModelError, ScreenError, UsageError, of_system
-from ..publishing import let_go
-from .usage import refused
+from screening.cli.usage import refused
+from screening.errors import CohortError, Locked, ModelError, ScreenError, UsageError, of_system
+from screening.storage.publishing import let_go
 
 EXIT_CODES: dict[type[BaseException], int] = {
     UsageError: 2,

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..errors import CohortError, UsageError
-from .console import exits, tell
-from .options import AsJson, ContractFile, Source
+from screening.cli.console import exits, tell
+from screening.cli.options import AsJson, ContractFile, Source
+from screening.errors import CohortError, UsageError
 
 
 def check(
@@ -23,9 +23,9 @@ def check(
     With --model also compare its values with those the model was trained on: other units are a violation,
     other distributions a note.
     """
-    from ..cohort import Contract, check_cohort
-    from ..cohort.drift import gates_of
-    from ..sealing import read_document
+    from screening.cohort import Contract, check_cohort
+    from screening.cohort.drift import gates_of
+    from screening.storage.sealing import read_document
 
     with exits():
         gates = None

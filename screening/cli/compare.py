@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from . import options
-from .console import bar, exits, tell
-from .options import AsJson, ContractFile, Templates
-from .train import WHERE_AND_HOW
+from screening.cli import options
+from screening.cli.console import bar, exits, tell
+from screening.cli.options import AsJson, ContractFile, Templates
+from screening.cli.train import WHERE_AND_HOW
 
 
 def compare(
@@ -68,10 +68,10 @@ def compare(
             prevalence=prevalence,
         )
 
-        from .. import comparison
-        from ..cohort import read_cohort
-        from ..publishing import publish
-        from ..report.site_templates import check_templates
+        from screening.cohort import read_cohort
+        from screening.comparison import compare as comparison
+        from screening.page.site_templates import check_templates
+        from screening.storage.publishing import publish
 
         check_templates(templates, "comparison")
         with publish(out, "comparison") as folder:

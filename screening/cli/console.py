@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
-from .boundary import exits
-from .printing import printable
+from screening.cli.boundary import exits
+from screening.cli.printing import printable
 
 __all__ = ["ATTENTION", "LogFormat", "bar", "exits", "log_to_stderr", "sentences", "tell"]
 

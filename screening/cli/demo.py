@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from .console import bar, exits, tell
-from .options import AsJson
+from screening.cli.console import bar, exits, tell
+from screening.cli.options import AsJson
 
 
 class Job(NamedTuple):
@@ -38,7 +38,7 @@ def demo(
     """Train and score the sample cohorts; say where the reports are."""
     from importlib.resources import as_file, files
 
-    from ..publishing import check_place
+    from screening.storage.publishing import check_place
 
     with exits(), as_file(files("screening.sample_cohorts")) as cohorts:
         places = {job: (out / f"{job.name}_model", out / f"{job.name}_run") for job in JOBS}
@@ -52,10 +52,11 @@ def demo(
 
 
 def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Path) -> None:
-    from .. import scoring, training
-    from ..cohort import read_cohort
-    from ..report import render_model
-    from ..store import load_model, save_model
+    from screening.cohort import read_cohort
+    from screening.page import render_model
+    from screening.scoring import score as scoring
+    from screening.storage.model import load_model, save_model
+    from screening.training import train as training
 
     past = read_cohort(str(cohorts / job.past), cohorts / f"{job.cohort}.toml", need_label=True)
     command = f"screen train {job.past} --contract {job.cohort}.toml --recipe {job.recipe}"

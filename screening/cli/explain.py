@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import exits, tell
-from .options import AsJson, Templates
+from screening.cli.console import exits, tell
+from screening.cli.options import AsJson, Templates
 
 
 def explain(
@@ -24,10 +24,10 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why one case of RUN was flagged."""
-    from .. import explaining
-    from ..publishing import write_whole
-    from ..report.one_case import render_case
-    from ..store import load_model
+    from screening.page.one_case import render_case
+    from screening.scoring import explaining
+    from screening.storage.model import load_model
+    from screening.storage.publishing import write_whole
 
     with exits():
         loaded = load_model(model) if model else None
@@ -40,7 +40,7 @@ def explain(
 
 
 def _lines(found: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
-    from ..report.one_case import told
+    from screening.page.one_case import told
 
     case = told(found["run"], found["case"])
     why = [

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import exits, tell
-from .options import AsJson, LedgerHere
+from screening.cli.console import exits, tell
+from screening.cli.options import AsJson, LedgerHere
 
 
 def history(
@@ -21,20 +21,20 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Tell the story of the nights: workload, predictive value, misses, drift."""
-    from .. import ledger as books
-    from ..publishing import write_whole
+    from screening import ledger as books
+    from screening.storage.publishing import write_whole
 
     with exits(), books.open_ledger(ledger, read_only=True) as book:
         told = books.history(book, verify=verify or head is not None, printed=head)
         if out is not None:
-            from ..report.history import render_history
+            from screening.page.history import render_history
 
             write_whole(out, render_history(told).encode())
     tell(told if as_json else _lines(told), as_json)
 
 
 def _lines(told: dict[str, Any]) -> dict[str, Any]:
-    from ..report.history import sentences
+    from screening.page.history import sentences
 
     runs = [
         f"{run['night']}  {run['flagged']} of {run['scored']} flagged: {run['new']} new, "

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..errors import UsageError
-from .console import exits, tell
-from .options import AsJson, Source
+from screening.cli.console import exits, tell
+from screening.cli.options import AsJson, Source
+from screening.errors import UsageError
 
 
 def init(
@@ -22,8 +22,8 @@ def init(
     It holds every key, explained, and the role, type, usual range and categories of every column; what was
     guessed is said. The table is read with it before it is written.
     """
-    from ..cohort import starter_contract
-    from ..publishing import write_whole
+    from screening.cohort import starter_contract
+    from screening.storage.publishing import write_whole
 
     with exits():
         if out.exists():

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import UsageError
+from screening.errors import UsageError
 
 if TYPE_CHECKING:
-    from ..operating_point import Rule
+    from screening.statistics.operating_point import Rule
 
 Source = Annotated[
     str, typer.Argument(metavar="COHORT", help="CSV, Parquet or Excel file, directory of them, or glob.")
@@ -81,7 +81,7 @@ def rule_from(
     prevalence: float | None,
 ) -> Rule:
     """Make the one rule that was asked for; more than one is a `UsageError`."""
-    from ..operating_point import Rule
+    from screening.statistics.operating_point import Rule
 
     values = {
         "min_sensitivity": min_sensitivity,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import exits, tell
-from .options import AsJson
+from screening.cli.console import exits, tell
+from screening.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from ..recipe import Recipe
+    from screening.recipes.recipe import Recipe
 
 
 def recipes(
@@ -21,7 +21,7 @@ def recipes(
 
     In full: its paper, its parameters with their defaults, and what its search tries.
     """
-    from ..recipe import list_recipes, load_recipe
+    from screening.recipes.recipe import list_recipes, load_recipe
 
     with exits():
         # The shipped ones are not built here: that would wait for scikit-learn.

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import UsageError
-from .console import exits, sentences, tell
-from .options import AsJson, Templates
+from screening.cli.console import exits, sentences, tell
+from screening.cli.options import AsJson, Templates
+from screening.errors import UsageError
 
 
 def report(
@@ -28,11 +28,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Draw the report of a model, run or comparison directory again."""
-    from ..attention import attention_of
-    from ..publishing import write_whole
-    from ..report import render_comparison, render_model, render_run
-    from ..report.pseudonyms import pseudonymised, site_key
-    from ..sealing import as_stored, read_document
+    from screening.documents.attention import attention_of
+    from screening.page import render_comparison, render_model, render_run
+    from screening.page.pseudonyms import pseudonymised, site_key
+    from screening.storage.publishing import write_whole
+    from screening.storage.sealing import as_stored, read_document
 
     with exits():
         draws = {"run": render_run, "comparison": render_comparison, "model": render_model}

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .console import exits, tell
-from .options import AsJson, LedgerHere
+from screening.cli.console import exits, tell
+from screening.cli.options import AsJson, LedgerHere
 
 
 def review(
@@ -18,8 +18,7 @@ def review(
     as_json: AsJson = False,
 ) -> None:
     """Read the clinicians' verdicts on RUN back; the same file twice is once."""
-    from .. import reviewing
-    from ..ledger import open_ledger
+    from screening.ledger import open_ledger, reviewing
 
     with exits(), open_ledger(ledger) as book:
         told = reviewing.review(run, verdicts, book)

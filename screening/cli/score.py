@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import UsageError
-from .console import ATTENTION, bar, exits, sentences, tell
-from .options import AsJson, LedgerMaybe, Source, Templates
+from screening.cli.console import ATTENTION, bar, exits, sentences, tell
+from screening.cli.options import AsJson, LedgerMaybe, Source, Templates
+from screening.errors import UsageError
+
+if TYPE_CHECKING:
+    from screening.ledger import Ledger
 
 
 def score(
@@ -42,14 +46,13 @@ def score(
     """Score every row of COHORT at MODEL's operating point."""
     from contextlib import nullcontext
 
-    from .. import scoring
-    from ..ledger import open_ledger
-    from ..store import load_model
+    from screening.scoring import score as scoring
+    from screening.storage.model import load_model
 
     with exits():
         if force and not ledger:
             raise UsageError("--force makes a new revision in a ledger; give --ledger too")
-        with open_ledger(ledger, make=True) if ledger else nullcontext() as book:
+        with _opened(ledger) if ledger else nullcontext() as book:
             run = scoring.score(
                 load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
                 allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
@@ -61,3 +64,9 @@ def score(
         words = " ".join(each.words for each in run.attention)
         typer.echo(f"screen: the run is complete but wants attention: {words}", err=True)
         raise typer.Exit(ATTENTION)
+
+
+def _opened(ledger: str) -> AbstractContextManager[Ledger]:
+    from screening.ledger import open_ledger
+
+    return open_ledger(ledger, make=True)

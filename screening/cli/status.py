@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ..errors import UsageError
-from .console import ATTENTION, exits, tell
-from .options import AsJson, LedgerHere
+from screening.cli.console import ATTENTION, exits, tell
+from screening.cli.options import AsJson, LedgerHere
+from screening.errors import UsageError
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -27,7 +27,7 @@ def status(
 
     A night that came and wants attention says why, in the words of its page.
     """
-    from ..ledger import Pulse, open_ledger, pulse
+    from screening.ledger import Pulse, open_ledger, pulse
 
     with exits():
         written = re.fullmatch(r"(\d{1,6})([mhd])", max_age)

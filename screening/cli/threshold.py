@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from . import options
-from .console import exits, sentences, tell
-from .options import AsJson, LedgerMaybe, Templates
+from screening.cli import options
+from screening.cli.console import exits, sentences, tell
+from screening.cli.options import AsJson, LedgerMaybe, Templates
 
 
 def threshold(
@@ -47,11 +47,11 @@ def threshold(
         from contextlib import nullcontext
         from functools import partial
 
-        from .. import rechoosing
-        from ..ledger import open_ledger, record_threshold
-        from ..publishing import publish
-        from ..report import render_model
-        from ..store import load_model, write_model
+        from screening.ledger import open_ledger, record_threshold
+        from screening.page import render_model
+        from screening.storage.model import load_model, write_model
+        from screening.storage.publishing import publish
+        from screening.training import rechoosing
 
         with (
             open_ledger(ledger, make=True) if ledger else nullcontext() as book,

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from . import options
-from .console import bar, exits, sentences, tell
-from .options import AsJson, ContractFile, Source, Templates
+from screening.cli import options
+from screening.cli.console import bar, exits, sentences, tell
+from screening.cli.options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
 WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force"})
@@ -74,14 +74,14 @@ def train(
 
         from functools import partial
 
-        from .. import training
-        from ..card.replacing import refuse_other_model
-        from ..cohort import read_cohort
-        from ..publishing import publish
-        from ..recipe import load_recipe
-        from ..report import render_model
-        from ..report.site_templates import check_templates
-        from ..store import write_model
+        from screening.cohort import read_cohort
+        from screening.page import render_model
+        from screening.page.site_templates import check_templates
+        from screening.recipes.recipe import load_recipe
+        from screening.storage.model import write_model
+        from screening.storage.publishing import publish
+        from screening.training import train as training
+        from screening.training.replacing import refuse_other_model
 
         check_templates(templates, "model")
         with publish(out, "model") as folder:

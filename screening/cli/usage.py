@@ -12,8 +12,8 @@ import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 from typer.core import TyperGroup
 
-from ..spelling import did_you_mean
-from .printing import printable
+from screening.cli.printing import printable
+from screening.spelling import did_you_mean
 
 _json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
 

@@ -66,6 +66,10 @@ class Contract(BaseModel):
         Minutes that one review takes, for the workload on the page.
     capacity : int, optional
         Reviews that a night has room for; more flagged than that is said at the head of the page.
+    review_sample : int
+        New cases marked by lot on each night, to be judged whatever their rank (needs a ledger).
+    known_days : int
+        How long a confirmed case is known when it is flagged again.
     review_by : date, optional
         Day from which on every night asks for a review of the model; two years after training without it.
     on_unseen : {"unknown", "refuse_row", "stop"}
@@ -97,6 +101,8 @@ class Contract(BaseModel):
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     capacity: Annotated[int, Field(gt=0)] | None = None
+    review_sample: Annotated[int, Field(ge=0)] = 5
+    known_days: Annotated[int, Field(ge=0)] = 30
     review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     features: dict[str, Feature] = {}
 

@@ -82,29 +82,20 @@ class Encoder:
         encoded[np.isnan(encoded)] = 0.0
         return encoded
 
-    def neutral(self, cohort: Cohort, feature: str) -> np.ndarray:
-        """Encode rows with `feature` put to its training median or most frequent value in all of them."""
-        return self.neutralised(self.transform(cohort), feature)
-
-    def neutralised(self, encoded: np.ndarray, feature: str) -> np.ndarray:
-        """The same as `neutral`, from rows that are encoded already."""
-        places = self.places(feature)
-        changed = encoded.copy()
-        changed[:, places] = self._typical_row()[places]
-        return changed
-
     def places(self, feature: str) -> np.ndarray:
         """Positions of the encoded columns of one feature."""
         return np.flatnonzero(np.array(self.columns) == feature)
 
-    def unseen(self, cohort: Cohort) -> dict[str, int]:
-        """Rows per category feature whose text was not met in training (they have no column set)."""
-        counts = {}
-        for name in self._features:
-            if self.contract.features[name].type == "category":
-                codes = self._codes(name, cohort.features[name])
-                counts[name] = int(np.count_nonzero((codes < 0) & cohort.features[name].notna().to_numpy()))
-        return {name: count for name, count in counts.items() if count}
+    def typical_row(self) -> np.ndarray:
+        """Encode a row of nothing but training medians and most frequent values, shape (n_encoded,)."""
+        typical = pd.DataFrame(
+            {
+                name: pd.Series([value], dtype=object if isinstance(value, str | None) else np.float64)
+                for name, value in self.medians.items()
+            }
+        )
+        row = self._raw(typical)[0]
+        return (row - self._center) / self._scale
 
     def state(self) -> dict[str, np.ndarray]:
         """What was learned, as arrays without objects; `from_state` takes it back bit for bit."""
@@ -233,16 +224,6 @@ class Encoder:
                 raw[codes < 0, at] = np.nan
             at += 1
         return at
-
-    def _typical_row(self) -> np.ndarray:
-        typical = pd.DataFrame(
-            {
-                name: pd.Series([value], dtype=object if isinstance(value, str | None) else np.float64)
-                for name, value in self.medians.items()
-            }
-        )
-        row = self._raw(typical)[0]
-        return (row - self._center) / self._scale
 
 
 def _typical(values: np.ndarray, kind: str) -> float:

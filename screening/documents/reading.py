@@ -78,11 +78,10 @@ def to_review(run: Any) -> tuple[Any, str]:
 
 
 def awaited(run: Any) -> tuple[Any, str]:
-    """Return how many still wait for a review: those flagged, less those the ledger knows as reviewed."""
+    """Return how many still wait for a review: those flagged, less those that the ledger says were judged."""
     found, what = to_review(run)
-    reviewed = part(run, "counts", "reviewed")
-    both = finite(found) and finite(reviewed)
-    return (max(found - reviewed, 0) if both else found), what
+    judged = [n for key in ("reviewed", "known") if finite(n := part(run, "counts", key))]
+    return (max(found - sum(judged), 0) if finite(found) else found), what
 
 
 def words(model: Mapping[str, Any]) -> dict[str, bool]:

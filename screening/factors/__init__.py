@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from screening.factors.base import Factor, FirstPass, JointFirstPass, why_not
-from screening.members import members
+from screening.registry import members
 
 __all__ = ["FACTORS", "Factor", "FirstPass", "JointFirstPass", "why_not"]
 

@@ -1,11 +1,11 @@
 """A memory between the nights: runs, cases, verdicts, threshold changes, and a chained trail over all."""
 
-from .book import Ledger, open_ledger
-from .history import history
-from .nights import Known, NightCases, Recorded, publish_night, record_night
-from .status import Pulse, pulse
-from .tables import VERDICTS, Unchained
-from .verdicts import Verdict, record_threshold, record_verdicts, reviewable
+from screening.ledger.book import Ledger, open_ledger
+from screening.ledger.history import history
+from screening.ledger.nights import Known, NightCases, Recorded, publish_night, record_night
+from screening.ledger.status import Pulse, pulse
+from screening.ledger.tables import VERDICTS, Unchained
+from screening.ledger.verdicts import Verdict, record_threshold, record_verdicts, reviewable
 
 __all__ = [
     "VERDICTS",

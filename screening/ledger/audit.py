@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from ..errors import UsageError
-from .tables import AUDIT, CASES, REVIEWS, RUNS, Unchained
+from screening.errors import UsageError
+from screening.ledger.tables import AUDIT, CASES, REVIEWS, RUNS, Unchained
 
 GENESIS = "0" * 64
 SHORTEST_HEAD = 12

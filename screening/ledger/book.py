@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from ..errors import Locked, ModelError, UsageError, of_system
-from .tables import AUDIT, FORMAT, SETTINGS, TABLES
+from screening.errors import Locked, ModelError, UsageError, of_system
+from screening.ledger.tables import AUDIT, FORMAT, SETTINGS, TABLES
 
 WAIT_SECONDS = 30
 # "scrn": by this SQLite, `file` and we tell a ledger from other databases. The version is that of the tables.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
-from ..conformal_p import uniformity
-from ..statistics.intervals import wilson
-from . import audit
-from .book import Ledger
-from .tables import AUDIT, REVIEWS, RUNS, VERDICTS
-
-RECENT_NIGHTS = 14
-"""Nights whose unflagged are compared with the training cohort as one."""
+from screening.documents import ScoreCounts
+from screening.ledger import audit
+from screening.ledger.book import Ledger
+from screening.ledger.judged import Drawn, misses, of_flagged, of_judged, tally, to_date
+from screening.ledger.tables import AUDIT, RUNS, STATES
+from screening.ledger.verdicts import in_order
+from screening.ledger.window import RECENT_NIGHTS, drift_over
 
 
 def history(ledger: Ledger, *, verify: bool = False, printed: str | None = None) -> dict[str, Any]:
@@ -47,39 +47,46 @@ def history(ledger: Ledger, *, verify: bool = False, printed: str | None = None)
             for row in connection.execute(sa.select(AUDIT.c.number, AUDIT.c.recorded))
         }
         runs = list(connection.execute(sa.select(RUNS).order_by(RUNS.c.night, RUNS.c.entry)))
-        verdicts = list(connection.execute(sa.select(REVIEWS).order_by(REVIEWS.c.night, REVIEWS.c.key)))
+        verdicts = in_order(connection)
         changes = connection.execute(
             sa.select(AUDIT).where(AUDIT.c.action == "threshold").order_by(AUDIT.c.number)
         )
         told = [json.loads(row.body) | {"entry": row.number, "recorded": row.recorded} for row in changes]
-    reviews: dict[str, list[sa.Row[Any]]] = {}
+    by_run, by_series = defaultdict(list), defaultdict(list)
     for verdict in verdicts:
-        reviews.setdefault(verdict.key, []).append(verdict)
+        by_run[verdict.key].append(verdict)
+        by_series[verdict.series[:12]].append(verdict)
     latest = {(run.series, run.night): run.entry for run in runs if run.published}
-    listed = [
-        _run(
-            run,
-            reviews.get(run.key, []),
-            recorded[run.entry],
-            latest.get((run.series, run.night)) == run.entry,
-        )
+    nights = [
+        _night(run, by_run[run.key], recorded[run.entry], latest.get((run.series, run.night)) == run.entry)
         for run in runs
     ]
+    of_series = defaultdict(list)
+    for night in nights:
+        of_series[night.told["series"]].append(night)
     return {
-        "runs": listed,
-        "series": [
-            _series(name, [run for run in listed if run["series"] == name], verdicts)
-            for name in dict.fromkeys(run["series"] for run in listed)
-        ],
+        "runs": [night.told for night in nights],
+        "series": [_series(name, mine, by_series[name]) for name, mine in of_series.items()],
         "threshold_changes": told,
         "audit": {"entries": head.number, "head": head.digest, "verified": verify},
     }
 
 
-def _run(run: sa.Row[Any], reviews: list[sa.Row[Any]], recorded: str, in_force: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Night:
+    """A run: what is told of it, and what is not since it speaks of patients."""
+
+    told: dict[str, Any]
+    drawn: Drawn
+    drift: ScoreCounts | None
+
+
+def _night(run: sa.Row[Any], reviews: list[sa.Row[Any]], recorded: str, in_force: bool) -> _Night:
     facts = json.loads(run.facts)
-    rows, counts, unflagged = facts["rows"], facts["counts"], facts["unflagged"]
-    return {
+    # A night from before cases were known or drawn has no such count.
+    rows, counts = facts["rows"], dict.fromkeys(STATES, 0) | facts["counts"]
+    drift = ScoreCounts.of(facts.get("drift"))
+    told = {
         "night": run.night,
         "run_id": facts["run_id"],
         "revision": run.revision,
@@ -95,106 +102,49 @@ def _run(run: sa.Row[Any], reviews: list[sa.Row[Any]], recorded: str, in_force: 
         **rows,
         **counts,
         "flag_rate": rows["flagged"] / rows["scored"] if rows["scored"] else None,
-        "minutes": _times(counts["cases"] - counts["reviewed"], facts["minutes_per_review"]),
+        "minutes": _times(counts["new"] + counts["ongoing"], facts["minutes_per_review"]),
         "capacity": facts["capacity"],
-        "verdicts": _tally(one.verdict for one in reviews if one.flagged),
-        "ppv": _ppv(one.verdict for one in reviews if one.flagged),
-        "sample": _tally(one.verdict for one in reviews if not one.flagged),
-        "unflagged": unflagged,
+        "verdicts": tally(one.verdict for one in reviews if one.flagged),
+        "ppv": of_judged(one.verdict for one in reviews if one.flagged),
+        "sample": tally(one.verdict for one in reviews if not one.flagged),
+        "unflagged": {"cases": facts["unflagged"]["cases"]},
+        "drift": drift and replace(drift, who=(), cell=()).to_dict(),
         "attention": facts.get("attention", []),
     }
+    return _Night(told, Drawn(run.night, counts["new"], tuple(facts.get("drawn", ()))), drift)
 
 
 def _times(count: float, minutes: float | None) -> float | None:
     return None if minutes is None else count * minutes
 
 
-def _series(name: str, runs: Sequence[Mapping[str, Any]], verdicts: Sequence[sa.Row[Any]]) -> dict[str, Any]:
-    used = [run for run in runs if run["in_force"]]
-    said = [one for one in verdicts if one.series[:12] == name]
+def _series(name: str, nights: Sequence[_Night], verdicts: Sequence[sa.Row[Any]]) -> dict[str, Any]:
+    in_force = [night for night in nights if night.told["in_force"]]
+    used = [night.told for night in in_force]
     # A patient flagged on five nights is one patient: counted by the last word on them.
-    cases = {one.case_id: one.verdict for one in said if one.flagged}
-    waiting = [run["cases"] - run["reviewed"] for run in used]
+    cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
+    latest = [night.drift for night in in_force if night.told["model"] == used[-1]["model"]]
     return {
         "series": name,
         "title": used[-1]["title"] if used else None,
-        "question": runs[0]["question"],
+        "question": nights[0].told["question"],
         "nights": len(used),
         "first": used[0]["night"] if used else None,
         "last": used[-1]["night"] if used else None,
-        "ppv": _ppv(cases.values()),
-        "verdicts": _tally(cases.values()),
-        "ppv_to_date": [_to_date(run["night"], said) for run in used],
+        "ppv": of_judged(cases.values()),
+        "ppv_flagged": of_flagged([night.drawn for night in in_force], verdicts),
+        "verdicts": tally(cases.values()),
+        "ppv_to_date": list(to_date([run["night"] for run in used], verdicts)),
         "workload": {
-            "cases_per_night": sum(run["cases"] for run in used) / len(used) if used else None,
-            "waiting_per_night": sum(waiting) / len(waiting) if waiting else None,
+            "cases_per_night": _mean([run["cases"] for run in used]),
+            "waiting_per_night": _mean([run["new"] + run["ongoing"] for run in used]),
             "minutes_per_night": _mean([run["minutes"] for run in used]),
         },
-        "misses": _misses(used),
-        "drift": _drift(used),
+        "misses": misses(used),
+        "drift": drift_over(latest[-RECENT_NIGHTS:]),
     }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _tally(words: Iterable[str]) -> dict[str, int]:
-    counted = Counter(words)
-    return {word: counted[word] for word in VERDICTS}
-
-
-def _ppv(words: Iterable[str]) -> dict[str, Any]:
-    """Share with the condition among those judged; "unsure" is no judgement."""
-    counted = Counter(words)
-    found, judged = counted["confirmed"] + counted["known"], sum(counted.values()) - counted["unsure"]
-    return {"found": found, "judged": judged} | _share(found, judged)
-
-
-def _to_date(night: str, verdicts: Sequence[sa.Row[Any]]) -> dict[str, Any]:
-    cases = {one.case_id: one.verdict for one in verdicts if one.flagged and one.night <= night}
-    return {"night": night} | _ppv(cases.values())
-
-
-def _share(found: float, judged: float) -> dict[str, float | None]:
-    if not judged:
-        return {"value": None, "low": None, "high": None}
-    low, high = wilson(found, judged)
-    return {"value": found / judged, "low": float(low), "high": float(high)}
-
-
-def _misses(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Cases among the unflagged of the nights whose random sample was reviewed, by the share in the sample.
-
-    Every night's sample stands for that night's unflagged, be they many or few. The interval is Wilson's at
-    the size of a simple sample that would tell as much. A patient unflagged on several nights counts on each.
-    """
-    judged = [sum(run["sample"].values()) - run["sample"]["unsure"] for run in runs]
-    drawn = [(run, n) for run, n in zip(runs, judged, strict=True) if n]
-    positive = [run["sample"]["confirmed"] + run["sample"]["known"] for run, _ in drawn]
-    sizes = [run["unflagged"]["cases"] for run, _ in drawn]
-    told: dict[str, Any] = {
-        "found": sum(positive),
-        "judged": sum(judged),
-        "unflagged": sum(sizes),
-        "nights": len(drawn),
-    }
-    names = {"per_night": "value", "per_night_low": "low", "per_night_high": "high"}
-    if not drawn:
-        return told | dict.fromkeys(names)
-    numbers = [n for _, n in drawn]
-    total = sum(size * k / n for size, k, n in zip(sizes, positive, numbers, strict=True))
-    worth = sum(sizes) ** 2 / sum(size**2 / n for size, n in zip(sizes, numbers, strict=True))
-    share = _share(total / sum(sizes) * worth, worth)
-    return told | {name: (share[key] or 0.0) * sum(sizes) / len(drawn) for name, key in names.items()}
-
-
-def _drift(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The unflagged of recent nights together, under the model now in use, against its training cohort."""
-    recent = [run for run in runs if runs and run["model"] == runs[-1]["model"]][-RECENT_NIGHTS:]
-    if not recent:
-        return None
-    ranks = [sum(column) for column in zip(*(run["unflagged"]["ranks"] for run in recent), strict=True)]
-    distance, p = uniformity(ranks, recent[-1]["unflagged"]["calibration"])
-    return {"nights": len(recent), "counted": sum(ranks), "ks": distance, "p": p}

@@ -1,4 +1,4 @@
-"""Which of tonight's cases are new, going on, already reviewed, or gone since the night before.
+"""Which of tonight's cases are new, going on, reviewed, known to have it, or gone since the night before.
 
 One table a night and question: of several runs of a night the one recorded last is in force, and the others
 are kept. Tables of different wards belong in ledgers of their own, or each would resolve the other's cases.
@@ -6,6 +6,7 @@ are kept. Tables of different wards belong in ledgers of their own, or each woul
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -13,16 +14,15 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
-from ..documents import Reason, reasons_in
-from . import audit
-from .audit import Head
-from .book import Ledger
-from .tables import CASES, REVIEWS, RUNS
-
-SETTLED = ("confirmed", "not", "known")
-"""Verdicts after which a case that stays flagged is no longer waiting; "unsure" keeps it waiting."""
+from screening.documents import Reason, reasons_in
+from screening.ledger import audit
+from screening.ledger.audit import Head
+from screening.ledger.book import Ledger
+from screening.ledger.tables import CASES, RUNS, STATES
+from screening.ledger.verdicts import HAS_IT, in_order
 
 Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
 """Why a night wants attention, given the counts of its cases and the nights in a row without one."""
@@ -52,6 +52,10 @@ class NightCases:
         Figures for `screen history`; no patient in them.
     recognisable : bool
         Whether an id means the same patient on another night. Where no column names the rows it does not.
+    known_days : int
+        How long somebody confirmed stays known, counted from the night of the verdict.
+    draw : int
+        New cases to mark by lot for review, whatever their rank.
     attention : callable
         Decides why the night wants attention, once the ledger has told what it knows.
     """
@@ -63,6 +67,8 @@ class NightCases:
     sampled: tuple[str, ...]
     facts: Mapping[str, Any]
     recognisable: bool = True
+    known_days: int = 30
+    draw: int = 5
     attention: Decided = _nothing
 
     @property
@@ -77,7 +83,7 @@ class Known:
 
     Parameters
     ----------
-    state : {"new", "ongoing", "reviewed"}
+    state : {"new", "ongoing", "reviewed", "known"}
     nights : int
         Nights flagged in an unbroken row, tonight among them.
     verdict : tuple of str, optional
@@ -101,11 +107,13 @@ class Recorded:
         The entry of the audit trail that vouches for it.
     cases : dict of str to Known
     counts : dict of str to int
-        cases = new + ongoing + reviewed, and resolved: flagged on the night before and not tonight.
+        cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
     first_time : bool
         False where the ledger had this very run already.
     quiet : int
         Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
+    drawn : tuple of str
+        New cases marked by lot for review, so that those judged stand for all.
     attention : tuple of Reason
         As decided when the night was entered.
     """
@@ -116,6 +124,7 @@ class Recorded:
     counts: dict[str, int]
     first_time: bool
     quiet: int = 0
+    drawn: tuple[str, ...] = ()
     attention: tuple[Reason, ...] = ()
 
 
@@ -150,9 +159,11 @@ def publish_night(ledger: Ledger, key: str, revision: int) -> None:
 def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, Known], int]:
     """Tell new from known cases by the nights before this one, and count the resolved.
 
-    A case is ongoing when it was flagged on the last night before this one, reviewed when moreover a verdict
-    other than "unsure" was given since it was first flagged in this row of nights, and new otherwise:
-    who comes back after a night without a flag is looked at again.
+    A case is known when it was last said to have the condition, and that either since it was first flagged
+    in this row of nights or no more than `known_days` ago. Of the others it is ongoing when it was flagged on
+    the last night before this one, reviewed when moreover it was judged not to have the condition in this row
+    of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
+    again.
     """
     if not night.recognisable:
         return {name: Known("new", 1) for name in night.flagged}, 0
@@ -164,22 +175,41 @@ def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, K
     yesterday = {row.case_id: row.nights for row in connection.execute(sa.select(CASES).where(chosen))}
     verdicts = _last_verdicts(connection, night)
     nights = [run.night for run in before]
+    recent = str(datetime.date.fromisoformat(night.night) - datetime.timedelta(days=night.known_days))
     cases = {}
     for name in night.flagged:
         stretch, verdict = yesterday.get(name, 0), verdicts.get(name)
-        state = "ongoing" if stretch else "new"
-        if stretch and verdict and verdict[1] in SETTLED and verdict[0] >= nights[-min(stretch, len(nights))]:
-            state = "reviewed"
-        cases[name] = Known(state, stretch + 1, verdict)
+        since = nights[-min(stretch, len(nights))] if stretch else night.night
+        cases[name] = Known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
     return cases, len(yesterday.keys() - set(night.flagged))
 
 
-def in_force(connection: sa.Connection, series: str, before: str | None = None) -> list[sa.Row[Any]]:
-    """The published runs of a series, one a night (the one recorded last), in order of their nights."""
-    chosen = sa.select(RUNS).where((RUNS.c.series == series) & RUNS.c.published).order_by(RUNS.c.entry)
-    if before is not None:
-        chosen = chosen.where(RUNS.c.night < before)
-    latest = {row.night: row for row in connection.execute(chosen)}
+def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: str) -> str:
+    """What a case is by its last verdict, its row's first night and length, and what is recent."""
+    when, word = verdict or ("", "unsure")
+    in_this_row = bool(stretch) and when >= since
+    if word in HAS_IT and (in_this_row or when >= recent):
+        return "known"
+    if word == "not" and in_this_row:
+        return "reviewed"
+    return "ongoing" if stretch else "new"
+
+
+def drawn_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
+    """The new cases that lots mark, sorted; the same for the same run."""
+    new = sorted(name for name, case in cases.items() if case.state == "new")
+    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(new)])
+    return tuple(sorted(new[i] for i in rng.permutation(len(new))[:most]))
+
+
+def in_force(connection: sa.Connection, series: str, before: str) -> list[Any]:
+    """Key, revision and night of the published runs before a night, in order; one a night, the last.
+
+    Their facts stay where they are: a site's years of nights are megabytes of them.
+    """
+    columns = sa.select(RUNS.c.key, RUNS.c.revision, RUNS.c.night)
+    mine = (RUNS.c.series == series) & RUNS.c.published & (RUNS.c.night < before)
+    latest = {row.night: row for row in connection.execute(columns.where(mine).order_by(RUNS.c.entry))}
     return [latest[night] for night in sorted(latest)]
 
 
@@ -187,14 +217,18 @@ def quiet_nights(connection: sa.Connection, night: NightCases) -> int:
     """Nights in an unbroken row without a case, this one among them."""
     if night.flagged:
         return 0
-    before = [json.loads(run.facts)["counts"] for run in in_force(connection, night.series, night.night)]
-    return 1 + len(list(takewhile(lambda counts: not counts["cases"], reversed(before))))
+    before = reversed(in_force(connection, night.series, night.night))
+    return 1 + len(list(takewhile(lambda run: not _cases_of(connection, run), before)))
+
+
+def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
+    mine = (RUNS.c.key == run.key) & (RUNS.c.revision == run.revision)
+    return int(json.loads(str(connection.scalar(sa.select(RUNS.c.facts).where(mine))))["counts"]["cases"])
 
 
 def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
-    chosen = (REVIEWS.c.series == night.series) & (REVIEWS.c.night < night.night)
-    found = connection.execute(sa.select(REVIEWS).where(chosen).order_by(REVIEWS.c.night, REVIEWS.c.key))
-    return {row.case_id: (row.night, row.verdict) for row in found}
+    said = in_order(connection, night.series, night.night)
+    return {row.case_id: (row.night, row.verdict) for row in said}
 
 
 def _entered(
@@ -212,9 +246,11 @@ def _entered(
     }
     rows |= {name: (None, 0) for name in night.sampled}
     shown = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
+    drawn = drawn_of(cases, night.key, night.draw)
     known = {"question": dict(night.question), "counts": counts, "verdicts_before": shown, "quiet": quiet}
     reasons = tuple(night.attention(counts, quiet))
-    facts = dict(night.facts) | known | {"attention": [reason.to_dict() for reason in reasons]}
+    facts = dict(night.facts) | known | {"drawn": drawn}
+    facts |= {"attention": [reason.to_dict() for reason in reasons]}
     run = {"key": night.key, "revision": revision, "series": night.series, "night": night.night}
     said = audit.append(
         connection, recorded, "run", run | {"facts": facts, "cases": audit.digest_of_cases(rows)}
@@ -230,7 +266,7 @@ def _entered(
                 for name, (state, nights) in rows.items()
             ],
         )
-    return Recorded(revision, said, cases, counts, True, quiet, reasons)
+    return Recorded(revision, said, cases, counts, True, quiet, drawn, reasons)
 
 
 def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recorded:
@@ -244,17 +280,13 @@ def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recor
         row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
         for row in connection.execute(sa.select(CASES).where(chosen))
     }
-    # A night entered before rows of quiet nights were counted has none; nor has one from before reasons were.
-    counts, quiet = facts["counts"], facts.get("quiet", 0)
+    # A night from before quiet nights were counted, cases drawn or reasons kept has none of these.
+    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(facts.get("drawn", ()))
     kept = facts.get("attention")
     reasons = tuple(night.attention(counts, quiet) if kept is None else reasons_in(kept))
-    return Recorded(revision, Head(run.entry, str(digest)), cases, counts, False, quiet, reasons)
+    return Recorded(revision, Head(run.entry, str(digest)), cases, counts, False, quiet, drawn, reasons)
 
 
 def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:
     states = [case.state for case in cases.values()]
-    return (
-        {"cases": len(cases)}
-        | {name: states.count(name) for name in ("new", "ongoing", "reviewed")}
-        | {"resolved": resolved}
-    )
+    return {"cases": len(cases)} | {name: states.count(name) for name in STATES} | {"resolved": resolved}

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ..documents import Reason, reasons_in
-from .book import Ledger
-from .tables import AUDIT, RUNS
+from screening.documents import Reason, reasons_in
+from screening.ledger.book import Ledger
+from screening.ledger.tables import AUDIT, RUNS
 
 
 @dataclass(frozen=True)

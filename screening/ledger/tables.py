@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from ..errors import ModelError
+from screening.errors import ModelError
 
 FORMAT = "1"
 VERDICTS = ("confirmed", "not", "unsure", "known")
 """What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
 
-STATES = ("new", "ongoing", "reviewed")
+STATES = ("new", "ongoing", "reviewed", "known")
+"""Of a flagged case; each is counted by itself, and together they are the cases of a night."""
 
 
 class Unchained(ModelError):

@@ -8,11 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ..errors import UsageError
-from . import audit
-from .audit import Head
-from .book import Ledger
-from .tables import AUDIT, CASES, REVIEWS, RUNS
+from screening.errors import UsageError
+from screening.ledger import audit
+from screening.ledger.audit import Head
+from screening.ledger.book import Ledger
+from screening.ledger.tables import AUDIT, CASES, REVIEWS, RUNS
+
+HAS_IT = ("confirmed", "known")
+"""Verdicts that say the condition is there."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,17 @@ def _enter(connection: sa.Connection, recorded: str, said: Mapping[str, Any]) ->
     connection.execute(REVIEWS.delete().where(mine))
     connection.execute(REVIEWS.insert().values(**said))
     return "new" if before is None else "changed"
+
+
+def in_order(connection: sa.Connection, series: str | None = None, before: str | None = None) -> list[Any]:
+    """Verdicts in order of their nights; of two tables of a night the one recorded later speaks last."""
+    entered = sa.select(RUNS.c.key, sa.func.max(RUNS.c.entry).label("entry")).group_by(RUNS.c.key).subquery()
+    joined = sa.select(REVIEWS).outerjoin(entered, entered.c.key == REVIEWS.c.key)
+    if series is not None:
+        joined = joined.where(REVIEWS.c.series == series)
+    if before is not None:
+        joined = joined.where(REVIEWS.c.night < before)
+    return list(connection.execute(joined.order_by(REVIEWS.c.night, entered.c.entry, REVIEWS.c.case_id)))
 
 
 def _series_and_night(connection: sa.Connection, key: str) -> tuple[str, str]:

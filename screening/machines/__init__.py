@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from screening.machines.baselines import Logistic
-    from screening.machines.ensembles import Boosting, EasyEnsemble
+    from screening.machines.boosting import Boosting
+    from screening.machines.ensembles import EasyEnsemble
     from screening.machines.forests import BalancedForest, RandomForest
     from screening.machines.multi_class import MultiClassSVM
     from screening.machines.one_class import OneClassSVM
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _FOUND_IN = {
     "BalancedForest": "forests",
-    "Boosting": "ensembles",
+    "Boosting": "boosting",
     "EasyEnsemble": "ensembles",
     "Logistic": "baselines",
     "MultiClassSVM": "multi_class",

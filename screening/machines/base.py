@@ -1,8 +1,7 @@
-"""What the kernel machines share as scikit-learn estimators: parameters, fitted attributes, state."""
+"""What the machines share as scikit-learn estimators: parameters, and checks of rows to score."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -11,17 +10,28 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from screening.errors import ModelError
 from screening.factors import why_not
-from screening.kernels import Gaussian
 from screening.machines import STOPS
-from screening.machines.passes import Passes
+from screening.machines.fitted import FittedKernel
 from screening.machines.stopping import inner_scores, passes_worth
 
 STOP_FOLDS = 5
 
 
-class KernelMachine(BaseEstimator):
+class Checked(BaseEstimator):
+    """Rows to score are checked as scikit-learn asks."""
+
+    reads: Any = np.float64
+
+    def _check_fitted(self) -> None:
+        """Refuse a machine that was not fitted (NotFittedError)."""
+        check_is_fitted(self)
+
+    def _rows(self, X: Any) -> np.ndarray:
+        return validate_data(self, X, reset=False, dtype=self.reads, order="C")
+
+
+class KernelMachine(Checked, FittedKernel):
     """Base of the machines; ``kernel``, ``factor`` and remedies are frozen values.
 
     Their fields can be reached as ``kernel__gamma``, ``factor__Q`` or ``unequal_costs__cost_ratio`` in
@@ -67,10 +77,6 @@ class KernelMachine(BaseEstimator):
                 self.remedies = tuple(changed if each is part else each for each in self.remedies)
         super().set_params(**params)
         return self
-
-    @property
-    def _kernel(self) -> Any:
-        return Gaussian() if self.kernel is None else self.kernel
 
     @property
     def _n_passes(self) -> int:
@@ -120,73 +126,12 @@ class KernelMachine(BaseEstimator):
 
     def scaled_to(self, x: np.ndarray) -> KernelMachine:
         """The same machine with the gamma, a number, that these rows give: fits on parts of them agree."""
-        return self.set_params(kernel=self._kernel.resolved(x))
-
-    @property
-    def passes_kept(self) -> Passes:
-        """All passes of the fitted machine."""
-        check_is_fitted(self)
-        return self._passes
-
-    def scores_from(self, decisions: np.ndarray) -> np.ndarray:
-        """Scores, one a class where there are several, from the decisions of the last pass."""
-        return decisions
-
-    @property
-    def linear(self) -> bool:
-        """Whether scores are the decisions themselves, so that machines may be averaged before the rows."""
-        return True
-
-    def _keep(self, passes: Passes) -> None:
-        """Fitted attributes, from the passes alone, so that ``restore`` gives the same."""
-        last = passes.last
-        used = np.flatnonzero(np.any(last.dual.weights != 0, axis=1))
-        self._passes = passes
-        self.kernel_ = passes.kernel
-        self.support_ = passes.support[used]
-        self.support_vectors_ = passes.rows[used]
-        self.dual_coef_ = last.dual.weights[used].T
-        self.intercept_ = last.dual.intercept
-        self.passes_ = passes.report()
-        self.n_iter_ = max(1, sum(one.dual.n_iter for one in passes.chain))
-        self.kkt_gap_ = max(one.dual.gap for one in passes.chain)
-
-    def _decisions(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=np.float64)
-        return self._passes.decisions(np.ascontiguousarray(x))
+        self.kernel = self._kernel.resolved(x)
+        return self
 
     def factor_at(self, X: Any) -> np.ndarray:
         """c of the last pass at the rows of X, (n_rows, 1), or (n_rows, n_outputs) where each has its own."""
-        check_is_fitted(self)
-        return self._passes.factors(validate_data(self, X, reset=False, dtype=np.float64))
-
-    def state(self) -> dict[str, np.ndarray]:
-        """The fitted state as arrays, none of dtype object."""
-        check_is_fitted(self)
-        state = self._passes.state()
-        if hasattr(self, "classes_"):
-            state["classes"] = as_array(self.classes_)
-        return state
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> KernelMachine:
-        """Take over a fitted state made by an estimator of the same parameters.
-
-        Raises
-        ------
-        ModelError
-            If arrays are missing or do not fit each other.
-        """
-        passes = Passes.from_state(self._kernel, self.factor, state)
-        if len(passes.chain) > 1 and self.factor is None:
-            raise ModelError(f"the model has {len(passes.chain)} passes and its recipe has no factor")
-        if self.kind != "one_class":
-            if "classes" not in state:
-                raise ModelError("the model lacks the array 'classes'")
-            self.classes_ = state["classes"]
-        self._keep(passes)
-        self.n_features_in_ = passes.rows.shape[1]
-        return self
+        return self.passes_kept.factors(self._rows(X))
 
 
 def check_labels(y: np.ndarray) -> None:
@@ -198,8 +143,3 @@ def check_labels(y: np.ndarray) -> None:
     """
     if y.dtype.kind not in "biuSU":  # the full check takes as long as a small fit
         check_classification_targets(y)
-
-
-def as_array(classes: np.ndarray) -> np.ndarray:
-    """Class names as an array that needs no pickle."""
-    return classes.astype(str) if classes.dtype == object else classes

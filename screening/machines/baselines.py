@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from screening.errors import ModelError
-from screening.machines.base import as_array
+from screening.machines.base import Checked
+from screening.machines.fitted import FittedLinear
 
 
-class Logistic(ClassifierMixin, BaseEstimator):
+class Logistic(ClassifierMixin, Checked, FittedLinear):
     """Logistic regression with an L2 penalty, two classes or more.
 
     Parameters
@@ -26,8 +25,6 @@ class Logistic(ClassifierMixin, BaseEstimator):
         "balanced" weighs classes by the inverse of their numbers.
     max_iter : int
     """
-
-    linear = True
 
     def __init__(
         self, C: float = 1.0, class_weight: str | dict[Any, float] = "none", max_iter: int = 2000
@@ -56,38 +53,7 @@ class Logistic(ClassifierMixin, BaseEstimator):
         self.n_iter_ = int(np.max(machine.n_iter_))
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds, (n_rows,); of more than two classes one score a class, (n_rows, n_classes)."""
-        check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=np.float64)
-        scores = x @ self.coef_.T + self.intercept_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
     def predict(self, X: Any) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
-
-    def state(self) -> dict[str, np.ndarray]:
-        """The fitted state as arrays, none of dtype object."""
-        check_is_fitted(self)
-        return {
-            "coef": self.coef_,
-            "intercept": self.intercept_,
-            "classes": as_array(self.classes_),
-            "n_iter": np.asarray(self.n_iter_),
-        }
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> Logistic:
-        """Take over a fitted state; ModelError if arrays are missing or do not fit each other."""
-        try:
-            coef, intercept, classes = state["coef"], state["intercept"], state["classes"]
-            n_iter = int(state["n_iter"])
-        except KeyError as missing:
-            raise ModelError(f"the model lacks the array {missing}") from None
-        n_outputs = len(classes) if len(classes) > 2 else 1
-        if coef.ndim != 2 or len(coef) != n_outputs or intercept.shape != (n_outputs,):
-            raise ModelError("the model's arrays do not fit each other")
-        self.coef_, self.intercept_, self.classes_, self.n_iter_ = coef, intercept, classes, n_iter
-        self.n_features_in_ = coef.shape[1]
-        return self

@@ -1,7 +1,4 @@
-"""Boosted trees that a user would pick instead of a kernel machine; compared with, not stored.
-
-They cannot be written as plain arrays without scikit-learn's private layout, and nothing is unpickled.
-"""
+"""Ensembles that are compared with, not stored: no public interface gives them as plain arrays."""
 
 from __future__ import annotations
 
@@ -54,58 +51,6 @@ class _Ensemble(ClassifierMixin, BaseEstimator):
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
-
-
-class Boosting(_Ensemble):
-    """Histogram gradient boosting of scikit-learn.
-
-    Parameters
-    ----------
-    learning_rate : float, > 0
-    n_rounds : int, > 0
-        Trees.
-    max_leaf_nodes : int, > 1
-    min_samples_leaf : int, > 0
-    class_weight : {"none", "balanced"} or dict from class to weight
-    seed : int
-    """
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        n_rounds: int = 100,
-        max_leaf_nodes: int = 15,
-        min_samples_leaf: int = 10,
-        class_weight: str | dict[Any, float] = "none",
-        seed: int = 0,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.n_rounds = n_rounds
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.class_weight = class_weight
-        self.seed = seed
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if not isinstance(self.class_weight, dict) and self.class_weight not in ("none", "balanced"):
-            raise ValueError(f"class_weight must be 'none' or 'balanced', got {self.class_weight!r}")
-
-    def _model(self) -> Any:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        weight: Any = None if self.class_weight == "none" else self.class_weight
-        if isinstance(weight, dict):
-            weight = {code: weight.get(name, 1.0) for code, name in enumerate(self.classes_)}
-        return HistGradientBoostingClassifier(
-            learning_rate=self.learning_rate,
-            max_iter=self.n_rounds,
-            max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=self.min_samples_leaf,
-            class_weight=weight,
-            early_stopping=False,
-            random_state=self.seed,
-        )
 
 
 class EasyEnsemble(_Ensemble):

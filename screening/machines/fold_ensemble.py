@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from screening.errors import ModelError
-from screening.machines.base import KernelMachine
+from screening.machines.fitted import FittedKernel
+from screening.machines.orientation import oriented, oriented_decisions
 from screening.machines.passes import Pass, Passes
 from screening.machines.scorer import Scorer
-from screening.orientation import oriented, oriented_decisions
 
 
 class FoldEnsemble:
@@ -55,6 +55,11 @@ class FoldEnsemble:
             ]
         return np.mean(each, axis=0)
 
+    def of_one(self, machine: int, x: np.ndarray) -> np.ndarray:
+        """Decision of a single machine, as rows held out have theirs; same shape as `decisions`."""
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        return oriented_decisions(self.machines[machine], x, self.kind, self.n_classes)
+
     @cached_property
     def _scorer(self) -> Scorer:
         """All machines, or the one they average to, ready to score over the union of their rows."""
@@ -66,7 +71,7 @@ class FoldEnsemble:
     @property
     def kernel_machines(self) -> bool:
         """Whether these stand on training rows (patients), and not on coefficients alone."""
-        return isinstance(self.machines[0], KernelMachine)
+        return isinstance(self.machines[0], FittedKernel)
 
     def support_share(self, n_learned: Sequence[int]) -> float | None:
         """Support vectors of a machine as a share of the rows it learned from; None where it has none."""
@@ -114,7 +119,7 @@ class FoldEnsemble:
         first = self.machines[0].passes_kept
         return replace(first, rows=rows, support=np.arange(len(rows)), chain=(Pass(dual, labels, plain),))
 
-    def _is_linear(self, machine: KernelMachine) -> bool:
+    def _is_linear(self, machine: FittedKernel) -> bool:
         passes = machine.passes_kept
         whole = self.kind != "multi_class" or len(machine.classes_) == self.n_classes
         same = passes.kernel == self.machines[0].passes_kept.kernel

@@ -13,11 +13,12 @@ from screening import solvers
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels
 from screening.machines.first_pass import Basis
+from screening.machines.fitted import FittedMultiClass
 from screening.machines.passes import fit_passes
 from screening.machines.schemes import SCHEMES, Classes, OneVsRest
 
 
-class MultiClassSVM(ClassifierMixin, KernelMachine):
+class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
     """Multi-class SVM, trained again with the rescaled kernel where there is a factor.
 
     Parameters
@@ -99,10 +100,6 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
     def by_rows(self) -> bool:
         return self.scheme in ("one_vs_rest", "one_vs_one")  # the others solve for all classes at once
 
-    @property
-    def linear(self) -> bool:
-        return self.scheme != "one_vs_one"  # votes
-
     def fit(self, X: Any, y: Any, groups: Any = None) -> MultiClassSVM:
         """Fit to labelled rows.
 
@@ -165,21 +162,6 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
             return self._scheme(codes, np.ones(len(x))).margins(decisions) < landmarks.NEAR_MARGIN
 
         return landmarks.choose(x, codes, int(self.n_landmarks), near, self.seed)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """One score a class, (n_rows, n_classes) in ``classes_`` order.
-
-        Of two classes it is (n_rows,), half the difference of their scores, as scikit-learn asks.
-        """
-        scores = self.class_scores(X)
-        return (scores[:, 1] - scores[:, 0]) / 2.0 if len(self.classes_) == 2 else scores
-
-    def class_scores(self, X: Any) -> np.ndarray:
-        """One score a class, (n_rows, n_classes), also where there are two classes."""
-        return self.scores_from(self._decisions(X))
-
-    def scores_from(self, decisions: np.ndarray) -> np.ndarray:
-        return SCHEMES[self.scheme].scores(decisions)
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,): the class with the largest score."""

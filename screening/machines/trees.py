@@ -1,4 +1,4 @@
-"""Decision trees as arrays: what a forest is once it has grown, and all that is stored of it."""
+"""Decision trees as arrays: what they are once they have grown, and all that is stored of them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Trees:
         Column that an inner node looks at; -1 for a leaf.
     threshold : ndarray of float32, shape (n_nodes,)
         Rows with values up to it go left; 0 for a leaf.
-    value : ndarray of float32, shape (n_leaves, n_outputs)
-        Share of each class among the rows of a leaf; of two classes only the second one's.
+    value : ndarray of float32 or float64, shape (n_leaves, n_outputs)
+        What a leaf adds for each class; of two classes only for the second one.
 
     Raises
     ------
@@ -38,16 +38,17 @@ class Trees:
     def __init__(self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray) -> None:
         from screening.kernels.compiled import prepare
 
-        types = (feature.dtype, threshold.dtype, value.dtype)
-        if types != (np.int32, np.float32, np.float32) or feature.ndim != 1 or value.ndim != 2:
+        split_types = (feature.dtype, threshold.dtype) == (np.int32, np.float32)
+        value_types = value.dtype in (np.float32, np.float64)
+        if not (split_types and value_types) or feature.ndim != 1 or value.ndim != 2:
             raise ModelError("the model's trees are not of the types they are stored in")
         leaf = feature < 0
         n_leaves = int(leaf.sum())
         n_trees = 2 * n_leaves - len(feature)  # a tree has one leaf more than inner nodes
         if threshold.shape != feature.shape or len(value) != n_leaves or n_trees < 1:
             raise ModelError("the model's arrays do not fit each other")
-        if not (np.isfinite(threshold).all() and ((value >= 0) & (value <= 1)).all()):
-            raise ModelError("the model's trees have values out of range")
+        if not (np.isfinite(threshold).all() and np.isfinite(value).all()):
+            raise ModelError("the model's trees have values that are not finite")
         prepare()
         from screening.machines.forest_loops import linked
 
@@ -63,16 +64,10 @@ class Trees:
 
     @classmethod
     def of(cls, fitted: Sequence[Any]) -> Trees:
-        """Fitted decision trees of scikit-learn, through their public ``tree_``."""
-        from screening.kernels.compiled import prepare
-
-        prepare()
-        from screening.machines.forest_loops import preorder
-
+        """Fitted decision trees of scikit-learn, through their public ``tree_``; values are shares."""
         feature, threshold, value = [], [], []
         for tree in (each.tree_ for each in fitted):
-            order = np.empty(tree.node_count, np.int64)
-            preorder(tree.children_left, tree.children_right, order)
+            order = in_preorder(tree.children_left, tree.children_right)
             leaf = tree.children_left[order] < 0
             feature.append(np.where(leaf, -1, tree.feature[order]))
             threshold.append(np.where(leaf, 0.0, tree.threshold[order]))
@@ -85,8 +80,8 @@ class Trees:
             (shares[:, 1:] if shares.shape[1] == 2 else shares).astype(np.float32),
         )
 
-    def shares(self, x: np.ndarray) -> np.ndarray:
-        """Mean over the trees of the share of each class where a row arrives, (n_rows, n_classes).
+    def sums(self, x: np.ndarray) -> np.ndarray:
+        """Sum over the trees of the values of the leaf where a row arrives, (n_rows, n_outputs).
 
         A row's result depends neither on the rows beside it nor on the number of threads.
 
@@ -106,8 +101,12 @@ class Trees:
             add_leaves(rows, first, min(first + _TASK, len(rows)), *walk, out)
 
         run_in_threads(task, range(0, len(rows), _TASK), None)
-        out /= self.n_trees
-        return np.hstack([1 - out, out]) if out.shape[1] == 1 else out
+        return out
+
+    def shares(self, x: np.ndarray) -> np.ndarray:
+        """Mean over the trees, (n_rows, n_classes), where values are shares of classes."""
+        mean = self.sums(x) / self.n_trees
+        return np.hstack([1 - mean, mean]) if mean.shape[1] == 1 else mean
 
     def state(self) -> dict[str, np.ndarray]:
         """What is stored."""
@@ -122,6 +121,18 @@ class Trees:
         if trees.value.shape[1] != (1 if n_classes == 2 else n_classes):
             raise ModelError("the model's trees tell of other classes")
         return trees
+
+
+def in_preorder(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Nodes of one tree from the root, every left child right after its parent; a leaf has children -1."""
+    from screening.kernels.compiled import prepare
+
+    prepare()
+    from screening.machines.forest_loops import preorder
+
+    order = np.empty(len(left), np.int64)
+    preorder(left, right, order)
+    return order
 
 
 def rounded_down(threshold: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from screening.members import members
+from screening.registry import members
 from screening.remedies.base import Remedy
 
 __all__ = ["REMEDIES", "Remedy"]

@@ -61,7 +61,7 @@ def calibrate(
         return _unearned(f"{n_units} patients are too few to calibrate it ({FEWEST_GROUPS} are needed)")
     share = float(positive.mean())
     weight = np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
-    judged = {name: _cross_fitted(how, scores, positive, weight, fold) for name, how in METHODS.items()}
+    judged = {name: _cross_fitted(name, scores, positive, weight, fold) for name in METHODS}
     losses = {name: _log_loss(p, positive) for name, p in judged.items()}
     method = min(METHODS, key=lambda name: float(np.average(losses[name], weights=weight)))
     p = judged[method]
@@ -192,17 +192,13 @@ Method = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.nda
 METHODS: dict[str, Method] = {"platt": _platt, "isotonic": _isotonic}
 
 
-def _cross_fitted(how: Method, scores: Any, positive: Any, weight: Any, fold: np.ndarray) -> np.ndarray:
+def _cross_fitted(method: str, scores: Any, positive: Any, weight: Any, fold: np.ndarray) -> np.ndarray:
     p = np.empty(len(scores))
-    name = next(key for key, method in METHODS.items() if method is how)
     for number in np.unique(fold):
         test = fold == number
-        knots, chances = how(scores[~test], positive[~test], weight[~test])
-        fitted = {
-            "earned": True, "method": name,
-            "curve": {"score": knots, "probability": chances},
-        }  # fmt: skip
-        p[test] = probability(fitted, scores[test])
+        knots, chances = METHODS[method](scores[~test], positive[~test], weight[~test])
+        curve = {"score": knots, "probability": chances}
+        p[test] = probability({"earned": True, "method": method, "curve": curve}, scores[test])
     return _squeezed(p, len(scores))
 
 

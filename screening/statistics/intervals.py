@@ -37,19 +37,6 @@ def wilson(
     return np.where(n > 0, low, 0.0), np.where(n > 0, high, 1.0)
 
 
-def clopper_pearson(successes, trials, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Exact two-sided interval of a proportion; its lower end alone holds with (1 + level) / 2.
-
-    Parameters
-    ----------
-    successes, trials : array_like of shape (...)
-        Counts, or effective (real) sizes as Korn and Graubard (1998) use them.
-    """
-    k, n = np.asarray(successes, float), np.asarray(trials, float)
-    tail = (1 - level) / 2
-    return beta_quantile(tail, k, n - k + 1), beta_quantile(1 - tail, k + 1, n - k)
-
-
 def beta_quantile(q, a, b) -> np.ndarray:
     """Quantile of Beta(a, b); Beta(0, b) is all at 0 and Beta(a, 0) all at 1."""
     from scipy.special import betaincinv

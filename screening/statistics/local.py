@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.operating_point import OperatingPoint
 from screening.statistics.intervals import share_range, wilson
+from screening.statistics.operating_point import OperatingPoint
 from screening.statistics.performance import rates
 from screening.statistics.tally import group_codes
 

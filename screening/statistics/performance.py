@@ -10,7 +10,7 @@ from screening.errors import UsageError
 from screening.statistics.evidence import predictive, widening
 from screening.statistics.intervals import predictive_interval, share_range
 from screening.statistics.ranking import ranking
-from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
+from screening.statistics.tally import Tally, group_codes, rate_at_last, rate_bands, spaced_thresholds
 
 Triple = tuple[Any, Any, Any]
 """A rate and the ends of its 95 % interval; None where there is nothing to judge it by."""
@@ -56,17 +56,12 @@ def rates(sensitivity: Triple, specificity: Triple, prevalence: float) -> dict[s
     prevalence : float
         Share of positives, 0 to 1.
     """
-    found: dict[str, Any] = {**_named("sensitivity", sensitivity), **_named("specificity", specificity)}
+    found: dict[str, Any] = {**named("sensitivity", sensitivity), **named("specificity", specificity)}
     if sensitivity[0] is None or specificity[0] is None:
         flagged = sensitivity if specificity[0] is None else 1 - np.array(specificity)[[0, 2, 1]]
-        for name, value in (
-            ("ppv", UNDEFINED),
-            ("npv", UNDEFINED),
-            ("nne", UNDEFINED),
-            ("flag_rate", flagged),
-        ):
-            found |= _named(name, value)
-        return found
+        for name in ("ppv", "npv", "nne"):
+            found |= named(name, UNDEFINED)
+        return found | named("flag_rate", flagged)
     hit, clear = np.array(sensitivity, float), np.array(specificity, float)
     false = 1 - clear[[0, 2, 1]]
     at = predictive(prevalence, hit[0], false[0])
@@ -80,11 +75,12 @@ def rates(sensitivity: Triple, specificity: Triple, prevalence: float) -> dict[s
             ranges["nne"] = 1 / ranges["ppv"][1], 1 / ranges["ppv"][0]
     for name, value in at.items():
         known = name in ranges and np.isfinite(value)
-        found |= _named(name, (value, *ranges[name]) if known else UNDEFINED)
+        found |= named(name, (value, *ranges[name]) if known else UNDEFINED)
     return found
 
 
-def _named(name: str, triple) -> dict[str, float | None]:
+def named(name: str, triple) -> dict[str, float | None]:
+    """A rate and its ends under the names that documents have for them."""
     values = [None if v is None else float(v) for v in triple]
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
@@ -113,14 +109,8 @@ def performance(
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]), seed)
     m, n = int(positive.sum()), int((~positive).sum())
     hit, alarm = (int(count[1]) for count in tally.counts)
-    sensitivity = UNDEFINED
-    specificity = UNDEFINED
-    if m:
-        low, high = rate_bands(tally, True)
-        sensitivity = (hit / m, float(low[1]), float(high[1]))
-    if n:
-        low, high = rate_bands(tally, False)
-        specificity = (1 - alarm / n, 1 - float(high[1]), 1 - float(low[1]))
+    sensitivity = rate_at_last(tally, True) if m else UNDEFINED
+    specificity = rate_at_last(tally, False) if n else UNDEFINED
     share = prevalence if prevalence is not None else m / max(m + n, 1)
     figures: dict[str, Any] = {
         "threshold": float(threshold), "prevalence": share,
@@ -142,13 +132,13 @@ def performance(
 
 def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:
     """PPV, NPV and flag rate of these rows, whose share of positives is chance too: wider intervals."""
-    found = _named("flag_rate", share_range(flagged, codes))
+    found = named("flag_rate", share_range(flagged, codes))
     for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
         if rows.any():
             share = share_range(right[rows], None if codes is None else codes[rows])
-            found |= _named(name, share)
+            found |= named(name, share)
             if name == "ppv":
-                found |= _named("nne", [1 / end if end else None for end in (share[0], share[2], share[1])])
+                found |= named("nne", [1 / end if end else None for end in (share[0], share[2], share[1])])
     return found
 
 

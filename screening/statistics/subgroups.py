@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.statistics.tally import Tally, group_codes, rate_bands
+from screening.statistics.performance import UNDEFINED, named
+from screening.statistics.tally import Tally, group_codes, rate_at_last
 
 FEWEST = 5
 MOST_LEVELS = 12
@@ -149,13 +150,7 @@ def _figures(
     for name, of_positives, units in (("sensitivity", True, events), ("specificity", False, others)):
         if units < FEWEST:
             found["few"].append(name)
-            found |= {name: None, f"{name}_low": None, f"{name}_high": None}
-            continue
-        count = tally.counts[0 if of_positives else 1]
-        low, high = (float(end[1]) for end in rate_bands(tally, of_positives))
-        rate = float(count[1] / count[0])
-        named = (rate, low, high) if of_positives else (1 - rate, 1 - high, 1 - low)
-        found |= dict(zip((name, f"{name}_low", f"{name}_high"), named, strict=True))
+        found |= named(name, UNDEFINED if units < FEWEST else rate_at_last(tally, of_positives))
     n_units = tally.n_units(np.ones(len(scores), dtype=bool))
     rate = float(np.average(scores >= threshold, weights=weight))
     found["flag_rate"] = rate if n_units >= FEWEST else None

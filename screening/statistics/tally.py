@@ -132,6 +132,14 @@ def spaced_thresholds(scores: np.ndarray, positive: np.ndarray, points: int = _C
     return np.unique(np.concatenate([*parts, distinct[[0, -1]]]))
 
 
+def rate_at_last(tally: Tally, of_positives: bool) -> tuple[float, float, float]:
+    """Sensitivity (or specificity) at the last threshold, with its 95 % interval; the first takes all."""
+    count = tally.counts[0 if of_positives else 1]
+    low, high = (float(end[-1]) for end in rate_bands(tally, of_positives))
+    rate = float(count[-1] / count[0])
+    return (rate, low, high) if of_positives else (1 - rate, 1 - high, 1 - low)
+
+
 def rate_bands(tally: Tally, of_positives: bool) -> tuple[np.ndarray, np.ndarray]:
     """95 % interval of the share of positives (or negatives) at or above each threshold, taken as fixed.
 

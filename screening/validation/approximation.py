@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from screening.blend import Blend
 from screening.cohort.cohort import Cohort
-from screening.recipe import Recipe
-from screening.task import Task
+from screening.recipes.blend import Blend
+from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters
 from screening.validation.criteria import criterion
 from screening.validation.folds import Units, planned, sub_sample
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import Lesson, labels_of
+from screening.validation.task import Task
 
 # Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
 SUB_SAMPLE = 10_000

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from screening.blend import Blend, tells_apart
 from screening.cohort.cohort import Cohort
 from screening.errors import RecipeError, UsageError
 from screening.machines.blended import BlendedEnsemble, standards
-from screening.recipe import Recipe
-from screening.recipe_text import ALWAYS
-from screening.task import Task
+from screening.recipes.blend import Blend, tells_apart
+from screening.recipes.recipe import Recipe
+from screening.recipes.text import ALWAYS
 from screening.validation.candidates import candidates_of
 from screening.validation.choice import Search
 from screening.validation.folds import Plan
-from screening.validation.held_out import HeldOut, Progress, hold_out
+from screening.validation.held_out import EFFORT, Effort, HeldOut, Progress, hold_out
 from screening.validation.lesson import Lesson, labels_of
+from screening.validation.task import Task
 
 
 def held_out_by(
@@ -30,10 +31,7 @@ def held_out_by(
     params: Mapping[str, Any],
     search: int | None,
     seed: int = 0,
-    jobs: int = -1,
-    progress: Progress | None = None,
-    memory: int | None = None,
-    like: Lesson | None = None,
+    effort: Effort = EFFORT,
 ) -> HeldOut:
     """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
 
@@ -49,10 +47,9 @@ def held_out_by(
     RecipeError, UsageError
         The recipe, or every member of a blend, cannot be fitted on this cohort.
     """
-    given: dict[str, Any] = {"jobs": jobs, "memory": memory}
     if not isinstance(recipe, Blend):
         candidates = candidates_of(recipe, dict(params), search, seed)
-        return hold_out(sample, recipe, task, plan, candidates, progress=progress, like=like, **given)
+        return hold_out(sample, recipe, task, plan, candidates, effort)
     for name in params:
         if name not in ALWAYS:
             recipe.build(**{name: params[name]})
@@ -61,25 +58,14 @@ def held_out_by(
     notes = []
     members = recipe.for_cohort(tells_apart(recipe, sample), n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
-    lesson = like.by(recipe) if like is not None else None
-    lesson = lesson or Lesson.of(sample, recipe if encode_all else members[0], task, plan.groups, memory)
+    lesson = effort.lesson(sample, recipe if encode_all else members[0], task, plan)
     for j, member in enumerate(members):
         own = {name: value for name, value in params.items() if name in member.names}
         candidates = candidates_of(member, own, search, seed)
-        step = None if progress is None else _part(progress, j, len(members))
+        step = None if effort.progress is None else _part(effort.progress, j, len(members))
+        own_effort = replace(effort, progress=step, like=lesson.of_member(member))
         try:
-            parts.append(
-                hold_out(
-                    sample,
-                    member,
-                    task,
-                    plan,
-                    candidates,
-                    progress=step,
-                    like=lesson.of_member(member),
-                    **given,
-                )
-            )
+            parts.append(hold_out(sample, member, task, plan, candidates, own_effort))
         except (RecipeError, UsageError) as error:
             notes.append(f"member {member.name} left out: {error}")
     if not parts:

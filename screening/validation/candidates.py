@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from screening.recipe import Recipe
+from screening.recipes.recipe import Recipe
 
 Parameters = dict[str, Any]
 # Where none is given; as the machines have it.
 LANDMARKS = 8000
 
 
-def candidates_of(
-    recipe: Recipe, params: dict[str, Any], search: int | None, seed: int
-) -> list[dict[str, Any]]:
+def candidates_of(recipe: Recipe, params: Parameters, search: int | None, seed: int) -> list[Parameters]:
     """The recipe's candidates with the caller's parameters fixed, without repetitions."""
     recipe.build(**params)
     candidates = recipe.candidates(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from screening.errors import RecipeError, UsageError
-from screening.operating_point import FLAG_EVERYTHING, OperatingPoint
-from screening.task import Task
+from screening.statistics.operating_point import FLAG_EVERYTHING, OperatingPoint
 from screening.validation.choice import FARTHEST_APART, ROUNDING, apart
+from screening.validation.task import Task
 from screening.validation.validation import Validation
 
 # Training cases flagged may fall short of the promise by this many standard errors, and by so much.

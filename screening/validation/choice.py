@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from screening.errors import RecipeError
+from screening.validation.candidates import Parameters
 from screening.validation.criteria import criterion
-
-Parameters = dict[str, Any]
 
 # Fold machines further apart than this, in interquartile ranges of the negatives, share no threshold.
 FARTHEST_APART = 2.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from screening.errors import RecipeError
-from screening.recipe import CRITERIA
-from screening.statistics.ranking import auroc
+from screening.recipes.recipe import CRITERIA
+from screening.statistics.ranking import auroc, average_precision
+from screening.statistics.tally import Tally
 
 RULES = ("min_sensitivity", "max_flag_rate", "miss_cost")
 """Rules of an operating point that are criteria too, written `min_sensitivity=0.9` or `miss_cost=20@0.03`."""
@@ -47,25 +48,28 @@ def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
 
 
 def _binary(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
-    from sklearn.metrics import average_precision_score, roc_curve
-
     if positive.all() or not positive.any():
         return 0.5
-    if name == "auroc":  # scikit-learn's takes as long as a small fit
+    if name == "auroc":
         return auroc(decision, positive)
     if name == "average_precision":
-        return float(average_precision_score(positive, decision))
+        return average_precision(decision, positive)
     if name == "best_g_mean":
-        one_minus_specificity, sensitivity, _ = roc_curve(positive, decision)
-        return float(np.sqrt(sensitivity * (1 - one_minus_specificity)).max())
+        false, hit = _roc(decision, positive)
+        return float(np.sqrt(hit * (1 - false)).max())
     if name not in CRITERIA:
-        false, hit, _ = roc_curve(positive, decision, drop_intermediate=False)
-        return _by_rule(name, false, hit, float(positive.mean()))
+        return _by_rule(name, *_roc(decision, positive), float(positive.mean()))
     flagged = decision > 0
     sensitivity, specificity = flagged[positive].mean(), 1 - flagged[~positive].mean()
     if name == "balanced_accuracy":
         return float((sensitivity + specificity) / 2)
     return float(np.sqrt(sensitivity * specificity))
+
+
+def _roc(decision: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1 - specificity and sensitivity at every threshold, from the one that flags nobody downwards."""
+    hits, alarms = Tally(decision, positive, None, np.unique(decision)).counts
+    return np.append(0, alarms[::-1]) / alarms[0], np.append(0, hits[::-1]) / hits[0]
 
 
 def _by_rule(name: str, false: np.ndarray, hit: np.ndarray, prevalence: float) -> float:

@@ -21,17 +21,47 @@ from screening.kernels import shared
 from screening.kernels.placing import beside_others
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
-from screening.recipe import Recipe
-from screening.task import Task
+from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, rows_held
 from screening.validation.choice import Search, choose_setting
 from screening.validation.folds import Plan
 from screening.validation.lesson import Lesson
+from screening.validation.task import Task
 
 # Decisions kept beyond this number are float32: they are ranked, and compared to seven digits.
 MOST_IN_FULL = 20_000_000
 
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How the work of holding rows out is done; none of it changes a figure.
+
+    Parameters
+    ----------
+    jobs : int
+        Threads; -1 for one a core.
+    memory : int, optional
+        Bytes for kernel matrices: fewer fits run side by side where two would take more.
+    progress : callable, optional
+        Called with (fits finished, fits in all).
+    like : Lesson, optional
+        Of the same cohort for another recipe: its encoding and distances are used again where they serve.
+    """
+
+    jobs: int = -1
+    memory: int | None = None
+    progress: Progress | None = None
+    like: Lesson | None = None
+
+    def lesson(self, cohort: Cohort, recipe: Recipe, task: Task, plan: Plan) -> Lesson:
+        """The cohort's rows as a recipe learns from them."""
+        known = None if self.like is None else self.like.by(recipe)
+        return known or Lesson.of(cohort, recipe, task, plan.groups, self.memory)
+
+
+EFFORT = Effort()
 
 
 @dataclass(frozen=True)
@@ -105,11 +135,7 @@ def hold_out(
     task: Task,
     plan: Plan,
     candidates: Sequence[Parameters],
-    *,
-    jobs: int = -1,
-    progress: Progress | None = None,
-    memory: int | None = None,
-    like: Lesson | None = None,
+    effort: Effort = EFFORT,
 ) -> HeldOut:
     """Decide on every row by machines that have not seen it, at every setting, and choose the setting.
 
@@ -120,21 +146,16 @@ def hold_out(
         The settings compete in the first repeat; further ones are fitted at the chosen setting alone.
     candidates : sequence of dict
         Parameter settings of the recipe; the first is the default.
-    progress : callable, optional
-        Called with (fits finished, fits in all).
-    memory : int, optional
-        Bytes for kernel matrices: fewer fits run side by side where two would take more.
-    like : Lesson, optional
-        Of the same cohort for another recipe: its encoding and distances are used again where they serve.
+    effort : Effort
 
     Raises
     ------
     RecipeError
         No setting is fit to be used: see `choose_setting`.
     """
-    known = None if like is None else like.by(recipe)
-    lesson = known or Lesson.of(cohort, recipe, task, plan.groups, memory)
-    jobs = min(effective_n_jobs(jobs), shared.side_by_side(rows_held(candidates, cohort.n_rows), memory))
+    lesson = effort.lesson(cohort, recipe, task, plan)
+    fits = shared.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)
+    jobs, progress = min(effective_n_jobs(effort.jobs), fits), effort.progress
     total = plan.folds * (len(candidates) + len(plan.fold) - 1)
     finished = 0
 

@@ -13,10 +13,10 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.errors import UsageError
 from screening.kernels import shared
-from screening.orientation import oriented_decisions
-from screening.recipe import Recipe
-from screening.task import Task
+from screening.machines.orientation import oriented_decisions
+from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, by_shared_work
+from screening.validation.task import Task
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from screening.cli.printing import printable
 from screening.cohort.contract import Contract
 from screening.errors import CohortError, ModelError, RecipeError, UsageError
 from screening.ledger import open_ledger
-from screening.night.spreadsheet import FORMULA, as_text
-from screening.publishing import MARK, publish, write_whole
-from screening.recipe import Recipe, load_recipe
-from screening.sealing import canonical, read_document, sealed
+from screening.recipes.recipe import Recipe, load_recipe
+from screening.scoring.spreadsheet import FORMULA, as_text
+from screening.storage.publishing import MARK, publish, write_whole
+from screening.storage.sealing import canonical, read_document, sealed
 
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
 

@@ -9,8 +9,8 @@ from commands import screen
 
 from faults.amounts import counted, tries
 from faults.desk import laid, train
-from screening.publishing import publish
-from screening.store import load_model
+from screening.storage.model import load_model
+from screening.storage.publishing import publish
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ import pytest
 from faults.amounts import LONG, counted, tries
 from faults.desk import copied, laid
 from screening.errors import ModelError
-from screening.sealing import canonical, sealed
-from screening.store import _digest, load_model
+from screening.storage.model import _digest, load_model
+from screening.storage.sealing import canonical, sealed
 
 VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
 SECONDS, BYTES = 5, 500 << 20
@@ -96,9 +96,9 @@ BOMBS = {
 def refused(folder) -> tuple[float, int]:
     """Check a cohort by a model in a process of its own; return its seconds and peak bytes."""
     code = (
-        "import sys, time, resource\nimport screening.store, pandas, pyarrow.parquet\n"
+        "import sys, time, resource\nimport screening.storage.model, pandas, pyarrow.parquet\n"
         "from screening.errors import ModelError\nbegan = time.perf_counter()\n"
-        "try:\n    screening.store.load_model(sys.argv[1])\n    sys.exit(9)\n"
+        "try:\n    screening.storage.model.load_model(sys.argv[1])\n    sys.exit(9)\n"
         "except ModelError:\n    pass\n"
         "print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )

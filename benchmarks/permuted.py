@@ -1,0 +1,82 @@
+"""With labels that mean nothing, does every recipe's printed AUROC interval cover one half?
+
+    python benchmarks/permuted.py --permutations 20 --out permuted.csv
+    python benchmarks/permuted.py --recipes logistic svm_weighted --out permuted.csv
+    python benchmarks/permuted.py --out permuted.csv --table
+
+Made rows whose labels are dealt anew; trained as `screen train` does, its folds and its search included. "The
+interval" is the 95 % one that `train` prints, which allows for the settings tried. A recipe that refuses
+(its folds lie apart, say) promises nothing: it is counted beside. What is in the CSV is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from promise import as_read, made, trained
+from sets import table
+
+from screening.errors import ScreenError
+from screening.recipes.recipe import list_recipes
+from screening.statistics.evidence import widening
+from screening.statistics.ranking import auroc, delong
+
+ROWS = 250
+# Those told more than two classes apart are the same machines one against the rest.
+RECIPES = [each.name for each in list_recipes() if each.persistable and each.machine != "multi_class"]
+COLUMNS = ("recipe", "seed", "auroc", "low", "high", "refused")
+
+
+def permuted(recipe: str, seed: int, search: int | None) -> dict[str, object]:
+    """AUROC with its interval on one permutation."""
+    rng = np.random.default_rng(seed)
+    frame = made(ROWS, rng)
+    frame["label"] = rng.permutation(frame["label"].to_numpy())
+    try:
+        validation = trained(as_read(frame), recipe, repeats=1, search=search, seed=seed).validation()
+    except ScreenError as error:
+        return {"recipe": recipe, "seed": seed, "refused": type(error).__name__}
+    scores, target = validation.scores[:, 0], validation.watched[:, 0]
+    low, high = delong(scores, target, widening=widening(validation.n_settings))
+    return {"recipe": recipe, "seed": seed, "auroc": auroc(scores, target), "low": low, "high": high}
+
+
+def summarised(rows: pd.DataFrame) -> str:
+    """One line a recipe: share of intervals that hold 0.5, and where the others lie."""
+    lines = []
+    for recipe, every in rows.groupby("recipe", sort=False):
+        part = every[every["refused"].isna()]
+        above, below = (part["low"] > 0.5).sum(), (part["high"] < 0.5).sum()
+        share = 100 * (1 - (above + below) / max(len(part), 1))
+        mean, refused = f"{part['auroc'].mean():.3f}", len(every) - len(part)
+        lines.append([f"`{recipe}`", len(part), refused, mean, f"{share:.0f} %", above, below])
+    heads = ["recipe", "permutations", "refused", "mean AUROC", "interval holds 0.5", "above it", "below it"]
+    return table(heads, lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--permutations", type=int, default=20)
+    parser.add_argument("--recipes", nargs="+", default=RECIPES)
+    parser.add_argument("--search", type=int, help="settings tried; the recipe's own number if not given")
+    parser.add_argument("--out", type=Path, default=Path("permuted.csv"))
+    parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
+    asked = parser.parse_args()
+    if not asked.out.exists():
+        asked.out.write_text(",".join(COLUMNS) + "\n")
+    known = set(pd.read_csv(asked.out)[["recipe", "seed"]].itertuples(index=False, name=None))
+    for seed in range(0 if asked.table else asked.permutations):
+        for recipe in asked.recipes:
+            if (recipe, seed) not in known:
+                found = permuted(recipe, seed, asked.search)
+                with asked.out.open("a", newline="") as file:
+                    csv.DictWriter(file, COLUMNS).writerow(found)
+    print(summarised(pd.read_csv(asked.out)))
+
+
+if __name__ == "__main__":
+    main()

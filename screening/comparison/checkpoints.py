@@ -1,0 +1,60 @@
+"""Finished folds of a comparison that is still running, so that a killed one goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from screening.errors import ModelError, UsageError
+from screening.storage.arrays import pack, unpack
+from screening.storage.publishing import write_whole
+from screening.validation.outcome import Outcome
+
+_SETTINGS = "settings.json"
+
+
+class Shelf:
+    """A private folder (0700) with one file a finished fold.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if absent.
+    settings : dict
+        All that the kept numbers depend on but the methods themselves; plain JSON values.
+
+    Raises
+    ------
+    UsageError
+        The folder keeps folds of a comparison with other settings.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place, wanted = folder / _SETTINGS, json.loads(json.dumps(settings, sort_keys=True))
+        if place.exists():
+            try:
+                kept = json.loads(place.read_bytes())
+            except ValueError:
+                kept = {}
+            differing = sorted(key for key in {*kept, *wanted} if kept.get(key) != wanted.get(key))
+            if differing:
+                raise UsageError(
+                    f"an unfinished comparison in {folder} has another {', '.join(differing)}; "
+                    "ask for the same to go on with it, or delete that folder to start anew"
+                )
+        write_whole(place, json.dumps(wanted, sort_keys=True).encode())
+
+    def take(self, key: str) -> Outcome | None:
+        """The outcome kept under `key`, or None where there is none that can be read."""
+        place = self.folder / f"{key}.npz"
+        try:
+            return Outcome.from_arrays(unpack(place.read_bytes()))
+        except (FileNotFoundError, ModelError):
+            return None
+
+    def keep(self, key: str, outcome: Outcome) -> None:
+        """Keep an outcome; the file appears whole or not at all."""
+        write_whole(self.folder / f"{key}.npz", pack(outcome.arrays()))

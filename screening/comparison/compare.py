@@ -1,0 +1,273 @@
+"""Several methods on the same folds of the same cohorts, everything tuned on training rows alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from screening.cohort.cohort import Cohort
+from screening.comparison.checkpoints import Shelf
+from screening.comparison.document import cohort_entry, first_figure, rank_entry
+from screening.comparison.plan import Unit, common_ground, judged_on, units_of, work_through
+from screening.errors import UsageError
+from screening.page.comparison import render_comparison
+from screening.recipes.recipe import Recipe, list_recipes, load_recipe
+from screening.statistics.operating_point import Rule
+from screening.storage.sealing import FORMATS, canonical, sealed
+from screening.training.train import DEFAULT_RULE
+from screening.training.versions import versions
+from screening.validation.figures import truth_of
+from screening.validation.held_out import Progress
+from screening.validation.lesson import labels_of
+from screening.validation.outcome import Outcome
+
+ASKED = 0.9
+"""Sensitivity at which specificity is shown where the rule names none."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of `compare`.
+
+    Parameters
+    ----------
+    document : dict
+        What `comparison.json` holds: settings, a table, differences and curves a cohort, ranks over cohorts.
+    scores : DataFrame
+        Held-out rows: cohort, recipe, fold, id, label, class, score, flagged.
+    """
+
+    document: dict[str, Any]
+    scores: pd.DataFrame
+
+    def summary(self) -> dict[str, Any]:
+        """Every figure of every method, without intervals and curves."""
+        tables = {
+            cohort["name"]: {
+                method["recipe"]: {name: figure["value"] for name, figure in method["figures"].items()}
+                | {name: method[name] for name in ("sv_share", "fit_seconds", "score_seconds")}
+                for method in cohort["methods"]
+            }
+            for cohort in self.document["cohorts"]
+        }
+        return {
+            "control": self.document["settings"]["control"],
+            "cohorts": tables,
+            "ranks": self.document["ranks"],
+        }
+
+    def table(self) -> dict[str, list[str]]:
+        """A line a cohort and method: what a person reads first."""
+        lines = {}
+        for cohort in self.document["cohorts"]:
+            lines[cohort["name"]] = [
+                f"{method['recipe']:22}"
+                + "  ".join(
+                    f"{words} {_percent(method['figures'][name]['value'])}" for name, words in _SHOWN.items()
+                )
+                for method in cohort["methods"]
+            ]
+        return lines
+
+
+_SHOWN = {
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "g_mean": "G-mean",
+    "auroc": "AUROC",
+    "specificity_at": "specificity at the asked sensitivity",
+}
+
+
+def _percent(share: float | None) -> str:
+    return "    -" if share is None else f"{100 * share:5.1f}"
+
+
+def compare(
+    cohorts: Mapping[str, Cohort],
+    recipes: Sequence[Recipe | str],
+    *,
+    rule: Rule = DEFAULT_RULE,
+    folds: int = 5,
+    repeats: int | None = None,
+    search: int | None = None,
+    seed: int = 0,
+    jobs: int = -1,
+    max_rows: int | None = None,
+    control: str | None = None,
+    kept: Path | None = None,
+    progress: Progress | None = None,
+    command: str | None = None,
+) -> Comparison:
+    """Judge methods on the same folds, each with setting and threshold chosen from its held-out scores.
+
+    Parameters
+    ----------
+    cohorts : mapping from name to Cohort with labels
+    recipes : sequence of Recipe or str
+        The control is added where it is missing.
+    rule : Rule
+        Chooses every method's threshold from its held-out scores.
+    search : int, optional
+        Settings that compete on the held-out rows; each recipe's own number by default.
+    control : str, optional
+        Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where several
+        classes are told apart) if None.
+    kept : Path, optional
+        Folder for finished methods: a comparison that was killed goes on from there.
+    progress : callable, optional
+        Called with (work done, work in all).
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    UsageError
+        No cohort, a cohort that a recipe cannot be asked about, or `kept` belongs to another comparison.
+    RecipeError
+        A recipe is unknown, or cannot be built.
+    """
+    if not cohorts:
+        raise UsageError("give at least one cohort to compare on")
+    control = control or _plain_machine(recipes, cohorts)
+    methods = _methods(recipes, control)
+    grounds = [
+        common_ground(name, cohort, methods[0], rule, folds, repeats, max_rows, seed)
+        for name, cohort in cohorts.items()
+    ]
+    plan = [
+        unit
+        for place, ground in enumerate(grounds)
+        for unit in units_of(ground, place, methods, search, seed)
+    ]
+    settings = {
+        "rule": asdict(rule),
+        "folds": folds,
+        "repeats": repeats,
+        "search": search,
+        "seed": seed,
+        "max_rows": max_rows,
+        "cohorts": {name: _digest(cohort) for name, cohort in cohorts.items()},
+        "versions": versions(),
+    }
+    shelf = None if kept is None else Shelf(kept, settings)
+    outcomes = work_through(plan, seed, jobs, shelf, progress)
+    document: dict[str, Any] = {
+        "format": FORMATS["comparison"],
+        "settings": settings
+        | {"control": control, "command": command, "recipes": [each.name for each in methods]},
+        "asked_sensitivity": rule.value if rule.name == "min_sensitivity" else ASKED,
+        "first_figure": first_figure(rule.name),
+        "cohorts": [],
+    }
+    for ground in grounds:
+        mine = [unit for unit in plan if unit.ground is ground]
+        document["cohorts"].append(
+            cohort_entry(
+                ground.name,
+                {
+                    recipe.name: (
+                        recipe,
+                        next(outcomes[unit.key] for unit in mine if unit.recipe.name == recipe.name),
+                    )
+                    for recipe in methods
+                },
+                {unit.recipe.name: truth_of(ground.sample, unit.end_point) for unit in mine},
+                ground.groups,
+                asked=document["asked_sensitivity"],
+                control=control,
+                seed=seed,
+                notes=[*ground.notes, *judged_on(mine)],
+            )
+        )
+    document["ranks"] = rank_entry(document["cohorts"], control, document["first_figure"])
+    return Comparison(document, _scores(plan, outcomes))
+
+
+def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
+    """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
+    several = any(_has_several_classes(cohort) for cohort in cohorts.values())
+    machines = {"multi_class"} if several else {"one_class", "two_class", "baseline"}
+    found: list[str] = []
+    for name in names:
+        every = [recipe.name for recipe in list_recipes() if recipe.machine in machines]
+        found += every if name == "all" else [name]
+    return list(dict.fromkeys(found))
+
+
+def named(sources: Sequence[str]) -> dict[str, str]:
+    """A short name for each cohort file, directory or glob: its stem, numbered where two share one."""
+    found: dict[str, str] = {}
+    for source in sources:
+        stem = Path(source).stem or source
+        again = sum(name == stem or name.startswith(f"{stem} ") for name in found)
+        found[f"{stem} {again + 1}" if again else stem] = source
+    return found
+
+
+def place_of_folds(out: Path) -> Path:
+    """Where finished folds wait while the comparison in `out` is not whole."""
+    return out.resolve().with_name(f".{out.resolve().name}.folds")
+
+
+def write(found: Comparison, folder: Path, templates: Path | None = None) -> None:
+    """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
+    (folder / "comparison.json").write_bytes(canonical(sealed(found.document, "comparison")))
+    found.scores.to_parquet(folder / "scores.parquet", index=False)
+    (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
+
+
+def _has_several_classes(cohort: Cohort) -> bool:
+    return len(cohort.classes) > 2 and not cohort.contract.positive
+
+
+def _plain_machine(recipes: Sequence[Recipe | str], cohorts: Mapping[str, Cohort]) -> str:
+    """The control where none is named: one that the methods can be compared with class by class."""
+    if any(_has_several_classes(cohort) for cohort in cohorts.values()):
+        return "one_vs_rest"
+    asked = [load_recipe(each) if isinstance(each, str) else each for each in recipes]
+    named = any(len(cohort.contract.positive) > 1 for cohort in cohorts.values())
+    return "one_vs_rest" if named and all(each.machine == "multi_class" for each in asked) else "svm"
+
+
+def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
+    """The recipes, the control first."""
+    loaded = [load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    named = {recipe.name: recipe for recipe in loaded}
+    if len(named) < len(loaded):
+        raise UsageError("two of the recipes have the same name; a comparison needs each once")
+    first = named.pop(control, None) or load_recipe(control)
+    return [first, *named.values()]
+
+
+def _scores(plan: Sequence[Unit], outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+    tables = []
+    for unit in plan:
+        outcome, sample = outcomes[unit.key], unit.ground.sample
+        for m, name in enumerate(unit.end_point.watched):
+            table = {
+                "cohort": unit.ground.name,
+                "recipe": unit.recipe.name,
+                "fold": outcome.fold,
+                "id": sample.id[outcome.rows],
+                "label": labels_of(sample)[outcome.rows],
+                "class": name,
+                "score": outcome.scores[:, m],
+                "flagged": outcome.flagged[:, m],
+            }
+            tables.append(pd.DataFrame(table))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _digest(cohort: Cohort) -> str:
+    """SHA-256 of everything the rows come from."""
+    told = [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()

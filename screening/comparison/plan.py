@@ -1,0 +1,160 @@
+"""The plan of a comparison: what all methods share on a cohort, and one unit of work a method and cohort."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.comparison.checkpoints import Shelf
+from screening.comparison.judging import judge
+from screening.kernels.placing import beside_others
+from screening.recipes.blend import tells_apart
+from screening.recipes.recipe import Recipe
+from screening.statistics.operating_point import Rule
+from screening.training.train import LARGEST_WHOLE, sample_rows
+from screening.validation.folds import Plan, planned, units
+from screening.validation.held_out import Progress
+from screening.validation.lesson import labels_of
+from screening.validation.outcome import Outcome
+from screening.validation.task import Task, ask, watchable
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The rows, folds and rule that all methods share on one cohort."""
+
+    name: str
+    sample: Cohort
+    rule: Rule
+    plan: Plan
+    notes: list[str]
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        return self.plan.groups
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One method on one cohort: what is computed, and kept, as a whole.
+
+    `task` is what the method is trained for, `end_point` what it is judged on: the same for all methods.
+    """
+
+    ground: Ground
+    recipe: Recipe
+    task: Task
+    end_point: Task
+    search: int | None
+    key: str
+
+    @property
+    def work(self) -> int:
+        """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
+        return 1 + self.ground.sample.n_rows**2 * (self.search or self.recipe.default_candidates) // 1000
+
+
+def task_of(cohort: Cohort, recipe: Recipe) -> Task:
+    return ask(cohort, tells_apart(recipe, cohort))
+
+
+def common_ground(
+    name: str,
+    cohort: Cohort,
+    control: Recipe,
+    rule: Rule,
+    folds: int,
+    repeats: int | None,
+    max_rows: int | None,
+    seed: int,
+) -> Ground:
+    task = task_of(cohort, control)
+    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, LARGEST_WHOLE)
+    target = task.target(labels_of(sample))
+    kept = units(sample, target, folds)
+    plan = planned(sample, target, kept, repeats, seed)
+    return Ground(name, sample, rule, plan, [*notes, *task.notes, *kept.notes])
+
+
+def units_of(
+    ground: Ground, place: int, methods: Sequence[Recipe], search: int | None, seed: int
+) -> list[Unit]:
+    """Every method on a cohort, all judged on one end point; `place` is the cohort's number.
+
+    That is the watched classes one by one where every method tells them apart, and otherwise the positive
+    classes as one: what a two-class method is asked about.
+    """
+    tasks = [_watchable(task_of(ground.sample, recipe), ground) for recipe in methods]
+    end_point = next((task for task in tasks if task.kind == "binary"), tasks[0])
+    found = []
+    for recipe, task in zip(methods, tasks, strict=True):
+        pooled = "" if task == end_point else "-pooled"
+        key = f"{place}-{_mark(recipe)}{pooled}"
+        found.append(Unit(ground, recipe, task, end_point, search, key))
+    return found
+
+
+def judged_on(mine: Sequence[Unit]) -> list[str]:
+    """A note on the end point where methods of a cohort tell more apart than they are judged on."""
+    pooled = [unit.recipe.name for unit in mine if unit.task != unit.end_point]
+    if not pooled:
+        return []
+    name = mine[0].end_point.watched[0]
+    return [
+        f"every method is judged on one end point, {name}; {', '.join(pooled)} by the highest of the scores "
+        "of these classes"
+    ]
+
+
+def _watchable(task: Task, ground: Ground) -> Task:
+    return watchable(task, task.target(labels_of(ground.sample)), ground.groups, ground.plan.folds)
+
+
+def _mark(recipe: Recipe) -> str:
+    """A recipe's name, text and parameters as part of a file name."""
+    told = json.dumps([recipe.text, recipe.parameters], sort_keys=True).encode()
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{hashlib.sha256(told).hexdigest()[:12]}"
+
+
+def work_through(
+    plan: Sequence[Unit],
+    seed: int,
+    jobs: int,
+    shelf: Shelf | None,
+    progress: Progress | None,
+) -> dict[str, Outcome]:
+    """Every unit's outcome by its key: what is kept is read, the rest computed and kept."""
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    found = {unit.key: outcome for unit in plan if shelf and (outcome := shelf.take(unit.key)) is not None}
+    total = sum(unit.work for unit in plan)
+    done = sum(unit.work for unit in plan if unit.key in found)
+
+    def run(unit: Unit) -> tuple[Unit, Outcome]:
+        ground = unit.ground
+        outcome = judge(
+            ground.sample, unit.recipe, unit.task, ground.rule, unit.search, ground.plan,
+            seed=seed, end_point=unit.end_point,
+        )  # fmt: skip
+        if shelf is not None:
+            shelf.keep(unit.key, outcome)
+        return unit, outcome
+
+    if progress is not None:
+        progress(done, total)
+    waiting = [unit for unit in plan if unit.key not in found]
+    jobs = effective_n_jobs(jobs)
+    for unit, outcome in Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")(
+        delayed(beside_others)(jobs, run, unit) for unit in waiting
+    ):
+        found[unit.key] = outcome
+        done += unit.work
+        if progress is not None:
+            progress(done, total)
+    return found

@@ -1,0 +1,243 @@
+"""What deserves attention, decided here alone: of a model when it is made, of a night when it is scored.
+
+The list is stored in `model.json` or `run.json`; page, `--json`, exit code, ledger and `status` read it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from screening.documents import Reason, reasons_in
+from screening.documents.reading import (
+    awaited,
+    finite,
+    flags_everything,
+    mapping,
+    multi,
+    part,
+    points,
+    sequence,
+    stated,
+    to_review,
+)
+
+DECIDED_SINCE = 3
+"""Format of documents from which on they hold the decided list; pages of older ones are judged when drawn."""
+
+FEW_CASES = 30
+CHANCE = 0.5
+WIDEST = 0.3
+"""Width of the 95 % interval of sensitivity beyond which it says too little: 0.6 to 0.9 may be either."""
+
+OLDEST_YEARS = 2
+"""Years after its last patient, or its training, in which a model is reviewed where nobody set a date."""
+
+QUIET_NIGHTS = 3
+"""Nights in a row without a case after which the table or the model is suspected, not the ward praised."""
+
+# Standard errors that 2 of 1,000 nights are beyond.
+IMPROBABLE = 3.1
+
+
+def attention_of(document: Mapping[str, Any]) -> list[Reason]:
+    """The reasons that a model's or a run's document holds, or those of one from before they were kept."""
+    if document.get("format", 0) >= DECIDED_SINCE and "attention" in document:
+        return reasons_in(document["attention"])
+    return of_run(document) if "counts" in document else of_model(document)
+
+
+def of_model(model: Mapping[str, Any]) -> list[Reason]:
+    """Reasons to distrust a model, as whoever trained it should know them."""
+    leaks = [each for each in sequence(model, "training", "leaks") if isinstance(each, Mapping)]
+    return _model_gates(model) + [
+        Reason(
+            "leak", f"Look at {each.get('said')}.", each.get("column"), each.get("figure"),
+            remedy='If it is known only after the outcome, write available = "after" in the contract.',
+        )
+        for each in leaks
+    ]  # fmt: skip
+
+
+def of_run(
+    run: Mapping[str, Any],
+    *,
+    quiet: int = 0,
+    recognisable: bool = True,
+    trained: datetime.datetime | None = None,
+) -> list[Reason]:
+    """Reasons to look twice at a night.
+
+    Parameters
+    ----------
+    run : mapping
+        Content of `run.json`; its `attention` holds what the gates found in the data.
+    quiet : int
+        Nights in a row without a case, tonight among them, as the ledger has them.
+    recognisable : bool
+        Whether an id means the same patient on another night; False only where there is a ledger to need it.
+    trained : datetime, optional
+        Tells a model's age where neither its contract nor its rows do.
+    """
+    # What may have leaked into training is for whoever trained; the ward would read it every night.
+    found = [*_model_gates(mapping(run, "model")), *_age(run, trained), *_counts(run)]
+    found += [*_workload(run), *_silence(run, quiet), *reasons_in(sequence(run, "attention"))]
+    if not recognisable:
+        found.append(
+            Reason(
+                "not_recognisable",
+                "No column names the rows, so nobody is recognised from night to night.",
+                remedy="Give the contract an id or a group.",
+            )
+        )
+    return found
+
+
+def _model_gates(model: Mapping[str, Any]) -> list[Reason]:
+    found = []
+    for point in points(model):
+        name = str(point.get("class"))
+        which = f" of {name}" if multi(model) else ""
+        cases = point.get("n_positive")
+        if finite(cases) and cases < FEW_CASES:
+            words = f"Only {_plural(cases, 'case')}{which} to learn and validate from."
+            found.append(
+                Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
+            )
+        found += _no_use(point, name) or _too_wide(point, which)
+        area = mapping(model, "validation", "summary", name)
+        low = area.get("auroc_low")
+        if finite(low) and low <= CHANCE:
+            words = f"The ranking{which} is not shown to be better than chance"
+            words += f" (AUROC {area['auroc']:.2f})." if finite(area.get("auroc")) else "."
+            remedy = "Do not act on this model: bring more cases, other columns, or another recipe."
+            found.append(Reason("not_better_than_chance", words, None, low, CHANCE, remedy))
+    return found
+
+
+def _no_use(point: Mapping[str, Any], name: str) -> list[Reason]:
+    """Thresholds that single nobody out, or none of those they are meant for."""
+    if flags_everything(point):
+        words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
+        remedy = "Ask for less with screen threshold, or train with more cases."
+        return [Reason("flags_everything", words, remedy=remedy)]
+    if point.get("sensitivity") == 0:
+        words = f"This threshold would have found none of the past cases of {name}."
+        return [
+            Reason("own_cases_not_flagged", words, None, 0.0, 0.0, "Choose another with screen threshold.")
+        ]
+    return []
+
+
+def _too_wide(point: Mapping[str, Any], which: str) -> list[Reason]:
+    low, high = point.get("sensitivity_low"), point.get("sensitivity_high")
+    if not (finite(low) and finite(high)) or high - low <= WIDEST:
+        return []
+    words = f"Sensitivity{which} is hardly known: anything from {low:.0%} to {high:.0%} may be true."
+    remedy = "Train again with more cases (of more patients, where rows come in groups)."
+    return [Reason("intervals_too_wide", words, None, high - low, WIDEST, remedy)]
+
+
+def _age(run: Mapping[str, Any], trained: datetime.datetime | None) -> list[Reason]:
+    """Whether the model is past its review on the night of the run."""
+    night, model = _day(run.get("date")), mapping(run, "model")
+    due, window = _day(stated(model, "review_by")), sequence(model, "training", "window")
+    remedy = "Train it again, or review it and set review_by in the contract it is trained with."
+    if night is None:
+        return []
+    if due is not None:
+        words = f"This model was to be reviewed by {due}."
+        late = float((night - due).days)
+        return [Reason("past_review_date", words, None, late, 0.0, remedy)] if late > 0 else []
+    last = _day(window[1]) if len(window) == 2 else None
+    since = last or (trained.date() if trained else None)
+    years = (night - since).days / 365.25 if since else 0.0
+    if years <= OLDEST_YEARS:
+        return []
+    origin = "the last patient it learned from is of" if last else "it was trained on"
+    words = f"This model is {years:.1f} years old: {origin} {since}, and nobody set a date for its review."
+    return [Reason("past_review_date", words, None, years, OLDEST_YEARS, remedy)]
+
+
+def _day(value: Any) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _counts(run: Mapping[str, Any]) -> list[Reason]:
+    counts, found = mapping(run, "counts"), []
+    read, scored, refused = (counts.get(name) for name in ("read", "scored", "refused"))
+    remedy = "Do not use this page; report it with its run.json."
+    if not (finite(scored) and finite(refused)) or read != scored + refused:
+        words = "The counts do not add up: rows read are not rows scored plus rows refused."
+        found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
+    # A run from before cases were known counts none.
+    states = [counts.get("new"), counts.get("ongoing"), counts.get("reviewed"), counts.get("known", 0)]
+    known = [n for n in states if finite(n)]
+    if len(known) == len(states) and counts.get("cases") != sum(known):
+        words = "The counts do not add up: cases are not new plus ongoing plus reviewed plus known."
+        found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
+    if finite(refused) and refused > 0:
+        words = f"{_plural(refused, 'row')} refused and not scored."
+        remedy = "Have the source correct them; the reasons are listed."
+        found.append(Reason("rows_refused", words, None, refused, 0.0, remedy))
+    return found
+
+
+def _workload(run: Mapping[str, Any]) -> list[Reason]:
+    model, counts, found = mapping(run, "model"), mapping(run, "counts"), []
+    capacity, flagged = stated(model, "capacity"), counts.get("flagged")
+    reviews, what = awaited(run)
+    if finite(capacity) and finite(reviews) and reviews > capacity:
+        one = " patients" if what == "patient" else ""
+        state = "wait for a review" if reviews != to_review(run)[0] else "flagged"
+        words = f"{reviews:,}{one} {state}, but capacity is {_plural(capacity, 'review')} a night."
+        remedy = "Review from the top of the list, or choose a threshold by --max-flag-rate."
+        found.append(Reason("over_capacity", words, None, reviews, capacity, remedy))
+    expected = flags_expected(model, counts.get("scored"))
+    if expected and finite(flagged) and flagged and not expected[0] <= flagged <= expected[1]:
+        words = (
+            f"{flagged:,} flagged where {expected[0]:,} to {expected[1]:,} were expected from validation: "
+            "the patients or the data may have changed."
+        )
+        bound = expected[1] if flagged > expected[1] else expected[0]
+        remedy = "Compare tonight's data with those of training before acting on the list."
+        found.append(Reason("flags_unexpected", words, None, flagged, bound, remedy))
+    return found
+
+
+def flags_expected(model: Mapping[str, Any], scored: Any) -> tuple[int, int] | None:
+    """The range of flags for 998 of 1,000 nights; None where rows are not independent patients."""
+    used = points(model)
+    grouped = part(model, "validation", "grouped") or part(model, "contract", "cohort", "group")
+    if len(used) != 1 or grouped or not finite(scored) or not finite(used[0].get("flag_rate")):
+        return None
+    rate, known = used[0]["flag_rate"], part(model, "validation", "n_rows")
+    # The rate itself is known from so many rows only; its own error widens the range.
+    widen = 1 + scored / known if finite(known) and known > 0 else 1.0
+    spread = IMPROBABLE * math.sqrt(max(scored * rate * (1 - rate), 1.0) * widen)
+    return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread)
+
+
+def _silence(run: Mapping[str, Any], quiet: int) -> list[Reason]:
+    counts, found = mapping(run, "counts"), []
+    scored, check = counts.get("scored"), "Check the table and the threshold."
+    expected = flags_expected(mapping(run, "model"), scored)
+    least = expected[0] if expected else 1
+    if scored == 0:
+        found.append(Reason("no_rows", "No row was scored.", None, 0.0, 1.0, "Check the table."))
+    elif counts.get("flagged") == 0 and least > 0:
+        words = f"No row was flagged where {least:,} or more were expected." if expected else ""
+        found.append(Reason("nobody_flagged", words or "No row was flagged.", None, 0.0, least, check))
+    if quiet >= QUIET_NIGHTS:
+        words = f"Nobody was flagged on {quiet} nights in a row."
+        found.append(Reason("quiet_nights", words, None, quiet, QUIET_NIGHTS, check))
+    return found
+
+
+def _plural(how_many: float, one: str) -> str:
+    return f"{round(how_many):,} {one}{'s' * (how_many != 1)}"

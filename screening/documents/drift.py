@@ -1,0 +1,50 @@
+"""How a night's scores lie among those of training, counted so that nights can be put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ScoreCounts:
+    """Scores of a night, counted in the cells of the held-out scores of training; no id in it.
+
+    Parameters
+    ----------
+    unit : {"row", "group"}
+        What counts once: a row, or a group by its highest score.
+    known, counted : tuple of int, shape (n_cells,)
+        Of training (at its effective size) and of the night, lowest scores first.
+    distance, p : float or None
+        Of the night's test; None where there is nothing to compare.
+    higher : bool
+        Whether the night's scores lie higher on the whole.
+    who, cell : tuple of int
+        Keyed hashes of some of the night's units, the same for the same patient on every night, and the cell
+        of each; empty where no column names them.
+    """
+
+    unit: str
+    known: tuple[int, ...]
+    counted: tuple[int, ...]
+    distance: float | None = None
+    p: float | None = None
+    higher: bool = False
+    who: tuple[int, ...] = ()
+    cell: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any] | None) -> ScoreCounts | None:
+        """Inverse of `to_dict`; None for a night from before scores were counted."""
+        if not stored:
+            return None
+        whole = dict(stored)
+        for name in ("known", "counted", "who", "cell"):
+            whole[name] = tuple(whole[name])
+        return cls(**whole)

@@ -1,0 +1,155 @@
+"""What reviews found: of those judged, of all flagged where lots chose among them, of the unflagged."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from screening.ledger.tables import VERDICTS
+from screening.ledger.verdicts import HAS_IT
+from screening.statistics.intervals import wilson
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The cases of a night that lots marked for review.
+
+    Parameters
+    ----------
+    night : str
+    among : int
+        New cases of the night, that the lots were over.
+    names : tuple of str
+    """
+
+    night: str
+    among: int
+    names: tuple[str, ...]
+
+
+def tally(words: Iterable[str]) -> dict[str, int]:
+    """How often each verdict was given."""
+    counted = Counter(words)
+    return {word: counted[word] for word in VERDICTS}
+
+
+def of_judged(words: Iterable[str]) -> dict[str, Any]:
+    """Share with the condition among those judged, whoever chose them; "unsure" is no judgement."""
+    return _of_counts(Counter(words))
+
+
+def _of_counts(counted: Mapping[str, int]) -> dict[str, Any]:
+    found = sum(counted[word] for word in HAS_IT)
+    judged = sum(counted.values()) - counted["unsure"]
+    return {"found": found, "judged": judged} | _share(found, judged)
+
+
+def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[dict[str, Any]]:
+    """The share among those judged as it stood on each night, nights and verdicts in order of time.
+
+    A case counts once, by the last word on it until then; each verdict is looked at once.
+    """
+    last: dict[str, str] = {}
+    counted: Counter[str] = Counter()
+    waiting = iter([one for one in verdicts if one.flagged])
+    ahead = next(waiting, None)
+    for night in nights:
+        while ahead is not None and ahead.night <= night:
+            if ahead.case_id in last:
+                counted[last[ahead.case_id]] -= 1
+            last[ahead.case_id] = ahead.verdict
+            counted[ahead.verdict] += 1
+            ahead = next(waiting, None)
+        yield {"night": night} | _of_counts(counted)
+
+
+def of_flagged(nights: Sequence[Drawn], verdicts: Sequence[sa.Row[Any]]) -> dict[str, Any]:
+    """Share with the condition among all new cases, judged or not, by those that lots marked for review.
+
+    Reviewers who read from the top meet the condition more often than it is among all flagged, so only the
+    marked cases count: each stands for as many new cases of its night as there were to one marked (weights
+    are the inverse of the chance to be marked; Hajek 1971). A night counts when each of its marked cases has
+    a verdict; the first one since says what the case was.
+
+    Parameters
+    ----------
+    nights : sequence of Drawn
+        Those in force.
+    verdicts : sequence of Row
+        Of the same series, in order of time.
+    """
+    by_case: dict[str, list[tuple[str, str]]] = {}
+    for one in verdicts:
+        if one.flagged:
+            by_case.setdefault(one.case_id, []).append((one.night, one.verdict))
+    sizes, numbers, positives, drawn = [], [], [], 0
+    for night in nights:
+        words = [_word_since(by_case.get(name, []), night.night) for name in night.names]
+        judged = [word for word in words if word not in (None, "unsure")]
+        if None in words or not judged:
+            continue
+        drawn += len(words)
+        sizes.append(night.among)
+        numbers.append(len(judged))
+        positives.append(sum(word in HAS_IT for word in judged))
+    told = {"found": sum(positives), "judged": sum(numbers), "drawn": drawn, "flagged": sum(sizes)}
+    return told | {"nights": len(sizes)} | weighted(sizes, positives, numbers)
+
+
+def _word_since(said: Sequence[tuple[str, str]], night: str) -> str | None:
+    at = bisect_left(said, (night, ""))
+    return said[at][1] if at < len(said) else None
+
+
+def misses(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Cases among the unflagged of the nights whose random sample was reviewed, by the share in the sample.
+
+    Every night's sample stands for that night's unflagged, be they many or few. A patient unflagged on
+    several nights counts on each.
+    """
+    judged = [sum(run["sample"].values()) - run["sample"]["unsure"] for run in runs]
+    drawn = [(run, n) for run, n in zip(runs, judged, strict=True) if n]
+    positives = [sum(run["sample"][word] for word in HAS_IT) for run, _ in drawn]
+    sizes = [run["unflagged"]["cases"] for run, _ in drawn]
+    share = weighted(sizes, positives, [n for _, n in drawn])
+    names = {"per_night": "value", "per_night_low": "low", "per_night_high": "high"}
+    a_night = sum(sizes) / max(len(drawn), 1)
+    return {
+        "found": sum(positives),
+        "judged": sum(judged),
+        "unflagged": sum(sizes),
+        "nights": len(drawn),
+    } | {name: None if (value := share[key]) is None else value * a_night for name, key in names.items()}
+
+
+def weighted(sizes: Sequence[int], positives: Sequence[int], numbers: Sequence[int]) -> dict[str, Any]:
+    """A share in whole nights from simple random samples of each, with a 95 % interval.
+
+    The interval is Wilson's at the size of a simple sample that would tell as much (Kish 1965), with
+    Student's quantile at that size: a few cases that stand for many tell less than their share shows.
+
+    Parameters
+    ----------
+    sizes, positives, numbers : sequence of int, shape (n_nights,)
+        Those the sample stands for, those of the sample with the condition, and the sample.
+    """
+    size, k, n = (np.asarray(each, float) for each in (sizes, positives, numbers))
+    if not size.sum():
+        return {"value": None, "low": None, "high": None}
+    value = float((size * k / n).sum() / size.sum())
+    worth = float(size.sum() ** 2 / (np.square(size) / n).sum())
+    low, high = wilson(value * worth, worth, freedom=max(worth - 1, 1))
+    return {"value": value, "low": float(low), "high": float(high)}
+
+
+def _share(found: float, judged: float) -> dict[str, float | None]:
+    if not judged:
+        return {"value": None, "low": None, "high": None}
+    low, high = wilson(found, judged)
+    return {"value": found / judged, "low": float(low), "high": float(high)}

@@ -1,0 +1,115 @@
+"""Verdicts as the page saves them, read back with all their faults at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from screening.errors import ModelError, UsageError, VerdictError
+from screening.files import read_bounded
+from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
+from screening.storage.sealing import read_document
+
+FORMAT = 1
+MAX_BYTES = 16 << 20
+LONGEST = {"site": 100, "initials": 20, "note": 2000}
+
+
+def review(run: str | Path, verdicts: str | Path, ledger: Ledger) -> dict[str, Any]:
+    """Enter the verdicts of a file into the ledger.
+
+    Parameters
+    ----------
+    run : str or Path
+        Run directory whose page the verdicts were given on.
+    verdicts : str or Path
+        JSON file saved by that page.
+    ledger : Ledger
+        The one the run was scored with.
+
+    Returns
+    -------
+    dict
+        Run, night, and how many verdicts were new, changed and unchanged.
+
+    Raises
+    ------
+    VerdictError
+        All faults of the file, by the place of the verdict and never by id; nothing is entered.
+    UsageError
+        The run was scored without a ledger, or with another one.
+    """
+    document = read_document(run, "run")
+    known = document.get("ledger")
+    if not isinstance(known, dict):
+        raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")
+    key, revision = known.get("key"), known.get("revision")
+    if not isinstance(key, str) or type(revision) is not int:
+        raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")
+    content = _content(Path(verdicts))
+    given = _checked(content, document["run_id"], reviewable(ledger, key))
+    # Its page exists, since somebody judged by it; a killed run may not have come to say so.
+    publish_night(ledger, key, revision)
+    told = record_verdicts(ledger, key, given)
+    return {"run_id": document["run_id"], "night": document["date"], "verdicts": len(given)} | told
+
+
+def _content(path: Path) -> Any:
+    try:
+        return json.loads(read_bounded(path, MAX_BYTES, UsageError))
+    except (ValueError, RecursionError):
+        raise VerdictError(f"{path.name} is no JSON; save the verdicts from the page again") from None
+
+
+def _checked(content: Any, run_id: str, known: dict[str, bool]) -> list[Verdict]:
+    if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
+        raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
+    faults = []
+    if content.get("format") != FORMAT:
+        faults.append(f"its format is not {FORMAT}")
+    if content.get("run_id") != run_id:
+        faults.append(f"it belongs to another run: its run_id is not {run_id}")
+    for name in ("site", "initials"):
+        faults += _text_fault(content.get(name, ""), name, "the file")
+    seen: set[str] = set()
+    for place, one in enumerate(content["verdicts"], start=1):
+        faults += _faults(one, f"verdict {place}", known, seen)
+    if faults:
+        raise VerdictError(faults)
+    shared = {name: content.get(name, "") for name in ("site", "initials")}
+    return [
+        Verdict(one["id"], one["verdict"], **shared | {name: one[name] for name in LONGEST if name in one})
+        for one in content["verdicts"]
+    ]
+
+
+def _faults(one: Any, place: str, known: dict[str, bool], seen: set[str]) -> list[str]:
+    if not isinstance(one, dict):
+        return [f"{place}: it is no object with id and verdict"]
+    faults = []
+    name, word = one.get("id"), one.get("verdict")
+    if not isinstance(name, str) or name not in known:
+        faults.append(f"{place}: its id is none of this run's flagged or sampled")
+    elif name in seen:
+        faults.append(f"{place}: its id occurs twice")
+    else:
+        seen.add(name)
+    if word not in VERDICTS:
+        faults.append(f"{place}: its verdict is none of {', '.join(VERDICTS)}")
+    for key in LONGEST:
+        faults += _text_fault(one.get(key, ""), key, place)
+    strangers = sorted(set(map(str, one)) - {"id", "verdict", *LONGEST})
+    if strangers:
+        faults.append(f"{place}: it has keys that a verdict has not")
+    return faults
+
+
+def _text_fault(value: Any, name: str, place: str) -> list[str]:
+    if not isinstance(value, str):
+        return [f"{place}: its {name} is no text"]
+    if len(value) > LONGEST[name]:
+        return [f"{place}: its {name} is longer than {LONGEST[name]} characters"]
+    # No ledger can hold them, and nobody types them.
+    broken = "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)
+    return [f"{place}: its {name} holds a null or half a character"] if broken else []

@@ -1,0 +1,165 @@
+"""Boosted trees: LightGBM's, stored as plain arrays; without it scikit-learn's, compared only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from screening.machines.fitted import FittedBoosting
+from screening.machines.tree_machine import TreeMachine
+from screening.machines.trees import DEEPEST, Trees, in_preorder, rounded_down
+
+# Bits of `decision_type` in LightGBM's text: a split by category, and what it takes for missing.
+_BY_CATEGORY, _MISSING = 0b0001, 0b1100
+
+
+class Boosting(TreeMachine, FittedBoosting):
+    """Gradient boosting of trees on histograms.
+
+    LightGBM's where it can be imported: its model, a documented text, is read once after training, and what
+    is stored and scored is `Trees`. Otherwise scikit-learn's, whose trees no public interface gives.
+
+    Parameters
+    ----------
+    learning_rate : float, > 0
+    n_rounds : int, > 0
+        Trees, of each class where there are more than two.
+    max_leaf_nodes : int, > 1
+    min_samples_leaf : int, > 0
+    class_weight : {"none", "balanced"} or dict from class to weight
+    seed : int
+
+    References
+    ----------
+    Friedman 2001, Greedy function approximation: a gradient boosting machine, Annals of Statistics 29.
+    Ke et al. 2017, LightGBM: a highly efficient gradient boosting decision tree, NIPS 30.
+    """
+
+    _whole = ("n_rounds", "max_leaf_nodes", "min_samples_leaf")
+
+    def __init__(
+        self,
+        learning_rate: float = 0.1,
+        n_rounds: int = 100,
+        max_leaf_nodes: int = 15,
+        min_samples_leaf: int = 10,
+        class_weight: str | dict[Any, float] = "none",
+        seed: int = 0,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.n_rounds = n_rounds
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.class_weight = class_weight
+        self.seed = seed
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ValueError(f"learning_rate must be > 0, got {self.learning_rate!r}")
+        if self.max_leaf_nodes < 2:
+            raise ValueError(f"max_leaf_nodes must be > 1, got {self.max_leaf_nodes!r}")
+        if not isinstance(self.class_weight, dict) and self.class_weight not in ("none", "balanced"):
+            raise ValueError(f"class_weight must be 'none' or 'balanced', got {self.class_weight!r}")
+
+    def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
+        counts = np.bincount(codes)
+        if isinstance(self.class_weight, dict):
+            by_class = np.array([self.class_weight.get(name, 1.0) for name in self.classes_])
+        else:
+            balanced = self.class_weight == "balanced"
+            by_class = len(codes) / (len(counts) * counts) if balanced else np.ones(len(counts))
+        library = lightgbm()
+        if library is None:
+            self.model_ = self._by_scikit_learn(x, codes, by_class[codes])
+        else:
+            text = self._by_lightgbm(library, x, codes, by_class[codes]).model_to_string()
+            self.trees_ = read_text(text, len(counts))
+
+    def _by_scikit_learn(self, x: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Any:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        model = HistGradientBoostingClassifier(
+            learning_rate=self.learning_rate,
+            max_iter=self.n_rounds,
+            max_leaf_nodes=self.max_leaf_nodes,
+            min_samples_leaf=self.min_samples_leaf,
+            early_stopping=False,
+            random_state=self.seed,
+        )
+        return model.fit(x, codes, sample_weight=weight)
+
+    def _by_lightgbm(self, library: Any, x: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Any:
+        n_classes = len(self.classes_)
+        several = {"objective": "multiclass", "num_class": n_classes}
+        settings = {
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.max_leaf_nodes,
+            "min_data_in_leaf": self.min_samples_leaf,
+            "max_depth": DEEPEST,
+            "seed": self.seed,
+            # The same training gives the same bytes; folds are fitted side by side already.
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": 1,
+            # The encoder leaves nothing missing, so that no split needs a side for it.
+            "use_missing": False,
+            "feature_pre_filter": False,
+            "verbosity": -1,
+        } | ({"objective": "binary"} if n_classes == 2 else several)
+        rows = library.Dataset(x, codes, weight=weight, params=settings)
+        return library.train(settings, rows, num_boost_round=self.n_rounds)
+
+    def _sums(self, rows: np.ndarray) -> np.ndarray:
+        if hasattr(self, "trees_"):
+            return super()._sums(rows)
+        return np.asarray(self.model_.decision_function(rows)).reshape(len(rows), -1)
+
+
+def lightgbm() -> Any:
+    """The library; None where it is not installed, or its own libraries (libgomp) are not."""
+    try:
+        import lightgbm as library
+    except (ImportError, OSError):
+        return None
+    return library
+
+
+def read_text(text: str, n_classes: int) -> Trees:
+    """Trees of a model in LightGBM's text format, version 4; of several classes they come in turn.
+
+    The first trees carry the base score, so that log odds are the sum of leaves and nothing else.
+
+    Raises
+    ------
+    ValueError
+        The model has what these trees have not: splits by category or with a side for missing values, or
+        linear leaves.
+    """
+    n_outputs = 1 if n_classes == 2 else n_classes
+    feature, threshold, value = [], [], []
+    for number, block in enumerate(text.split("\nend of trees")[0].split("\nTree=")[1:]):
+        table = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        column, left, right, kind = (
+            np.array(table[key].split(), np.int64)
+            for key in ("split_feature", "left_child", "right_child", "decision_type")
+        )
+        if table["num_cat"] != "0" or table["is_linear"] != "0" or (kind & (_BY_CATEGORY | _MISSING)).any():
+            raise ValueError("only numeric splits without a side for missing values are read")
+        leaves = np.array(table["leaf_value"].split(), np.float64)
+        # Inner nodes come first; a child below zero is a leaf, -1 the first of them.
+        none = np.full(len(leaves), -1)
+        at = [np.concatenate([np.where(side < 0, len(column) + ~side, side), none]) for side in (left, right)]
+        order = in_preorder(*at)
+        limits = np.array(table["threshold"].split(), np.float64)
+        feature.append(np.concatenate([column, none])[order])
+        threshold.append(np.concatenate([limits, np.zeros(len(leaves))])[order])
+        added = np.zeros((len(leaves), n_outputs))
+        added[:, number % n_outputs] = leaves[order[order >= len(column)] - len(column)]
+        value.append(added)
+    return Trees(
+        np.concatenate(feature).astype(np.int32),
+        rounded_down(np.concatenate(threshold)),
+        np.concatenate(value),
+    )

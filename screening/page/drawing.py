@@ -1,0 +1,152 @@
+"""How any page is put together: templates, the style and scripts inside it, and the fence around them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import (
+    BaseLoader,
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    PackageLoader,
+    PrefixLoader,
+    StrictUndefined,
+    TemplateError,
+    TemplateNotFound,
+    TemplateSyntaxError,
+)
+from markupsafe import Markup
+
+from screening.errors import UsageError
+from screening.page import format as shown
+
+SHIPPED = "shipped"
+"""Prefix under which a site's template finds the one that it replaces."""
+
+
+def draw(
+    template: str,
+    *,
+    footer: str,
+    templates: Path | None = None,
+    styles: Sequence[str] = ("report.css",),
+    scripts: Sequence[str] = (),
+    pictures: bool = False,
+    **blocks: Any,
+) -> str:
+    """Return a page that needs nothing outside itself.
+
+    Parameters
+    ----------
+    template : str
+        Name of the page's template.
+    footer : str
+        Last line of the page, and of every printed sheet.
+    templates : Path, optional
+        A site's own templates; one of a shipped template's name stands in its place.
+    styles, scripts : sequence of str
+        What is inlined; only these texts may style the page or run in it.
+    pictures : bool
+        Whether the page holds pictures (inlined too).
+    **blocks
+        What the template may write; a name it does not get is an error.
+
+    Raises
+    ------
+    UsageError
+        The site's templates cannot be drawn.
+    """
+    if templates is not None and not templates.is_dir():
+        raise UsageError(f"--templates {templates}: there is no such directory")
+    environment = environment_of(templates)
+    try:
+        style = _texts(environment, styles) + _page_footer(footer)
+        script = _texts(environment, scripts)
+        # The fence that holds even if an escape were forgotten: nothing but these two texts may style or run.
+        policy = (
+            f"default-src 'none'; style-src {_digest(style)}; "
+            + (f"script-src {_digest(script)}; " if scripts else "")
+            + ("img-src data:; " if pictures else "")
+            + "base-uri 'none'; form-action 'none'"
+        )
+        blocks |= {"script": Markup(script)} if scripts else {}
+        return environment.get_template(template).render(
+            policy=policy, style=Markup(style), footer=footer, **blocks
+        )
+    except (TemplateError, UnicodeDecodeError) as error:
+        if templates is None:
+            raise
+        raise UsageError(f"--templates {templates}: {place_of(error)}{error}") from None
+
+
+def place_of(error: Exception) -> str:
+    """Template and line of an error, where it tells them, as the start of a sentence."""
+    if isinstance(error, TemplateSyntaxError):
+        return f"{error.name} line {error.lineno}: "
+    return "no template " if isinstance(error, TemplateNotFound) else ""
+
+
+# Read anew for each page where a site has templates of its own: they may be edited between two pages.
+def environment_of(templates: Path | None = None) -> Environment:
+    """Where templates are found: a site's own first, then the shipped ones."""
+    return _shipped() if templates is None else _made(_site_loader(templates))
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> Environment:
+    return _made(PackageLoader("screening.templates", ""))
+
+
+def _site_loader(templates: Path) -> BaseLoader:
+    shipped = PackageLoader("screening.templates", "")
+    return ChoiceLoader([FileSystemLoader(templates), shipped, PrefixLoader({SHIPPED: shipped})])
+
+
+def _made(loader: BaseLoader) -> Environment:
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["json"] = as_json
+    return environment
+
+
+def _visible(value: Any) -> Any:
+    """Spell out invisible characters in whatever a template writes, in case a block forgot to."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else shown.text(value, 10**6)
+
+
+def as_json(value: Any) -> Markup:
+    """Return `value` as JSON that cannot end the script element it stands in."""
+    written = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _texts(environment: Environment, names: Sequence[str]) -> str:
+    loader = environment.loader
+    assert loader is not None
+    return "".join(loader.get_source(environment, name)[0] for name in names)
+
+
+def _page_footer(footer: str) -> str:
+    """Return the rule that prints `footer` on every sheet; all but letters and digits go as CSS escapes."""
+    text = "".join(
+        c if c.isascii() and c.isalnum() else f"\\{ord(c):06x}" for c in f"Confidential · {footer}"
+    )
+    return f'@media print{{@page{{@bottom-left{{content:"{text}"}}}}}}\n'
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

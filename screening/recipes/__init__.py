@@ -1,0 +1,1 @@
+"""A published method as data: its text, its parts, and the blend."""

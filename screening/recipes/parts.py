@@ -1,0 +1,179 @@
+"""From a recipe's names to the kernel, factor, remedies and machine they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from screening import factors, remedies
+from screening.factors import why_not
+from screening.kernels import KERNELS, Gaussian
+from screening.machines import SCHEME_NAMES, STOPS
+from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS
+
+if TYPE_CHECKING:
+    from screening.machines.fitted import Fitted
+    from screening.recipes.recipe import Recipe
+
+# A name that several parts may have, and all of them take.
+_SHARED = ("seed",)
+# The parameter that says which kernel, in place of the recipe's [kernel] type.
+KERNEL = "kernel"
+
+
+class Parts:
+    """The parts of one recipe, and which of them each parameter belongs to."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        # Own names of every part, and the fixed values the recipe gives it.
+        self.own: dict[str, tuple[str, ...]] = {"machine": MACHINE_PARAMETERS[recipe.machine]}
+        self.fixed: dict[str, dict[str, Any]] = {"machine": {}}
+        self.types: dict[str, Any] = {}
+        if recipe.machine == "baseline":
+            self.own["machine"] = BASELINES.get(str(recipe.baseline), ())
+            return
+        self._add("kernel", recipe.kernel or {"type": "gaussian"}, KERNELS)
+        if self.types["kernel"] is Gaussian:
+            self.own["kernel"] += ("sigma",)
+        self.own["kernel"] += (KERNEL,)
+        if recipe.factor:
+            self._add("factor", recipe.factor, factors.FACTORS)
+        for name, values in recipe.remedies.items():
+            self._add(f"remedy.{name}", {"type": name, **values}, remedies.REMEDIES)
+
+    def _add(self, part: str, table: dict[str, Any], known: dict[str, Any]) -> None:
+        kind = table.get("type")
+        if kind not in known:
+            raise ValueError(f"{part} {kind!r} is not one of {', '.join(known)}")
+        own = tuple(each.name for each in fields(known[kind]))
+        values = {key: value for key, value in table.items() if key != "type"}
+        unknown = [key for key in values if key not in own]
+        if unknown:
+            has = ", ".join(own) or "nothing"
+            raise ValueError(f"{part} {kind} has no {', '.join(unknown)}; it has {has}")
+        self.types[part], self.own[part], self.fixed[part] = known[kind], own, values
+
+    @property
+    def factor_names(self) -> set[str]:
+        """Parameters that only the factor has."""
+        names = self.recipe.parameters
+        return {name for name in names if [part for part, _ in self.owners(name)] == ["factor"]}
+
+    def owners(self, name: str) -> list[tuple[str, str]]:
+        """Parts a parameter goes to, each with the parameter's name there.
+
+        A dotted name (``factor.k``) says which; it is needed where several parts have the name.
+        """
+        part, _, own = name.rpartition(".")
+        if part:
+            found = [(part, own)] if own in self.own.get(part, ()) else []
+        else:
+            found = [(part, name) for part, names in self.own.items() if name in names]
+        if not found:
+            every = sorted({each for names in self.own.values() for each in names})
+            raise ValueError(f"parameter {name!r} belongs to no part of it; there are {', '.join(every)}")
+        if len(found) > 1 and name not in _SHARED:
+            both = " and ".join(f"{part}.{own}" for part, own in found)
+            raise ValueError(f"parameter {name!r} is ambiguous: call it {both}")
+        return found
+
+    def check(self) -> None:
+        """Refuse what cannot work, naming both sides (ValueError)."""
+        recipe = self.recipe
+        composed = {"kernel": recipe.kernel, "factor": recipe.factor, "remedy": recipe.remedies}
+        if recipe.machine == "baseline":
+            if recipe.baseline not in BASELINES:
+                raise ValueError(f"baseline {recipe.baseline!r} is not one of {', '.join(BASELINES)}")
+            for part, values in composed.items():
+                if values:
+                    raise ValueError(f"machine baseline takes no [{part}]")
+        elif recipe.baseline:
+            raise ValueError(f"machine {recipe.machine} takes no baseline")
+        if recipe.scheme is not None and recipe.machine != "multi_class":
+            raise ValueError(f"machine {recipe.machine} takes no scheme; multi_class does")
+        if recipe.scheme is not None and recipe.scheme not in SCHEME_NAMES:
+            raise ValueError(f"scheme {recipe.scheme!r} is not one of {', '.join(SCHEME_NAMES)}")
+        scheme = (recipe.scheme or "one_vs_rest") if recipe.machine == "multi_class" else None
+        ratio = recipe.parameters.get("cost_ratio", 1.0)
+        if scheme not in (None, "one_vs_rest") and ratio not in (1.0, "balanced"):
+            raise ValueError(f"cost_ratio {ratio!r} needs scheme one_vs_rest, not {scheme}")
+        if recipe.remedies and recipe.machine != "two_class":
+            names = ", ".join(recipe.remedies)
+            raise ValueError(f"remedy {names} needs the machine two_class, not {recipe.machine}")
+        for name in ("passes", "stop"):
+            if recipe.parameters.get(name) is not None and not recipe.factor:
+                raise ValueError(f"{name} needs a [factor]")
+        if recipe.parameters.get("stop", "fixed") not in STOPS:
+            raise ValueError(f"stop must be one of {', '.join(STOPS)}, got {recipe.parameters['stop']!r}")
+        values = self._values(recipe.parameters)
+        factor = self._part("factor", values)
+        if factor is not None:
+            reason = why_not(factor, recipe.machine, scheme, self._part("kernel", values).name)
+            if reason:
+                raise ValueError(reason)
+
+    def _values(self, parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        values = {part: dict(fixed) for part, fixed in self.fixed.items()}
+        for name, value in parameters.items():
+            for part, own in self.owners(name):
+                values[part][own] = value
+        return values
+
+    def _part(self, part: str, values: dict[str, dict[str, Any]]) -> Any:
+        if part not in self.types:
+            return None
+        given = values[part]
+        if part == "kernel":
+            return self._kernel(**given)
+        return self.types[part](**given)
+
+    def _kernel(self, kernel: str | None = None, sigma: float | None = None, **given: Any) -> Any:
+        kind = self.types["kernel"] if kernel is None else KERNELS.get(kernel)
+        if kind is None:
+            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}")
+        if sigma is None:
+            return kind(**given)
+        if kind is not Gaussian:
+            raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
+        return Gaussian.from_sigma(sigma)
+
+    def estimator(self, parameters: dict[str, Any]) -> Any:
+        """The machine with its parts, parameters checked (ValueError)."""
+        from screening import machines
+
+        values = self._values(parameters)
+        given = values["machine"]
+        if self.recipe.machine == "baseline":
+            estimator = getattr(machines, camel(str(self.recipe.baseline)))(**given)
+        else:
+            composed = {"kernel": self._part("kernel", values), "factor": self._part("factor", values)}
+            if self.recipe.machine == "two_class":
+                composed["remedies"] = tuple(
+                    self._part(part, values) for part in self.types if part.startswith("remedy.")
+                )
+            if self.recipe.scheme is not None:
+                composed["scheme"] = self.recipe.scheme
+            name = {"one_class": "OneClassSVM", "two_class": "TwoClassSVM", "multi_class": "MultiClassSVM"}
+            estimator = getattr(machines, name[self.recipe.machine])(**composed, **given)
+        estimator.check_parameters()
+        return estimator
+
+    def bare(self, parameters: dict[str, Any]) -> Fitted:
+        """What a stored state of such a machine is restored to."""
+        from screening.machines.fitted import FITTED
+
+        recipe, values = self.recipe, self._values(parameters)
+        if recipe.machine == "baseline":
+            return FITTED[str(recipe.baseline)](**values["machine"])
+        return FITTED[recipe.machine](
+            kind=recipe.machine,
+            scheme=recipe.scheme or "one_vs_rest",
+            kernel=self._part("kernel", values),
+            factor=self._part("factor", values),
+        )
+
+
+def camel(name: str) -> str:
+    """The class of a baseline: `balanced_forest` is `BalancedForest`."""
+    return "".join(word.capitalize() for word in name.split("_"))

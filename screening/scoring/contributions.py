@@ -1,0 +1,111 @@
+"""Why a row scored as it did: what each value changes when it is put to the training median."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from screening.cohort.cohort import Cohort
+    from screening.storage.model import Model
+
+SHOWN = 5
+# Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
+BLOCK = 2048
+
+
+def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
+    """How much each feature's value raises the score over the training median in its place.
+
+    Parameters
+    ----------
+    model : Model
+    cohort : Cohort
+    columns : ndarray of int, shape (n_rows,)
+        Which watched class each row is explained for.
+
+    Returns
+    -------
+    ndarray, shape (n_rows, n_features)
+        score(row) - score(row with the feature at the median or most frequent category); > 0 raises.
+    """
+    encoder, names = model.encoder, list(cohort.contract.features)
+    encoded, typical = encoder.transform(cohort), encoder.typical_row()
+    own = model.scores(encoded)[np.arange(len(encoded)), columns]
+    feature_of = np.array([names.index(name) for name in encoder.columns])
+    # Of most features many rows hold the median already: those need no second score.
+    differ = np.zeros((len(encoded), len(names)), dtype=bool)
+    row, column = np.nonzero(encoded != typical)
+    differ[row, feature_of[column]] = True
+    rows, features = np.nonzero(differ)
+    result = np.zeros(differ.shape)
+    for start in range(0, len(rows), BLOCK):
+        at, j = rows[start : start + BLOCK], features[start : start + BLOCK]
+        changed = np.where(feature_of == j[:, None], typical, encoded[at])
+        result[at, j] = own[at] - model.scores(changed)[np.arange(len(at)), columns[at]]
+    return result
+
+
+def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, bool]] | None:
+    """Which members of a blend would flag each row alone, by name; None where the model is no blend."""
+    by_member = getattr(model.ensemble, "by_member", None)
+    if by_member is None:
+        return None
+    rows = np.arange(cohort.n_rows)
+    scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns][:, rows, columns]
+    members = model.document["blend"]
+    classes = [model.watched[column] for column in columns]
+    return [
+        {
+            member["recipe"]: bool(own[i] >= member["classes"][classes[i]]["threshold"])
+            for member, own in zip(members, scores, strict=True)
+        }
+        for i in rows
+    ]
+
+
+def contributions(
+    model: Model, cohort: Cohort, columns: np.ndarray, most: int | None = SHOWN
+) -> list[dict[str, Any]]:
+    """For every row the features that change its score most, with what a reader needs to judge them.
+
+    Parameters
+    ----------
+    most : int or None
+        At most so many a row; None: all that change the score.
+
+    Returns
+    -------
+    list of dict
+        `contributions` (largest change first: feature, value, unit, usual, direction, change), `missing`
+        (features without a value in this row) and, of a blend, `votes`.
+    """
+    names = list(cohort.contract.features)
+    facts = {feature["name"]: feature for feature in model.document["training"]["features"]}
+    change = changes(model, cohort, columns)
+    voted = votes(model, cohort, columns)
+    explained = []
+    # Shown as the reader knows them: before any normalisation within the group.
+    shown = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
+    missing = shown[names].isna().to_numpy()
+    for i, values in enumerate(shown[names].astype(object).to_numpy()):
+        largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:most] if change[i, j] != 0]
+        explained.append(
+            {
+                "contributions": [
+                    {
+                        "feature": names[j],
+                        "value": cohort.contract.features[names[j]].shown(values[j]),
+                        "unit": facts[names[j]]["unit"],
+                        "usual": facts[names[j]]["usual"],
+                        "direction": "raises" if change[i, j] > 0 else "lowers",
+                        "change": float(change[i, j]),
+                    }
+                    for j in largest
+                ],
+                "missing": [names[j] for j in np.flatnonzero(missing[i])],
+                "votes": None if voted is None else voted[i],
+            }
+        )
+    return explained

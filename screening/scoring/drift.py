@@ -1,0 +1,143 @@
+"""Whether tonight's scores lie as those of training did: all of them, flagged or not.
+
+A held-out score was given by one machine, a night's score is the mean of several and spreads less. So for
+this test, and for it alone, every unit of tonight is scored by one machine drawn by lot: then it is
+exchangeable with the held-out rows wherever nothing has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.documents import ScoreCounts
+from screening.statistics.shift import cells_of, inner_edges, shift
+from screening.storage.model import Model
+from screening.validation.task import Task, overall
+
+MOST_ROWS = 20_000
+REMEMBERED = 500
+"""Units whose place the ledger keeps, so that a patient counts once over several nights."""
+
+
+class Drift:
+    """Counts a night's units in the cells of the held-out scores; groups and `MOST_ROWS` bound the memory.
+
+    Parameters
+    ----------
+    model : Model
+    n_rows : int
+        Of the night: of very many only some units are scored again, the same ones on every night.
+    """
+
+    def __init__(self, model: Model, n_rows: int):
+        self.model = model
+        self.grouped = bool(model.contract.group)
+        self.share = min(1.0, MOST_ROWS / max(n_rows, 1))
+        self.edges, self.known = reference(model)
+        self.machines = _machines_of_a_repeat(model)
+        self.top: dict[int, float] = {}
+        self.rows: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(self, batch: Cohort, encoded: np.ndarray) -> None:
+        """Count one batch in."""
+        if not len(self.known):
+            return
+        lots = _lots(batch.group if batch.group is not None else batch.id, self.model.digest)
+        mine = np.flatnonzero((lots & 0xFFFFFFFF) < self.share * 2**32)
+        lots, scores = lots[mine], np.empty(len(mine))
+        machine = (lots >> np.uint64(32)) % np.uint64(self.machines)
+        for k in range(self.machines):
+            rows = np.flatnonzero(machine == k)
+            if len(rows):
+                found = self.model.ensemble.of_one(k, encoded[mine[rows]])[:, self.model.watched_columns]
+                scores[rows] = overall(found, self.model.thresholds)
+        who = lots & np.uint64(0xFFFFFFFF)
+        if not self.grouped:
+            self.rows.append((who, scores))
+            return
+        for name, score in zip(who.tolist(), scores.tolist(), strict=True):
+            self.top[name] = max(self.top.get(name, -np.inf), score)
+
+    def counts(self) -> ScoreCounts | None:
+        """What `run.json` and the ledger hold of it; None for a model without held-out scores."""
+        if not len(self.known):
+            return None
+        if self.grouped:
+            who, scores = np.array(list(self.top), np.int64), np.array(list(self.top.values()), float)
+        else:
+            parts = self.rows or [(np.empty(0), np.empty(0))]
+            who, scores = (np.concatenate(each) for each in zip(*parts, strict=True))
+        cell = cells_of(scores, self.edges)
+        counted = np.bincount(cell, minlength=len(self.known))
+        told = ScoreCounts(
+            unit="group" if self.grouped else "row", known=_whole(self.known), counted=_whole(counted)
+        )
+        found = shift(self.known, counted)
+        if found is not None:
+            told = replace(told, distance=found.distance, p=found.p, higher=found.higher)
+        if not (self.model.contract.id or self.grouped):
+            return told
+        # The lowest hashes are a random sample, and the same patients on every night.
+        kept = np.argsort(who, kind="stable")[:REMEMBERED]
+        return replace(told, who=_whole(who[kept]), cell=_whole(cell[kept]))
+
+
+def _whole(values: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
+
+
+def _lots(names: np.ndarray, key: str) -> np.ndarray:
+    """A number of 64 bits for each name that nobody can tell without the key, shape (n,)."""
+    from pandas.util import hash_array
+
+    return hash_array(np.asarray(names, dtype=object).astype(str).astype(object), hash_key=key[:16])
+
+
+def _machines_of_a_repeat(model: Model) -> int:
+    """Machines that share the rows of one dealing of the folds; an older model has one in all."""
+    facts = model.document["validation"]
+    return 1 if model.document.get("format") == 1 else int(facts["folds"])
+
+
+def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of the cells, and what the held-out scores of training count in them.
+
+    Where the stated prevalence is not that of the training rows, positives and negatives are weighed to it,
+    and the counts are those of the rows that would know the shares as well. A group counts by its
+    highest row.
+
+    Returns
+    -------
+    edges : ndarray, shape (n_cells - 1,)
+    counts : ndarray of int, shape (n_cells,)
+        Empty where the model holds no held-out scores.
+    """
+    table, task = model.validation, Task.from_dict(model.document["task"])
+    names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
+    # Of several dealings the first: a mean over them would spread less, as a night's score does.
+    names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
+    if table.empty or not set(names) <= set(table.columns):
+        return np.empty(0), np.empty(0, np.int64)
+    scores = overall(table[names].to_numpy(dtype=float), model.thresholds)
+    if model.contract.group:
+        scores = table["group"].to_frame().assign(score=scores).groupby("group")["score"].max().to_numpy()
+        weights = np.ones(len(scores))
+    else:
+        watched = task.is_watched(table["label"].to_numpy(dtype=object))
+        weights = _weights(np.asarray(watched.any(axis=1)), model.operating_points)
+    edges = inner_edges(scores, weights)
+    share = np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1) / weights.sum()
+    effective = weights.sum() ** 2 / np.square(weights).sum()
+    return edges, np.rint(share * effective).astype(np.int64)
+
+
+def _weights(positive: np.ndarray, points: list[dict[str, object]]) -> np.ndarray:
+    """Weights that bring a two-class table to the prevalence in use, shape (n_rows,)."""
+    stated = points[0].get("prevalence") if len(points) == 1 else None
+    seen = positive.mean()
+    if not isinstance(stated, float) or not 0 < seen < 1:
+        return np.ones(len(positive))
+    return np.where(positive, stated / seen, (1 - stated) / (1 - seen))

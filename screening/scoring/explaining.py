@@ -1,0 +1,132 @@
+"""Why one row of a run was flagged or not: from what the run kept, or worked out again from the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from screening.errors import UsageError
+from screening.storage.model import Model
+from screening.storage.sealing import read_document
+
+REMEDY = "give --model and --cohort, the ones of this run, to work its reasons out again"
+
+
+def explain(
+    run: str | Path, name: str, model: Model | None = None, cohort: str | None = None
+) -> dict[str, Any]:
+    """What a run knows of one row, and why its score is what it is.
+
+    Parameters
+    ----------
+    run : str or Path
+        Run directory.
+    name : str
+        The row's id, or the id of a group: then its row with the highest score.
+    model : Model, optional
+    cohort : str, optional
+        The run's own model and table: every row can then be explained, by all its values.
+
+    Returns
+    -------
+    dict
+        `run` (the run's document) and `case` (as in `run.json`, and `flagged`).
+
+    Raises
+    ------
+    UsageError
+        No row has this id, its reasons were not kept, or model or table are not those of the run.
+    """
+    document = read_document(run, "run")
+    if (model is None) != (cohort is None):
+        raise UsageError("--model and --cohort belong together: reasons are worked out from both")
+    case = _kept(document, name)
+    if model is not None and cohort is not None:
+        found = _worked_out(document, name, model, cohort)
+        same = case is not None and case["row"] == found["row"]
+        return {"run": document, "case": (case if same and case else {}) | found}
+    if case is None:
+        raise UsageError(_unknown(Path(run), name, document))
+    if case.get("contributions") is None:
+        raise UsageError(
+            f"this case is number {case['rank']} of {document['cases_total']} flagged, and reasons were kept "
+            f"for the first {document['cases_explained']} only; {REMEDY}"
+        )
+    return {"run": document, "case": case}
+
+
+def _kept(document: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The row of this id among those that the page names, else the first row of the group of this id."""
+    listed = [case | {"flagged": True} for case in document["cases"]]
+    listed += [case | {"flagged": False} for case in document["near_misses"]]
+    for unit in ("id", "group"):
+        for case in listed:
+            if case[unit] == name:
+                return case
+    return None
+
+
+def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
+    import pyarrow.parquet as parquet
+
+    try:
+        table = parquet.read_table(run / "scores.parquet").to_pandas()
+    except OSError:
+        return f"the page of this run names no row of this id; {REMEDY}"
+    rows = table[table["id"] == name]
+    rows = table[table["group"] == name] if rows.empty and "group" in table else rows
+    if rows.empty:
+        return f"no row of this run has this id; ids are compared as text, and {len(table)} rows were scored"
+    if rows["flagged"].any():
+        return f"this row was flagged, but the page names {document['cases_shown']} only; {REMEDY}"
+    return f"this row was scored and not flagged, and reasons are kept for the nearest misses only; {REMEDY}"
+
+
+def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str) -> dict[str, Any]:
+    from screening.cohort.reading import open_cohort
+    from screening.scoring.chances import Chances
+    from screening.scoring.contributions import contributions
+    from screening.scoring.score import score_batch
+
+    if model.digest != document["model"]["digest"]:
+        raise UsageError(
+            f"--model is model {model.id}, but the run was scored by {document['model']['id']}; give that one"
+        )
+    stream = open_cohort(cohort, model.contract)
+    digests = [file["sha256"] for file in stream.source.to_dict()["files"]]
+    if digests != [file["sha256"] for file in document["input"]["files"]]:
+        raise UsageError(
+            "--cohort is not the table of this run: its SHA-256 differs; give the one it was given"
+        )
+    best: tuple[bool, float, dict[str, Any]] | None = None
+    for batch in stream:
+        alike = batch.id == name
+        named = bool(alike.any())
+        if not named and batch.group is not None:
+            alike = batch.group == name
+        if not alike.any():
+            continue
+        rows = batch.take(alike)
+        scored = score_batch(model, rows)
+        at = int(np.argmax(scored.score))
+        if best is not None and best[:2] >= (named, float(scored.score[at])):
+            continue
+        (reasons,) = contributions(model, rows.take([at]), scored.column[[at]], most=None)
+        case = {
+            "id": str(rows.id[at]),
+            "group": None if rows.group is None else str(rows.group[at]),
+            "row": int(rows.rows[at]),
+            "score": float(scored.score[at]),
+            "p_value": float(scored.p_value[at]),
+            "class": model.watched[scored.column[at]],
+            "flagged": bool(scored.flagged[at]),
+        }
+        (chance,) = Chances(model).listed(scored.score[[at]], scored.column[[at]])
+        best = named, float(scored.score[at]), case | chance | reasons
+    if best is None:
+        raise UsageError(
+            f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"
+        )
+    return best[2]

@@ -1,0 +1,254 @@
+"""From a model and a new cohort to a run directory, in bounded memory."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from screening.cohort.cohort import Cohort
+from screening.cohort.drift import gates_of
+from screening.cohort.reading import open_cohort
+from screening.documents import Reason, reasons_in
+from screening.documents.attention import of_run
+from screening.errors import UsageError
+from screening.kernels.placing import placed
+from screening.page import render_run
+from screening.page.site_templates import check_templates
+from screening.scoring.blocks import Blocks
+from screening.scoring.chances import CHANCES, Chances
+from screening.scoring.gathering import Night, Scored
+from screening.scoring.remembering import night_of, remembered
+from screening.scoring.spreadsheet import write_flagged
+from screening.statistics.p_values import p_values
+from screening.storage.model import Model
+from screening.storage.publishing import publish
+from screening.storage.sealing import FORMATS, canonical, sealed
+from screening.training.versions import versions
+from screening.validation.task import excess, overall
+
+if TYPE_CHECKING:
+    from screening.ledger import Ledger
+
+BATCH_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Parameters
+    ----------
+    directory : Path
+        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`.
+    document : dict
+        Content of `run.json`.
+    """
+
+    directory: Path
+    document: dict[str, Any]
+
+    @property
+    def attention(self) -> list[Reason]:
+        """Why the head of the page says ATTENTION; empty where it says OK."""
+        return reasons_in(self.document["attention"])
+
+    def summary(self) -> dict[str, Any]:
+        """What the command prints: counts and places, no patient."""
+        facts = {key: self.document[key] for key in ("run_id", "date", "counts", "refused", "evaluation")}
+        return facts | {
+            "attention": self.document["attention"],
+            "model": self.document["model"]["id"],
+            "out": str(self.directory),
+            "report": str(self.directory / "report.html"),
+        }
+
+
+def score(
+    model: Model,
+    source: str | Path,
+    out: str | Path,
+    *,
+    label: str | None = None,
+    date: str | None = None,
+    ledger: Ledger | None = None,
+    force: bool = False,
+    allow_future: bool = False,
+    batch_rows: int = BATCH_ROWS,
+    jobs: int = -1,
+    device: str = "cpu",
+    progress: Callable[[int, int], None] | None = None,
+    templates: Path | None = None,
+) -> Run:
+    """Score every row of a cohort at the model's operating points and write the run directory.
+
+    Parameters
+    ----------
+    model : Model
+    source : str or Path
+        CSV or Parquet file, a directory of them, or a glob; read twice, in batches.
+    out : str or Path
+        Run directory; it appears whole or not at all.
+    label : str, optional
+        Column of true labels: used to evaluate, never written.
+    date : str, optional
+        Night of the run, YYYY-MM-DD; today if absent.
+    ledger : Ledger, optional
+        Tells new cases from known ones. The same night again is found there and gives the same page.
+    force : bool
+        With a ledger: enter a night it has already as a new revision, judged by what is known now.
+    allow_future : bool
+        Take a date after tomorrow, as tests need it.
+    batch_rows : int
+        Rows in memory at a time; the scores do not depend on it.
+    jobs : int
+        Threads; -1 for all cores. The scores do not depend on it.
+    device : {"cpu", "cuda"}
+        Where decisions are computed; "cuda" needs CuPy or torch, and may differ in the last digits.
+    templates : Path, optional
+        A site's own templates for the page.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    CohortError
+        The table breaks the model's contract; nothing is written.
+    UsageError
+        The date is none, the place cannot be written, or a template cannot be drawn.
+    Locked
+        Another run is writing there.
+    """
+    night = _day(date, allow_future)
+    check_templates(templates, "run")
+    started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
+    with placed(jobs, device), publish(out, "run") as folder:
+        gates = gates_of(model.document, model.contract)
+        stream = open_cohort(source, model.contract, batch_rows=batch_rows, label=label, gates=gates)
+        stream.check()
+        key = _run_key(model, stream.source.to_dict(), night, label)
+        tally = Night(model, seed=int(key[:16], 16))
+        blocks = Blocks(model, stream.n_rows)
+        with _ScoreTable(folder / "scores.parquet", model) as table:
+            for batch in stream:
+                scored = score_batch(model, batch)
+                table.write(batch, scored)
+                tally.add(batch, scored)
+                blocks.add(batch, scored)
+                if progress is not None:
+                    progress(tally.n_scored, stream.n_rows or tally.n_scored)
+        facts = blocks.completed(tally.facts(stream.refused, gates), tally.groups)
+        facts = blocks.pictured(facts, stream, folder / "scores.parquet")
+        document = {
+            "format": FORMATS["run"],
+            "run_id": key[:12],
+            "date": night,
+            "model": {"id": model.id, "digest": model.digest} | model.document,
+            "input": stream.source.to_dict() | {"notes": list(stream.notes)},
+            "versions": versions(),
+        } | facts
+        known, drawn = None, frozenset[str]()
+        if ledger is None:
+            document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
+        else:
+            # Read where there is one: the database's library takes longer than a night without a ledger.
+            from screening.ledger import publish_night, record_night
+
+            brought = night_of(model, document, key, tally.flagged_cases())
+            found = record_night(ledger, brought, force=force)
+            document, known = remembered(document, key, found), found.cases
+            drawn = frozenset(found.drawn)
+        write_flagged(folder / "flagged.csv", tally, known, drawn)
+        page = render_run(document, templates)
+        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
+        times = {
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - clock, 3),
+        }
+        (folder / "run.json").write_bytes(canonical(sealed(document | {"times": times}, "run")))
+    if ledger is not None:
+        # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
+        publish_night(ledger, key, found.revision)
+    return Run(Path(out), document)
+
+
+def score_batch(model: Model, batch: Cohort) -> Scored:
+    """Score the rows of one batch at the model's operating points."""
+    encoded = model.encoder.transform(batch)
+    decisions = model.decisions(encoded)
+    watched = decisions[:, model.watched_columns]
+    one = overall(watched, model.thresholds)
+    return Scored(
+        encoded=encoded,
+        decisions=decisions,
+        excess=excess(watched, model.thresholds),
+        score=one,
+        p_value=p_values(model.calibration, one),
+        flagged=np.any(watched >= model.thresholds, axis=1),
+    )
+
+
+class _ScoreTable:
+    """`scores.parquet`, written batch by batch."""
+
+    def __init__(self, path: Path, model: Model):
+        task = model.document["task"]
+        self.classes = np.array(task["classes"]) if task["kind"] == "multi" else None
+        fields = [("id", pa.string())]
+        fields += [("group", pa.string())] if model.contract.group else []
+        fields += [("score", pa.float64()), ("p_value", pa.float64()), ("flagged", pa.bool_())]
+        self.chances = Chances(model)
+        fields += [(name, pa.float64()) for name in CHANCES if self.chances.earned]
+        if self.classes is not None:
+            fields += [
+                ("predicted", pa.string()),
+                *((f"score_{name}", pa.float64()) for name in self.classes),
+            ]
+        self.schema = pa.schema(fields)
+        self.path = path
+
+    def __enter__(self) -> _ScoreTable:
+        self.writer = pq.ParquetWriter(self.path, self.schema)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.close()
+
+    def write(self, batch: Cohort, scored: Scored) -> None:
+        columns: dict[str, Any] = {"id": batch.id, "group": batch.group}
+        columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}
+        if self.chances.earned:
+            found = self.chances.of(scored.score, scored.column)
+            columns |= {name: pa.array(values, from_pandas=True) for name, values in found.items()}
+        if self.classes is not None:
+            columns["predicted"] = self.classes[scored.decisions.argmax(axis=1)]
+            columns |= {f"score_{name}": scored.decisions[:, m] for m, name in enumerate(self.classes)}
+        self.writer.write_table(pa.table([columns[name] for name in self.schema.names], schema=self.schema))
+
+
+def _day(date: str | None, allow_future: bool) -> str:
+    try:
+        night = datetime.date.fromisoformat(date) if date else datetime.date.today()
+    except ValueError:
+        raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
+    # It is the 2nd somewhere while it is the 1st here: a day's grace for clocks in other zones.
+    if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
+        raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")
+    return night.isoformat()
+
+
+def _run_key(model: Model, source: dict[str, Any], night: str, label: str | None) -> str:
+    """The same model, input and night give the same run."""
+    digests = [file["sha256"] for file in source["files"]]
+    key = canonical({"model": model.digest, "input": digests, "date": night, "label": label})
+    return hashlib.sha256(key).hexdigest()

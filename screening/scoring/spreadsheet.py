@@ -1,0 +1,64 @@
+"""`flagged.csv`: the flagged rows of a night, safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from screening.scoring.chances import Chances
+from screening.scoring.gathering import Night
+
+if TYPE_CHECKING:
+    from screening.ledger import Known
+
+COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
+# Behind the others, so that what reads a night without a ledger reads one with it.
+REMEMBERED = ("state", "nights", "drawn")
+# Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
+# There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
+# An apostrophe is marked as well: removing one at every such place gives back what was written.
+FORMULA = re.compile(
+    "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
+    "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
+)
+
+
+def write_flagged(
+    path: Path, night: Night, known: Mapping[str, Known] | None = None, drawn: Collection[str] = ()
+) -> None:
+    """Write the flagged rows, the highest score first.
+
+    Parameters
+    ----------
+    path : Path
+    night : Night
+    known : mapping, optional
+        What the ledger knows of each case: by group where rows come in groups, otherwise by id.
+    drawn : collection of str
+        Cases marked by lot for review.
+    """
+    ids, group, score, p_value, column, _ = night.all_flagged()
+    cases = group if night.groups else ids
+    chances = Chances(night.model)
+    told = chances.of(score, column) if chances.earned else {}
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow([*COLUMNS, *told, *(REMEMBERED if known is not None else ())])
+        for rank, i in enumerate(np.argsort(-score, kind="stable"), start=1):
+            texts = [ids[i], group[i], night.task.watched[column[i]]]
+            case = known.get(str(cases[i])) if known else None
+            lot = "yes" if str(cases[i]) in drawn else "no"
+            history = [case.state, case.nights, lot] if case else []
+            figures = [repr(float(score[i])), repr(float(p_value[i]))]
+            figures += ["" if np.isnan(values[i]) else repr(float(values[i])) for values in told.values()]
+            table.writerow([rank, *map(as_text, texts), *figures, *history])
+
+
+def as_text(value: str) -> str:
+    """Text that a spreadsheet shows and does not run as a formula."""
+    return FORMULA.sub(r"\1'", value)

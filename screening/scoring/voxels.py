@@ -1,0 +1,174 @@
+"""Voxel runs: how much is flagged in each patient, where it clusters, and pictures of the fullest slices.
+
+Only flagged voxels' coordinates and the voxels of the chosen slices are ever held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.cohort.contract import Contract
+from screening.scoring.clusters import fullest_slices, largest_clusters, on_grid, steps
+from screening.scoring.png import as_text, palette_png, ramp
+
+PATIENTS_SHOWN = 12
+SLICES_EACH = 3
+SLICES_SHOWN = 15
+WIDEST = 192
+MOST_PLANES = 65_536
+TISSUE = ramp([(0, 0, 0), (150, 150, 150)], 64)
+# The flag is lighter than any tissue, so it stands out without colour too.
+FLAG = np.array([(255, 225, 0)], dtype=np.uint8)
+HEAT = ramp([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], 64)
+
+
+class VoxelTally:
+    """Gathers the flagged voxels of a run patient by patient.
+
+    Parameters
+    ----------
+    contract : Contract
+        Names the coordinates; the third is the slice.
+    """
+
+    def __init__(self, contract: Contract):
+        self.contract = contract
+        self.flagged: dict[str, list[np.ndarray]] = {}
+        self.rows: dict[str, int] = {}
+        self.planes: list[set[float]] = [set(), set(), set()]
+
+    def add(self, batch: Cohort, score: np.ndarray, flagged: np.ndarray) -> None:
+        """Take in one batch."""
+        places = np.asarray(batch.coordinates, dtype=float)
+        for axis, planes in enumerate(self.planes):
+            if len(planes) < MOST_PLANES:
+                planes.update(np.unique(places[:, axis]).tolist())
+        for name, rows in _by_patient(batch):
+            self.rows[name] = self.rows.get(name, 0) + len(rows)
+            hit = rows[flagged[rows]]
+            kept = np.column_stack([places[hit], score[hit]]).astype(np.float32)
+            self.flagged.setdefault(name, []).append(kept)
+
+    def facts(self) -> dict[str, Any]:
+        """Volumes and clusters, most flagged patient first, with the slices to be drawn (`at`)."""
+        step = np.array([steps(np.array(sorted(planes))) for planes in self.planes])
+        found = {name: np.concatenate(parts).astype(float) for name, parts in self.flagged.items()}
+        order = sorted(found, key=lambda name: (-len(found[name]), name))
+        shown = [name for name in order if len(found[name])][:PATIENTS_SHOWN]
+        each = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
+        return {
+            "axes": list(self.contract.coordinates),
+            "step": step.tolist(),
+            "patients_total": len(found),
+            "patients_flagged": sum(len(part) > 0 for part in found.values()),
+            "patients": [
+                {
+                    "group": name if self.contract.group else None,
+                    "voxels": self.rows[name],
+                    "flagged": len(found[name]),
+                    "slices": [{"at": at} for at in fullest_slices(found[name], each)],
+                }
+                | largest_clusters(found[name][:, :3], found[name][:, 3], step)
+                for name in shown
+            ],
+        }
+
+
+def _by_patient(batch: Cohort) -> Iterator[tuple[str, np.ndarray]]:
+    if batch.group is None:
+        yield "", np.arange(batch.n_rows)
+        return
+    names, place = np.unique(batch.group, return_inverse=True)
+    for number, name in enumerate(names):
+        yield str(name), np.flatnonzero(place.ravel() == number)
+
+
+def pictured(facts: dict[str, Any], batches: Iterable[Cohort], scores: Path) -> dict[str, Any]:
+    """The facts with a picture of every chosen slice: flags over the first feature, and the scores.
+
+    Parameters
+    ----------
+    facts : dict
+        Of `VoxelTally.facts`.
+    batches : iterable of Cohort
+        The run's batches once more.
+    scores : Path
+        `scores.parquet` with one row group a batch.
+    """
+    import pyarrow.parquet as pq
+
+    wanted = {(p["group"] or "", s["at"]): [] for p in facts["patients"] for s in p["slices"]}  # type: ignore[var-annotated]
+    base = ""
+    with pq.ParquetFile(scores) as table:
+        for number, batch in enumerate(batches):
+            written = table.read_row_group(number, columns=["score", "flagged"])
+            base = base or _base(batch)
+            _collect(wanted, batch, base, *(written[name].to_numpy() for name in ("score", "flagged")))
+    every = np.concatenate([part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))])
+    if not len(every):
+        return facts | {"base": None, "scale": None}
+    # Colours follow ranks: a few extreme scores would leave all others one colour.
+    ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
+    scale = [float(every[:, 3].min()), float(every[:, 3].max())]
+    described = []
+    for patient in facts["patients"]:
+        slices = []
+        for chosen in patient["slices"]:
+            part = np.concatenate(wanted[patient["group"] or "", chosen["at"]])
+            slices.append(chosen | _pictures(part, np.array(facts["step"][:2]), ranked))
+        described.append(patient | {"slices": slices})
+    return facts | {"base": base, "scale": scale, "patients": described}
+
+
+def _base(batch: Cohort) -> str:
+    """The first numeric feature: what the flags are drawn over."""
+    numeric = [name for name, feature in batch.contract.features.items() if feature.type == "number"]
+    return numeric[0] if numeric else ""
+
+
+def _collect(wanted: dict[Any, list[Any]], batch: Cohort, base: str, score: Any, flagged: Any) -> None:
+    places = np.asarray(batch.coordinates, dtype=float)
+    known = batch.features if batch.raw is None else batch.features.assign(**batch.raw)
+    tissue = known[base].to_numpy(dtype=float) if base else np.zeros(batch.n_rows)
+    for name, rows in _by_patient(batch):
+        # Compared as they were gathered, in single precision.
+        depth = places[rows, 2].astype(np.float32).astype(float)
+        for (patient, at), parts in wanted.items():
+            here = rows[depth == at] if patient == name else rows[:0]
+            if len(here):
+                parts.append(np.column_stack([places[here, :2], tissue[here], score[here], flagged[here]]))
+
+
+def _pictures(part: np.ndarray, step: np.ndarray, ranked: np.ndarray) -> dict[str, Any]:
+    """Overlay and heat map of one slice; `part` has columns x, y, tissue, score, flagged."""
+    place = on_grid(np.column_stack([part[:, :2], np.zeros(len(part))]), np.append(step, 1.0))[:, :2]
+    # Coarser where a slice is wider than a page needs: the highest score, and any flag, of each block.
+    place //= max(1, int(np.ceil((place.max() + 1) / WIDEST)))
+    width, height = place.max(axis=0) + 1
+    overlay, heat = np.zeros((2, height, width), dtype=np.uint8)
+    at = place[:, 1], place[:, 0]
+    np.maximum.at(heat, at, 1 + np.searchsorted(ranked, part[:, 3], side="right").astype(np.uint8))
+    finite = part[np.isfinite(part[:, 2]), 2]
+    low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
+    np.maximum.at(overlay, at, 1 + _level(np.nan_to_num(part[:, 2], nan=low), low, high))
+    hit = part[:, 4] > 0
+    overlay[at[0][hit], at[1][hit]] = 1 + len(TISSUE)
+    nothing = np.zeros((1, 3), dtype=np.uint8)
+    return {
+        "voxels": len(part),
+        "flagged": int(hit.sum()),
+        "width": int(width),
+        "height": int(height),
+        "overlay": as_text(palette_png(overlay, np.concatenate([nothing, TISSUE, FLAG]))),
+        "heat": as_text(palette_png(heat, np.concatenate([nothing, HEAT]))),
+    }
+
+
+def _level(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    share = (values - low) / (high - low) if high > low else np.full(len(values), 0.5)
+    return np.clip(np.rint(share * 63), 0, 63).astype(np.uint8)

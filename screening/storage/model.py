@@ -1,0 +1,272 @@
+"""Trained models as directories of plain data; nothing is ever unpickled.
+
+`model.json` is canonical text (no clock in it) with its own digest and those of the two tables beside it, so
+one flipped byte anywhere is refused, and the same training gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from screening.errors import CohortError, ModelError, RecipeError
+from screening.files import read_bounded
+from screening.storage.arrays import pack, unpack
+from screening.storage.publishing import publish
+from screening.storage.sealing import as_stored, canonical, read_document, sealed, steady
+
+if TYPE_CHECKING:
+    import pandas
+
+    from screening.cohort.contract import Contract
+    from screening.cohort.encoding import Encoder
+    from screening.machines.blended import BlendedEnsemble
+    from screening.machines.fold_ensemble import FoldEnsemble
+    from screening.recipes.recipe import Recipe
+
+__all__ = ["Model", "canonical", "load_model", "read_document", "save_model", "write_model"]
+
+# Bytes of a file on disk; no model comes near.
+LARGEST = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
+# Another processor or BLAS may differ in the last digits; a damaged machine differs in the first.
+SELF_TEST_TOLERANCE = 1e-5
+MOST_SELF_TEST_ROWS = 1000
+
+
+@dataclass
+class Model:
+    """The machines of the folds with everything needed to score a new cohort.
+
+    Parameters
+    ----------
+    document : dict
+        Content of `model.json`; the digests are added by `seal`.
+    recipe, contract, encoder, ensemble
+        The method, what it reads, how rows become numbers, and the machines of the folds.
+    calibration : ndarray, shape (n,)
+        Held-out scores of negative rows, sorted: what p-values are ranks in.
+    validation : DataFrame
+        Held-out `id, group, fold, label, score`, and `score@0`, `score@1`, ... of several repeats.
+    selftest : ndarray, shape (n, n_encoded), optional
+        Encoded rows whose scores are stored and compared at each loading; seeded noise if not given.
+    directory : Path, optional
+        Where the model was loaded from.
+    trained : datetime, optional
+        Kept as the time of a file and in none: the same training gives the same bytes.
+    """
+
+    document: dict[str, Any]
+    recipe: Recipe
+    contract: Contract
+    encoder: Encoder
+    ensemble: FoldEnsemble | BlendedEnsemble
+    calibration: np.ndarray
+    validation: pandas.DataFrame
+    selftest: np.ndarray | None = None
+    directory: Path | None = field(default=None, compare=False)
+    trained: datetime.datetime | None = field(default=None, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the whole directory, by way of the digests that `model.json` lists."""
+        return str(self.sealed["sha256"])
+
+    @property
+    def id(self) -> str:
+        """The first 12 digits of the digest."""
+        return self.digest[:12]
+
+    @property
+    def operating_points(self) -> list[dict[str, Any]]:
+        """One operating point a watched class, as `model.json` has them."""
+        return self.document["operating_points"]
+
+    @property
+    def watched(self) -> list[str]:
+        """The classes that are flagged, in the order of the columns of `scores`."""
+        return list(self.document["task"]["watched"])
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """The operating points' thresholds, shape (n_watched,)."""
+        return np.array([point["threshold"] for point in self.operating_points], dtype=float)
+
+    @property
+    def watched_columns(self) -> list[int]:
+        """Columns of `decisions` that belong to the watched classes."""
+        if self.document["task"]["kind"] == "binary":
+            return [0]
+        classes = list(self.document["task"]["classes"])
+        return [classes.index(name) for name in self.watched]
+
+    def decisions(self, encoded: np.ndarray) -> np.ndarray:
+        """Decision values of encoded rows, higher for more suspicious, or for more like the class.
+
+        Returns
+        -------
+        ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class model
+        """
+        return self.ensemble.decisions(encoded)
+
+    def scores(self, encoded: np.ndarray) -> np.ndarray:
+        """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
+        return self.decisions(encoded)[:, self.watched_columns]
+
+    @cached_property
+    def sealed(self) -> dict[str, Any]:
+        """The document with its format number and digests: exactly what `model.json` holds."""
+        if self.directory is not None:
+            return self.document
+        digests = {"arrays_sha256": self.array_bytes, "validation_sha256": self.table_bytes}
+        return sealed(self.document | {key: _digest(content) for key, content in digests.items()}, "model")
+
+    @cached_property
+    def array_bytes(self) -> bytes:
+        """Content of `arrays.npz`."""
+        probe = self.selftest
+        if probe is None:
+            probe = np.random.default_rng(0).normal(scale=0.5, size=(16, len(self.encoder.names)))
+        arrays = {f"encoder/{name}": value for name, value in self.encoder.state().items()}
+        arrays |= {f"estimator/{name}": value for name, value in self.ensemble.state().items()}
+        arrays |= {
+            "calibration": self.calibration,
+            "selftest/x": probe,
+            "selftest/score": self.scores(probe),
+        }
+        return pack(arrays)
+
+    @cached_property
+    def table_bytes(self) -> bytes:
+        """Content of `validation.parquet`."""
+        buffer = io.BytesIO()
+        self.validation.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+
+
+def save_model(
+    model: Model, directory: str | Path, draw: Callable[[dict[str, Any]], str] | None = None
+) -> Path:
+    """Write a model directory, whole or not at all.
+
+    Parameters
+    ----------
+    model : Model
+    directory : path
+        Absent, empty, or an earlier model directory, which is replaced.
+    draw : callable, optional
+        Makes `report.html` from the document.
+
+    Raises
+    ------
+    UsageError
+        The directory holds something else or cannot be written.
+    Locked
+        Another process is writing there.
+    """
+    with publish(directory, "model") as folder:
+        write_model(model, folder, draw)
+    return Path(directory)
+
+
+def write_model(model: Model, folder: Path, draw: Callable[[dict[str, Any]], str] | None = None) -> None:
+    """Write the files of a model into a directory that is being published."""
+    (folder / "arrays.npz").write_bytes(model.array_bytes)
+    (folder / "validation.parquet").write_bytes(model.table_bytes)
+    (folder / "model.json").write_bytes(canonical(model.sealed))
+    if model.trained is not None:
+        # Another threshold makes no model younger.
+        os.utime(folder / "arrays.npz", (model.trained.timestamp(),) * 2)
+    if draw is not None:
+        (folder / "report.html").write_text(draw(model.sealed), encoding="utf-8", newline="\n")
+
+
+def load_model(directory: str | Path) -> Model:
+    """Read a model directory and prove that it still scores as it did when it was trained.
+
+    One that is replaced meanwhile is read as it was before or as it is after.
+
+    Raises
+    ------
+    ModelError
+        A file is missing, damaged or of a newer format, or the self-test rows score differently.
+    """
+    folder = Path(directory)
+    document, content, table, trained = steady(folder, lambda: _files(folder))
+    return _rebuilt(folder, document, unpack(content), table, trained)
+
+
+def _files(folder: Path) -> tuple[dict[str, Any], bytes, bytes, datetime.datetime]:
+    document = read_document(folder, "model")
+    try:
+        trained = datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime)
+    except OSError as error:
+        raise ModelError(f"cannot read {folder / 'arrays.npz'}: {error.strerror}") from None
+    arrays = _verified(folder, "arrays.npz", document.get("arrays_sha256"))
+    table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
+    return document, arrays, table, trained
+
+
+def _rebuilt(
+    folder: Path,
+    document: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    table: bytes,
+    trained: datetime.datetime,
+) -> Model:
+    from screening.cohort.contract import Contract
+    from screening.cohort.encoding import Encoder
+    from screening.cohort.parquet_pages import read_small_table
+    from screening.recipes.blend import restored
+    from screening.recipes.recipe import Recipe
+
+    with as_stored(folder / "model.json"):
+        try:
+            recipe = Recipe.from_text(document["recipe"]["text"])
+            contract = Contract.from_dict(document["contract"])
+            model = Model(
+                document=document,
+                recipe=recipe,
+                contract=contract,
+                encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
+                ensemble=restored(
+                    recipe, document["recipe"], len(document["task"]["classes"]), _under(arrays, "estimator/")
+                ),
+                calibration=arrays["calibration"],
+                validation=read_small_table(table),
+                selftest=arrays["selftest/x"],
+                directory=folder,
+                trained=trained,
+            )
+            if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
+                raise ModelError(f"{folder}: it has more self-test rows than any model")
+            again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
+        except (CohortError, RecipeError, MemoryError) as error:
+            raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error
+    scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
+    if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
+        raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
+    return model
+
+
+def _verified(folder: Path, name: str, digest: object) -> bytes:
+    content = read_bounded(folder / name, LARGEST[name], ModelError)
+    if _digest(content) != digest:
+        raise ModelError(f"{folder / name} is damaged: its digest does not match model.json")
+    return content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,84 @@
+"""What in a table looks like the answer itself: named by `train` and on the page, for a person to judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.statistics.ranking import auroc
+from screening.validation.task import Task
+
+# A single value that ranks this well is rarely a value known beforehand.
+SUSPICIOUS = 0.99
+# A category with more levels than this, most rows having one of their own, is a name.
+MANY_LEVELS, OWN_LEVEL = 20, 0.5
+# A column whose being missing alone ranks at least this well says how patients were cared for.
+TELLING = 0.65
+
+
+def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
+    """The cohort without the columns that its contract says exist only after the outcome, and their names."""
+    features = cohort.contract.features
+    late = [name for name, feature in features.items() if feature.available == "after"]
+    if not late:
+        return cohort, []
+    kept = {name: feature for name, feature in features.items() if name not in late}
+    contract = cohort.contract.model_copy(update={"features": kept})
+    return replace(cohort, contract=contract, features=cohort.features[list(kept)]), late
+
+
+def leaks(cohort: Cohort, task: Task) -> list[dict[str, Any]]:
+    """Columns to look at before the model is believed.
+
+    Returns
+    -------
+    list of dict
+        `code`, `column`, `figure` and `said`, no patient's value.
+    """
+    label = np.asarray(cohort.label, dtype=object)
+    watched = task.is_watched(label)
+    found = []
+    for name, feature in cohort.contract.features.items():
+        values = cohort.features[name]
+        absent = values.isna().to_numpy()
+        if feature.type == "category":
+            levels = values[~absent].nunique()
+            if levels > MANY_LEVELS and levels > OWN_LEVEL * (~absent).sum():
+                found.append(
+                    _leak(
+                        "nearly_unique",
+                        name,
+                        levels,
+                        f"{name}: {levels} categories, nearly one a row, like an id",
+                    )
+                )
+            continue
+        number = values.to_numpy(dtype=float)
+        filled = np.where(absent, np.nanmedian(number) if (~absent).any() else 0.0, number)
+        best = max((_either_way(filled, positive) for positive in watched.T), default=0.5)
+        if best > SUSPICIOUS:
+            words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome"
+            found.append(_leak("ranks_alone", name, best, words))
+    for name in cohort.contract.features:
+        absent = cohort.features[name].isna().to_numpy().astype(float)
+        best = max((_either_way(absent, positive) for positive in watched.T), default=0.5)
+        if best >= TELLING:
+            words = (
+                f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"
+            )
+            found.append(_leak("missing_tells", name, best, words))
+    return found
+
+
+def _leak(code: str, column: str, figure: float, said: str) -> dict[str, Any]:
+    return {"code": code, "column": column, "figure": float(figure), "said": said}
+
+
+def _either_way(values: np.ndarray, positive: np.ndarray) -> float:
+    if positive.all() or not positive.any() or np.ptp(values) == 0:
+        return 0.5
+    area = auroc(values, positive)
+    return max(area, 1 - area)

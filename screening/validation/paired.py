@@ -1,0 +1,217 @@
+"""Paired differences between methods on one cohort, each a model that is its folds with its own threshold.
+
+AUROC and specificity by formula, of which 94 to 97 in 100 intervals held; other figures by resampling rows or
+groups. At equal true sensitivity nothing narrow holds: say "at these thresholds".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from screening.statistics.evidence import between_folds, widening
+from screening.statistics.intervals import design_effect, percentiles, students_share
+from screening.statistics.ranking import placements, spread
+from screening.statistics.tally import group_codes
+from screening.validation.figures import Truth, measured
+from screening.validation.outcome import Outcome
+
+DRAWS = 1000
+MOST = 50_000
+"""Rows of a side, watched or not, that are resampled at most; of more some stand for all."""
+
+_CELLS_AT_ONCE = 4_000_000
+
+Draws = dict[str, dict[str, np.ndarray]]
+
+
+def resampled(
+    methods: Mapping[str, Outcome],
+    truths: Mapping[str, Truth],
+    groups: np.ndarray | None,
+    asked: float,
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> Draws:
+    """Figures of every method in the same bootstrap samples of groups (or rows).
+
+    The fitted models are kept: the spread is that of new rows, not of training on another cohort. Of very
+    many rows (``MOST``) only some are resampled, about the figures of all: intervals are then a little wide.
+
+    Parameters
+    ----------
+    methods : mapping from name to Outcome
+    truths : mapping from name to Truth
+    groups : ndarray, shape (n_rows,), or None
+    asked : float
+    seed : int
+
+    Returns
+    -------
+    dict of dict of ndarray, shape (draws,)
+        By method, then by figure.
+    """
+    rng = np.random.default_rng(seed)
+    kept, stands = _standing(truths.values(), rng)
+    whole = (methods, truths)
+    n_rows = len(next(iter(truths.values())).watched)
+    if len(kept) < n_rows:
+        place = np.full(n_rows, -1)
+        place[kept] = np.arange(len(kept))
+        methods = {name: outcome.among(place) for name, outcome in methods.items()}
+        truths = {name: truth.take(kept) for name, truth in truths.items()}
+        groups = None if groups is None else groups[kept]
+    codes = np.arange(len(kept)) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
+    n_units = int(codes.max()) + 1
+    parts: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in methods}
+    step = max(1, min(draws, _CELLS_AT_ONCE // len(kept)))
+    for start in range(0, draws, step):
+        size = min(step, draws - start)
+        weights = stands * rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size)[:, codes]
+        for name, outcome in methods.items():
+            parts[name].append(measured(outcome, truths[name], asked, weights))
+    drawn = {
+        name: {figure: np.concatenate([part[figure] for part in found]) for figure in found[0]}
+        for name, found in parts.items()
+    }
+    if len(kept) < n_rows:
+        for name, figures in drawn.items():
+            of_all = measured(whole[0][name], whole[1][name], asked)
+            of_some = measured(methods[name], truths[name], asked, stands[None])
+            for figure in figures:
+                figures[figure] += of_all[figure] - of_some[figure]
+    return drawn
+
+
+def _standing(truths: Iterable[Truth], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers, and how many rows each stands for: all of a side, or ``MOST`` drawn from it."""
+    watched = np.any([truth.watched.any(axis=1) for truth in truths], axis=0)
+    stands = np.zeros(len(watched))
+    for side in (np.flatnonzero(watched), np.flatnonzero(~watched)):
+        few = side if len(side) <= MOST else rng.choice(side, MOST, replace=False)
+        stands[few] = len(side) / max(len(few), 1)
+    kept = np.flatnonzero(stands)
+    return kept, stands[kept]
+
+
+def independent_units(truth: Truth, groups: np.ndarray | None) -> int:
+    """Groups (rows, where there are none) of the class that has the fewest of them."""
+    units = np.arange(len(truth.watched)) if groups is None else groups
+    sides = [
+        side for m in range(truth.watched.shape[1]) for side in (truth.watched[:, m], ~truth.watched[:, m])
+    ]
+    return min(len(np.unique(units[side])) for side in sides)
+
+
+def difference(
+    estimates: tuple[float, float], draws: tuple[np.ndarray, np.ndarray], n_units: int
+) -> dict[str, float | None]:
+    """Difference of a method from the control with its 95 % interval, None where it cannot be resampled."""
+    gap = draws[0] - draws[1]
+    known = gap[np.isfinite(gap)]
+    low, high = percentiles(known, n_units) if len(known) else (None, None)
+    return {
+        "difference": estimates[0] - estimates[1],
+        "low": None if low is None else float(low),
+        "high": None if high is None else float(high),
+    }
+
+
+def differences(
+    method: Outcome, other: Outcome, truth: Truth, groups: np.ndarray | None
+) -> dict[str, dict[str, float | None]]:
+    """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
+
+    Over several watched classes means, of the ends of intervals too, as if all classes erred together. A
+    difference of sensitivity has no interval: both thresholds were chosen for one and the same.
+    """
+    n_settings = max(method.n_settings, other.n_settings)
+    found: dict[str, list[dict[str, float | None]]] = {"auroc": [], "sensitivity": [], "specificity": []}
+    for m, positive in enumerate(truth.watched.T):
+        pair = method.scores[:, m], other.scores[:, m]
+        found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
+        clear, others = (~each.flagged[~positive, m] for each in (method, other))
+        units = None if groups is None else groups[~positive]
+        found["specificity"].append(specificity_difference(clear, others, method.fold[~positive], units))
+        gap = method.sensitivity[m] - other.sensitivity[m]
+        found["sensitivity"].append({"difference": gap, "low": None, "high": None})
+    return {name: {end: _mean([each[end] for each in of]) for end in of[0]} for name, of in found.items()}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
+
+
+def auroc_difference(
+    scores: np.ndarray,
+    others: np.ndarray,
+    positive: np.ndarray,
+    groups: np.ndarray | None = None,
+    *,
+    n_settings: int = 1,
+) -> dict[str, float | None]:
+    """Difference of two methods' AUROC on the same held-out rows: paired DeLong, its variance widened.
+
+    Parameters
+    ----------
+    scores, others : ndarray, shape (n_rows,)
+        Held-out scores of the method and of the one it is compared with, each row once.
+    positive : ndarray of bool, shape (n_rows,)
+    groups : ndarray, shape (n_rows,), optional
+        What is one independent observation.
+    n_settings : int
+        Tried of the method that tried most.
+
+    Returns
+    -------
+    dict
+        `difference`, `low`, `high`; both ends None for fewer than two rows of a class.
+    """
+    codes = group_codes(groups)
+    (area, pull), (other, other_pull) = (placements(each, positive) for each in (scores, others))
+    if min(positive.sum(), (~positive).sum()) < 2:
+        return {"difference": area - other, "low": None, "high": None}
+    reach = spread(pull - other_pull, positive, codes) * np.sqrt(widening(n_settings))
+    return {"difference": area - other, "low": area - other - reach, "high": area - other + reach}
+
+
+def specificity_difference(
+    clear: np.ndarray,
+    others: np.ndarray,
+    fold: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> dict[str, float | None]:
+    """Difference of two methods' specificity, each at its own threshold, on the same negatives.
+
+    Parameters
+    ----------
+    clear, others : ndarray of bool, shape (n_negative,)
+        Not flagged by the method, and by the one it is compared with.
+    fold : ndarray of int, shape (n_negative,), optional
+        The fold a row was held out in; both methods have the same.
+    groups : ndarray, shape (n_negative,), optional
+
+    Returns
+    -------
+    dict
+        `difference` as seen; `low` and `high` lie about one drawn towards 0 by two rows (Agresti and Min
+        2005), with the variance between folds.
+    """
+    moved = clear.astype(float) - others.astype(float)
+    n, total = len(moved), float(moved.sum())
+    own = (np.abs(moved).sum() + 1 - total**2 / (n + 2)) / (n + 2) ** 2
+    codes, student = group_codes(groups), 1.0
+    if codes is not None:
+        own *= design_effect(moved, codes)
+        student = students_share(int(codes.max()) + 1)
+    between = 0.0
+    if fold is not None:
+        number = np.unique(fold, return_inverse=True)[1]
+        sizes = np.bincount(number)
+        between = between_folds(np.bincount(number, weights=moved) / sizes, own * n / sizes)
+    middle, reach = total / (n + 2), 1.96 * float(np.sqrt(own / student + between))
+    seen = total / n
+    return {"difference": seen, "low": min(middle - reach, seen), "high": max(middle + reach, seen)}

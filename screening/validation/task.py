@@ -1,0 +1,169 @@
+"""What a model is asked to find: one positive class, or several watched classes among many."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.errors import CohortError, UsageError
+from screening.statistics.operating_point import FLAG_EVERYTHING
+
+
+@dataclass(frozen=True)
+class Task:
+    """The question a cohort's label column asks.
+
+    Parameters
+    ----------
+    kind : {"binary", "multi"}
+    label : str
+        Name of the label column.
+    positive : tuple of str
+        Label values that count as positive; empty for a multi-class task without `--positive`.
+    classes : tuple of str
+        Binary: ("negative", name of the positive class). Multi-class: the label values, sorted as text.
+    watched : tuple of str
+        The classes that get an operating point and can flag a row.
+    """
+
+    kind: str
+    label: str
+    positive: tuple[str, ...]
+    classes: tuple[str, ...]
+    watched: tuple[str, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def watched_columns(self) -> list[int]:
+        """Positions of the watched classes among `classes`."""
+        return [self.classes.index(name) for name in self.watched]
+
+    def target(self, label: np.ndarray) -> np.ndarray:
+        """Label text to integers, shape (n_rows,): 0 / 1 for binary, the position in `classes` otherwise.
+
+        Raises
+        ------
+        CohortError
+            A row's label is not one of a multi-class model's classes.
+        """
+        if self.kind == "binary":
+            return np.isin(label, self.positive).astype(np.int64)
+        position = {name: i for i, name in enumerate(self.classes)}
+        codes = np.array([position.get(text, -1) for text in label], dtype=np.int64)
+        if (codes < 0).any():
+            rows = ", ".join(str(row + 1) for row in np.flatnonzero(codes < 0)[:5])
+            raise CohortError(
+                f"column {self.label}: rows {rows} have a class the model was not trained on; "
+                f"known classes: {', '.join(self.classes)}"
+            )
+        return codes
+
+    def is_watched(self, label: np.ndarray) -> np.ndarray:
+        """Whether each row belongs to each watched class, shape (n_rows, n_watched), boolean."""
+        codes = self.target(label)
+        columns = [1] if self.kind == "binary" else self.watched_columns
+        return codes[:, None] == np.asarray(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and strings, as stored in `model.json`."""
+        stored = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
+        }
+        stored.pop("notes")
+        return stored
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Task:
+        """Read back what `to_dict` wrote."""
+        lists = {key: tuple(stored[key]) for key in ("positive", "classes", "watched")}
+        return cls(kind=stored["kind"], label=stored["label"], **lists)
+
+
+def ask(cohort: Cohort, multi_class: bool) -> Task:
+    """Turn a cohort's label column, and what its contract says of it, into a Task.
+
+    Parameters
+    ----------
+    cohort : Cohort with labels
+    multi_class : bool
+        Whether the recipe separates all classes rather than one from the rest. The contract's positive
+        values then name the classes to watch; without them the rare classes are watched.
+
+    Raises
+    ------
+    UsageError
+        No label column, one class only, a positive value that does not occur, or a binary recipe with
+        more than two classes and no positive value.
+    """
+    classes, column = cohort.classes, cohort.contract.label or "label"
+    if len(classes) < 2:
+        raise UsageError(f"column {column}: there must be rows of at least two classes")
+    named = (
+        tuple(cohort.positives()) if cohort.contract.positive or len(classes) == 2 or not multi_class else ()
+    )
+    if set(named) == set(classes):
+        raise UsageError(f"column {column}: every class is named positive; leave one out")
+    guessed = () if cohort.contract.positive else (f"{', '.join(named)} (say otherwise with --positive)",)
+    if not multi_class:
+        name = " or ".join(named)
+        notes = tuple(f"positive class taken to be {text}" for text in guessed)
+        return Task("binary", column, named, ("negative", name), (name,), notes)
+    watched = named
+    if not named:
+        watched = _rare(classes, np.array([np.count_nonzero(cohort.label == name) for name in classes]))
+        guessed = (f"{', '.join(watched)} (say otherwise with --positive)",)
+    notes = tuple(f"watched classes taken to be the rare ones: {text}" for text in guessed)
+    return Task("multi", column, named, tuple(classes), watched, notes)
+
+
+def watchable(task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int) -> Task:
+    """The task without watched classes that nobody named and that too few groups (or rows) hold.
+
+    A class held by fewer groups than there are folds has no operating point worth a promise: the only
+    threshold that keeps one flags everything. Classes the caller named stay watched.
+    """
+    if task.kind == "binary" or task.positive:
+        return task
+    holders = {}
+    for name, column in zip(task.watched, task.watched_columns, strict=True):
+        rows = target == column
+        holders[name] = int(rows.sum()) if groups is None else len(np.unique(groups[rows]))
+    kept = tuple(name for name in task.watched if holders[name] >= folds)
+    if not kept or kept == task.watched:
+        return task
+    what = "rows" if groups is None else "groups"
+    left = ", ".join(f"{name} ({holders[name]} {what})" for name in task.watched if name not in kept)
+    note = f"not watched, too few for {folds} folds: {left} (insist with --positive)"
+    return replace(task, watched=kept, notes=(*task.notes, note))
+
+
+def _rare(classes: list[str], counts: np.ndarray) -> tuple[str, ...]:
+    """Classes holding less than half of an even share; the rarest one if none does."""
+    rare = np.flatnonzero(counts / counts.sum() < 0.5 / len(classes))
+    chosen = rare if len(rare) else np.array([int(np.argmin(counts))])
+    chosen = chosen[np.argsort(counts[chosen], kind="stable")]
+    return tuple(classes[i] for i in chosen)
+
+
+def excess(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """How far each score is above its class's threshold, shape (n_rows, n_watched); 0 or more is flagged.
+
+    A class whose rule is only kept by flagging everything says nothing about a row: its excess is 0.
+    """
+    above = scores - thresholds
+    above[:, thresholds <= FLAG_EVERYTHING] = 0.0
+    return above
+
+
+def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """One score a row from one a watched class, shape (n_rows,).
+
+    With one watched class it is that class's score; with several it is the largest excess over the
+    class's own threshold, so that a row is flagged where it is 0 or more.
+    """
+    if scores.shape[1] == 1:
+        return scores[:, 0]
+    return excess(scores, thresholds).max(axis=1)

@@ -1,0 +1,175 @@
+"""What reviews say: of those judged, and of all flagged where lots chose among them; counts by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_ledger import FACTS, QUESTION, enter, states
+
+from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
+from screening.ledger.judged import weighted
+from screening.page.history import sentences
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with open_ledger(tmp_path / "screening.db", make=True) as opened:
+        yield opened
+
+
+def night(ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None, **other):
+    """A night of January or February, with what was said of it afterwards."""
+    date = f"2026-{1 + (day - 1) // 31:02d}-{1 + (day - 1) % 31:02d}"
+    found = enter(ledger, NightCases(date, QUESTION, date, tuple(flagged), (), FACTS, **other))
+    record_verdicts(ledger, date, [Verdict(name, word) for name, word in (verdicts or {}).items()])
+    return found
+
+
+def test_who_was_confirmed_last_week_comes_back_as_known_and_not_as_new(ledger):
+    night(ledger, 1, "abc", {"a": "confirmed", "b": "not", "c": "known"})
+    night(ledger, 2, "")
+    back = night(ledger, 8, "abc")
+
+    assert states(back) == {"a": "known", "b": "new", "c": "known"}
+    assert back.counts | {"resolved": 0} == {
+        "cases": 3, "new": 1, "ongoing": 0, "reviewed": 0, "known": 2, "resolved": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("day", "days", "state"), [(31, 30, "known"), (32, 30, "new"), (3, 0, "new"), (40, 60, "known")]
+)
+def test_a_confirmed_case_stays_known_for_as_long_as_the_contract_says(ledger, day, days, state):
+    night(ledger, 1, "a", {"a": "confirmed"})
+    night(ledger, 2, "")
+
+    assert states(night(ledger, day, "a", known_days=days)) == {"a": state}
+
+
+def test_who_stays_flagged_stays_known_and_a_later_word_changes_it(ledger):
+    night(ledger, 1, "ab", {"a": "confirmed", "b": "confirmed"})
+    night(ledger, 20, "ab", {"b": "not"})
+
+    assert states(night(ledger, 58, "ab")) == {"a": "known", "b": "reviewed"}
+
+
+def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):
+    for key, word in (("zz first", "not"), ("aa corrected", "confirmed")):
+        enter(ledger, NightCases(key, QUESTION, "2026-01-01", ("a",), (), FACTS))
+        record_verdicts(ledger, key, [Verdict("a", word)])
+
+    assert states(night(ledger, 2, "a")) == {"a": "known"}
+
+
+def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
+    night(ledger, 1, "abcd", {"a": "confirmed", "b": "not", "c": "unsure"})
+    night(ledger, 2, "abce", {"e": "confirmed"})
+    night(ledger, 3, "bcf")
+    night(ledger, 4, "aef", {"f": "not", "a": "known"})
+    night(ledger, 5, "bf")
+    told = history(ledger, verify=True)
+    names = ("cases", "new", "ongoing", "reviewed", "known", "resolved")
+    series = told["series"][0]
+
+    assert [[run[name] for name in names] for run in told["runs"]] == [
+        [4, 4, 0, 0, 0, 0],
+        [4, 1, 1, 1, 1, 1],
+        [3, 1, 1, 1, 0, 2],
+        [3, 0, 1, 0, 2, 2],
+        [2, 1, 0, 1, 0, 2],
+    ]
+    assert [run["minutes"] for run in told["runs"]] == [40, 20, 20, 10, 10]
+    assert series["workload"] == {"cases_per_night": 3.2, "waiting_per_night": 2.0, "minutes_per_night": 20.0}
+    # By the last word: a known, b not, e confirmed, f not; c was never judged.
+    assert (series["ppv"]["found"], series["ppv"]["judged"]) == (2, 4)
+    assert [(each["found"], each["judged"]) for each in series["ppv_to_date"]] == [
+        (1, 2),
+        (2, 3),
+        (2, 3),
+        (2, 4),
+        (2, 4),
+    ]
+    assert "of those judged" in sentences(series)[1]
+
+
+def test_lots_fall_on_new_cases_alone_and_the_same_for_the_same_night(ledger):
+    first = night(ledger, 1, "abcdefghij", {"a": "confirmed"})
+    second = night(ledger, 2, "abcdefghijklm", draw=2)
+    none = night(ledger, 3, "nop", draw=0)
+    again = enter(
+        ledger, NightCases("2026-01-02", QUESTION, "2026-01-02", tuple("abcdefghijklm"), (), FACTS, draw=2)
+    )
+
+    assert len(first.drawn) == 5 and set(first.drawn) < set("abcdefghij")
+    assert len(second.drawn) == 2 and set(second.drawn) < set("klm")
+    assert none.drawn == () and again.drawn == second.drawn
+
+
+def test_each_drawn_case_stands_for_its_night_and_a_night_half_judged_does_not_count(ledger):
+    first = night(ledger, 1, "abcdefghij")
+    second = night(ledger, 2, "klmn")
+    third = night(ledger, 3, "opqrstuvw")
+    said = [{name: "not" for name in found.drawn} for found in (first, second, third)]
+    said[0][first.drawn[0]], said[1][second.drawn[0]] = "confirmed", "unsure"
+    del said[2][third.drawn[0]]
+    for key, words in zip(("2026-01-01", "2026-01-02", "2026-01-03"), said, strict=True):
+        record_verdicts(ledger, key, [Verdict(name, word) for name, word in words.items()])
+    told = history(ledger)
+    share = told["series"][0]["ppv_flagged"]
+
+    assert (share["nights"], share["flagged"], share["drawn"], share["judged"], share["found"]) == (
+        2,
+        14,
+        9,
+        8,
+        1,
+    )
+    assert share["value"] == pytest.approx((10 * 1 / 5 + 4 * 0 / 3) / 14)
+    assert "of all 14 new cases of 2 nights" in sentences(told["series"][0])[2]
+
+
+def test_a_drawn_case_judged_on_a_later_night_counts_for_the_night_it_was_drawn(ledger):
+    night(ledger, 1, "abc", {"a": "not", "b": "not"})
+    night(ledger, 2, "c", {"c": "confirmed"})
+    share = history(ledger)["series"][0]["ppv_flagged"]
+
+    assert (share["found"], share["judged"], share["nights"]) == (1, 3, 1)
+
+
+def test_the_interval_holds_the_share_of_all_flagged_where_reviewers_read_from_the_top():
+    rng = np.random.default_rng(0)
+    held, plain = 0, 0
+    for _ in range(400):
+        sizes, found, drawn, top = rng.poisson(25, size=12) + 1, [], [], 0
+        truth = 0
+        for n in sizes:
+            ill = np.sort(rng.random(n) < 0.22)[::-1]
+            marked = rng.permutation(n)[:5]
+            found.append(ill[marked].sum())
+            drawn.append(len(marked))
+            top += ill[:8].sum()
+            truth += ill.sum()
+        told = weighted(sizes, found, drawn)
+        held += told["low"] <= truth / sizes.sum() <= told["high"]
+        plain += abs(top / 96 - truth / sizes.sum()) < 0.1
+
+    assert held >= 0.93 * 400
+    assert plain == 0
+
+
+def test_nothing_drawn_has_no_share():
+    assert weighted([], [], []) == {"value": None, "low": None, "high": None}
+
+
+def test_history_names_nobody_and_grows_with_the_nights_and_not_with_their_square(ledger, monkeypatch):
+    from screening.ledger import judged
+
+    for day in range(1, 31):
+        night(ledger, day, "abc", {"a": "not"})
+    calls = []
+    share = judged._share
+    monkeypatch.setattr(judged, "_share", lambda *given: calls.append(given) or share(*given))
+    told = history(ledger)
+
+    assert len(calls) <= 2 * 30 + 2
+    assert not {"drawn", "who"} & set(told["runs"][0])

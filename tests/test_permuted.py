@@ -1,0 +1,47 @@
+"""Labels that mean nothing are not learned: the printed AUROC intervals hold one half."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flow_cohorts import patients
+
+from screening import read_cohort
+from screening.recipes.recipe import load_recipe
+from screening.statistics.evidence import widening
+from screening.statistics.ranking import delong
+from screening.validation.blending import held_out_by
+from screening.validation.folds import planned, units
+from screening.validation.lesson import labels_of
+from screening.validation.task import ask
+from screening.validation.validation import Validation
+
+PERMUTATIONS = 8
+
+
+def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
+    """The AUROC interval that a model of these patients would print, three settings tried."""
+    frame = patients(120, 0.2, seed)
+    rng = np.random.default_rng(seed)
+    frame["ill"] = rng.permutation(frame["ill"]) if permuted else frame["ill"]
+    frame.to_csv(folder / "past.csv", index=False)
+    cohort = read_cohort(folder / "past.csv", label="ill", positive="yes", id="patient", need_label=True)
+    task = ask(cohort, False)
+    target = task.target(labels_of(cohort))
+    kept = units(cohort, target, 5)
+    plan = planned(cohort, target, kept, 1, seed)
+    held_out = held_out_by(cohort, load_recipe(recipe), task, plan, params={}, search=3, seed=seed, jobs=1)
+    validation = Validation.of(held_out, cohort, task, kept.groups)
+    return delong(validation.scores[:, 0], validation.watched[:, 0], widening=widening(validation.n_settings))
+
+
+@pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])
+def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_they_do_not(recipe, tmp_path):
+    blind = np.array([interval(tmp_path, recipe, seed, permuted=True) for seed in range(PERMUTATIONS)])
+    low, _ = interval(tmp_path, recipe, 0, permuted=False)
+
+    # Each may miss once in twenty; two of eight would be one chance in twenty more.
+    assert np.sum((blind[:, 0] <= 0.5) & (blind[:, 1] >= 0.5)) >= PERMUTATIONS - 1
+    assert low > 0.5

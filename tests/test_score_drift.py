@@ -1,0 +1,183 @@
+"""All scores of a night beside those held out in training: quiet nights, and changed ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flow_cohorts import patients, voxels, written
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening import read_cohort, score, train
+from screening.documents import Reason, ScoreCounts
+from screening.ledger.window import drift_over
+from screening.scoring.drift import reference
+from screening.scoring.drift_words import alarms, reason, words
+from screening.statistics.shift import cells_of, inner_edges, shift
+
+counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
+
+
+def told(past: np.ndarray, tonight: np.ndarray, unit: str = "row") -> ScoreCounts:
+    edges = inner_edges(past)
+    known, seen = (np.bincount(cells_of(one, edges), minlength=len(edges) + 1) for one in (past, tonight))
+    found = shift(known, seen)
+    return ScoreCounts(unit, tuple(known), tuple(seen), found.distance, found.p, found.higher)
+
+
+@given(counts, counts)
+@settings(max_examples=30)
+def test_the_test_is_the_same_each_time_and_sees_no_difference_between_equal_shares(known, seen):
+    whole = [n + 1 for n in known]
+    once, again, equal = (
+        shift(whole, [*seen[:3], seen[3] + 1]),
+        shift(whole, [*seen[:3], seen[3] + 1]),
+        shift(whole, whole),
+    )
+
+    assert once == again and 0 < once.p <= 1 and 0 <= once.distance <= 1
+    assert equal.distance == 0 and equal.p == 1
+
+
+@pytest.mark.parametrize(("known", "seen"), [([0, 0], [3, 4]), ([3, 4], [0, 0])])
+def test_nothing_to_compare_is_no_shift(known, seen):
+    assert shift(known, seen) is None
+
+
+def test_a_p_value_is_as_often_small_as_it_says():
+    rng = np.random.default_rng(0)
+    p = [told(rng.normal(size=200), rng.normal(size=100)).p for _ in range(300)]
+
+    assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.08
+
+
+def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_where_there_is_none():
+    rng = np.random.default_rng(1)
+    shifted = [told(rng.normal(size=683), rng.normal(size=300) - 0.5) for _ in range(20)]
+    steady = [told(rng.normal(size=683), rng.normal(size=300)) for _ in range(100)]
+
+    assert sum(map(alarms, shifted)) >= 19
+    assert sum(map(alarms, steady)) == 0
+    assert not any(one.higher for one in shifted)
+
+
+def test_an_alarm_is_a_reason_with_figure_threshold_and_remedy_and_its_direction():
+    rng = np.random.default_rng(2)
+    past = rng.normal(size=500)
+    up, same = told(past, rng.normal(size=300) + 0.8, "group"), told(past, rng.normal(size=300))
+
+    found = reason(up)
+    assert isinstance(found, Reason) and found.code == "scores_differ"
+    assert found.figure <= found.threshold and found.remedy
+    assert "patients score higher" in found.words
+    assert reason(same) is None and "no sign" in words(same)
+
+
+def test_a_trifle_is_no_alarm_however_many_rows_make_it_sure():
+    trifle = told(np.arange(200_000) / 200_000, np.arange(200_000) / 200_000 + 0.03)
+
+    assert trifle.p < 0.001 and not alarms(trifle)
+
+
+def test_too_few_are_no_evidence():
+    few = told(np.arange(300.0), np.full(9, 1e3), "group")
+
+    assert "Too few patients were scored (9)" in words(few) and not alarms(few) and reason(None) is None
+
+
+def stays(rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0) -> list[ScoreCounts]:
+    """Nights of a ward in which everybody stays so many nights with about the same score."""
+    past = rng.normal(size=400)
+    edges = inner_edges(past)
+    known = tuple(np.bincount(cells_of(past, edges), minlength=len(edges) + 1).tolist())
+    own = rng.normal(size=(nights, beds)) + by
+    made = []
+    for night in range(nights):
+        turn = night // stay
+        cell = cells_of(own[turn] + 0.1 * rng.normal(size=beds), edges)
+        made.append(
+            ScoreCounts(
+                "row", known, (), who=tuple(range(turn * beds, turn * beds + beds)), cell=tuple(cell.tolist())
+            )
+        )
+    return made
+
+
+@pytest.mark.parametrize("stay", [1, 5, 7])
+def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(stay):
+    rng = np.random.default_rng(stay)
+    found = [drift_over(stays(rng, stay)) for _ in range(60)]
+
+    assert sum(one["reason"] is not None for one in found) <= 2
+    assert {one["patients"] for one in found} == {40 * -(-14 // stay)}
+    assert drift_over(stays(rng, stay, by=1.0))["reason"]["code"] == "drift_over_nights"
+
+
+def test_nights_that_cannot_be_put_together_say_nothing():
+    assert drift_over([None, ScoreCounts("row", (3, 4), (1, 1))]) is None
+    assert drift_over([ScoreCounts("row", (3, 4), (1, 1), who=(1,), cell=(0,))])["reason"] is None
+
+
+def test_a_document_holds_the_counts_as_they_were():
+    whole = ScoreCounts("row", (3, 4), (1, 1), 0.1, 0.2, True, (7,), (1,))
+
+    assert ScoreCounts.of(whole.to_dict()) == whole
+    assert ScoreCounts.of(None) is None
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    past = written(patients(300), tmp_path_factory.mktemp("past") / "past.csv")
+    return train(read_cohort(past, label="ill", id="patient"), "logistic", search=1, forward=False)
+
+
+def test_a_steady_night_is_quiet_a_changed_one_says_so_and_batches_do_not_matter(model, tmp_path):
+    night = patients(200, seed=7)
+    steady = written(night, tmp_path / "n.csv")
+    night["crp"] = night["crp"] * 3
+    changed = written(night, tmp_path / "c.csv")
+    runs = [score(model, steady, tmp_path / f"r{rows}", batch_rows=rows).document for rows in (7, 1000)]
+    other = score(model, changed, tmp_path / "rc").document
+    codes = [[each["code"] for each in run["attention"]] for run in (runs[0], other)]
+
+    assert runs[0]["drift"] == runs[1]["drift"]
+    assert sum(runs[0]["drift"]["counted"]) == len(runs[0]["drift"]["who"]) == 200
+    assert "scores_differ" not in codes[0] and "scores_differ" in codes[1]
+    assert "score higher on the whole" in (tmp_path / "rc" / "report.html").read_text()
+
+
+def test_hashes_are_the_same_for_the_same_patient_and_hold_no_id(model, tmp_path):
+    first, later = patients(60, seed=7), patients(60, seed=8)
+    later.loc[:29, "patient"] = first.loc[:29, "patient"]
+    later.loc[30:, "patient"] = [f"new{i}" for i in range(30)]
+    drift = [
+        score(model, written(table, tmp_path / f"{i}.csv"), tmp_path / f"h{i}").document["drift"]
+        for i, table in enumerate((first, later))
+    ]
+
+    assert len(set(drift[0]["who"]) & set(drift[1]["who"])) == 30
+    assert all(isinstance(who, int) for who in drift[0]["who"])
+
+
+def test_the_reference_stands_at_the_prevalence_in_use(model):
+    edges, known = reference(model)
+    stated = model.document["operating_points"][0]
+    before = stated["prevalence"]
+    try:
+        stated["prevalence"] = before / 4
+        rarer = reference(model)
+    finally:
+        stated["prevalence"] = before
+
+    assert known.sum() == 300 == len(model.validation)
+    assert rarer[1].sum() < 300
+    assert np.quantile(rarer[0], 0.9) < np.quantile(edges, 0.9)
+
+
+def test_patients_of_many_rows_count_once_by_their_highest(tmp_path):
+    past = read_cohort(written(voxels(8), tmp_path / "past.csv"), label="tissue", group="patient")
+    model = train(past, "one_vs_rest", search=1, forward=False)
+    run = score(model, written(voxels(3, seed=9), tmp_path / "n.csv"), tmp_path / "run").document
+
+    assert run["drift"]["unit"] == "group"
+    assert sum(run["drift"]["counted"]) == 3 and sum(run["drift"]["known"]) == 8
