@@ -31,7 +31,7 @@ from sets import random_splits, skip_unless_there, table
 from screening.cohort.cohort import Cohort
 from screening.errors import RecipeError
 from screening.machines.blended import standards
-from screening.recipes.recipe import load_recipe
+from screening.recipes.loading import load_recipe
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
 

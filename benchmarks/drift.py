@@ -20,6 +20,7 @@ import numpy as np
 
 from screening import read_cohort, train
 from screening.documents import ScoreCounts
+from screening.documents.drift_words import alarms
 from screening.ledger import (
     NightCases,
     Verdict,
@@ -32,7 +33,6 @@ from screening.ledger import (
 from screening.ledger.judged import of_judged, weighted
 from screening.ledger.window import RECENT_NIGHTS, drift_over
 from screening.scoring.drift import reference
-from screening.scoring.drift_words import alarms
 from screening.statistics.shift import cells_of, inner_edges, shift
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sample_cohorts"))

@@ -21,7 +21,7 @@ from promise import as_read, made, trained
 from sets import table
 
 from screening.errors import ScreenError
-from screening.recipes.recipe import list_recipes
+from screening.recipes.loading import list_recipes
 from screening.statistics.evidence import widening
 from screening.statistics.ranking import auroc, delong
 

@@ -39,8 +39,8 @@ from sets import UCI, random_splits, skip_unless_there, table
 from screening import read_cohort
 from screening.cohort.cohort import Cohort
 from screening.errors import ScreenError
-from screening.recipes.blend import Blend, tells_apart
-from screening.recipes.recipe import load_recipe
+from screening.recipes.blend import tells_apart
+from screening.recipes.loading import load_recipe
 from screening.statistics.evidence import widening
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.ranking import auroc, delong
@@ -164,7 +164,7 @@ class Trained:
 
 
 def _first(held: HeldOut, repeats: int) -> HeldOut:
-    if isinstance(held.recipe, Blend):
+    if held.recipe.machine == "blend":
         parts = [_first(part, repeats) for part in held.parts]
         return blended(held.recipe, held.lesson, parts, held.notes)
     dealt = {"decisions": held.decisions[:repeats], "fold": held.fold[:repeats]}

@@ -38,7 +38,7 @@ def commands() -> str:
 
 def readme(text: str) -> str:
     """README with its list of commands and of recipes brought up to date."""
-    from screening.recipes.recipe import list_recipes
+    from screening.recipes.loading import list_recipes
 
     listed = said("--help").partition("Commands:\n")[2].partition("\n\n")[0]
     text = _between(text, "commands", f"```text\n{listed}\n```")

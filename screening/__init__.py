@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "build": "screening.recipes.recipe",
-    "load_recipe": "screening.recipes.recipe",
+    "build": "screening.recipes.building",
+    "load_recipe": "screening.recipes.loading",
     "read_cohort": "screening.cohort.reading",
     "train": "screening.training.train",
     "score": "screening.scoring.score",

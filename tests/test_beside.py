@@ -15,7 +15,7 @@ from screening.cli import app
 from screening.errors import RecipeError, UsageError
 from screening.page import render_model
 from screening.page.beside import beside as block
-from screening.recipes.recipe import load_recipe
+from screening.recipes.loading import load_recipe
 from screening.scoring.score import score
 from screening.statistics.operating_point import Rule
 from screening.storage.model import load_model, save_model

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from screening import build, read_cohort, train
 from screening.errors import RecipeError
 from screening.machines.blended_classifier import BlendedClassifier
-from screening.recipes.recipe import Recipe
+from screening.recipes.loading import read_recipe
 from screening.scoring.contributions import contributions
 from screening.storage.model import load_model, save_model
 
@@ -26,7 +26,7 @@ members = {members}
 
 
 def blend(*members):
-    return Recipe.from_text(TEXT.format(members=json.dumps(members)))
+    return read_recipe(TEXT.format(members=json.dumps(members)))
 
 
 @pytest.fixture(scope="module")

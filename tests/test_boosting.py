@@ -14,7 +14,7 @@ from screening import read_cohort, train
 from screening.errors import ModelError, RecipeError
 from screening.machines import Boosting, boosting
 from screening.machines.boosting import read_text
-from screening.recipes.recipe import Recipe, load_recipe
+from screening.recipes.loading import load_recipe, read_recipe
 
 BLEND = """
 name = "mine"
@@ -189,9 +189,7 @@ def test_without_lightgbm_boosting_learns_to_be_compared_with(no_lightgbm):
     assert Boosting().fit(*three_clouds(90)).decision_function(np.zeros((5, 2))).shape == (5, 3)
 
 
-@pytest.mark.parametrize(
-    "recipe", [load_recipe("boosting"), Recipe.from_text(BLEND)], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("recipe", [load_recipe("boosting"), read_recipe(BLEND)], ids=lambda one: one.name)
 def test_without_lightgbm_train_says_what_to_install(no_lightgbm, recipe, tmp_path):
     (tmp_path / "past.csv").write_text("id,u,y\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(60)))
     cohort = read_cohort(tmp_path / "past.csv", label="y", positive="1", id="id")

@@ -11,7 +11,7 @@ from screening.errors import UsageError
 from screening.factors import MarginDecay
 from screening.kernels import Gaussian, Laplacian, placing
 from screening.kernels.device import weighted_sum
-from screening.recipes.recipe import load_recipe
+from screening.recipes.loading import load_recipe
 from screening.validation import held_out
 from screening.validation.folds import planned, units
 from screening.validation.task import ask

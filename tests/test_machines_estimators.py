@@ -245,3 +245,48 @@ def test_best_g_mean_is_the_best_of_all_thresholds():
     best = max(g_mean(threshold) for threshold in decisions)
 
     assert g_mean(best_g_mean(decisions, positive)) == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [("rbf", Gaussian), ("gaussian", Gaussian), ("laplacian", Laplacian)]
+)
+def test_a_kernel_by_its_name_is_the_kernel(word, value):
+    x, y = two_clouds(60)
+
+    named = TwoClassSVM(kernel=word, gamma=0.3).fit(x, y)
+
+    np.testing.assert_array_equal(
+        named.decision_function(x), TwoClassSVM(value(0.3)).fit(x, y).decision_function(x)
+    )
+
+
+def test_a_kernel_that_has_its_own_gamma_takes_no_other():
+    x, y = two_clouds(60)
+
+    with pytest.raises(ValueError, match="gamma"):
+        TwoClassSVM(Gaussian(0.3), gamma=0.2).fit(x, y)
+
+
+@pytest.mark.parametrize("machine", [TwoClassSVM(), MultiClassSVM()], ids=["two_class", "multi_class"])
+def test_class_weights_are_costs_by_class(machine):
+    x, y = two_clouds(90)
+
+    by_class = clone(machine).set_params(class_weight={0: 1.0, 1: 3.0}).fit(x, y)
+    by_row = clone(machine).fit(x, y, sample_weight=np.where(y == 1, 3.0, 1.0))
+
+    # gamma "scale" counts rows by sample weight and not by class weight.
+    assert by_class.kernel_.gamma != by_row.kernel_.gamma
+    fixed = clone(machine).set_params(gamma=0.5)
+    np.testing.assert_allclose(
+        clone(fixed).set_params(class_weight={0: 1.0, 1: 3.0}).fit(x, y).decision_function(x),
+        clone(fixed).fit(x, y, sample_weight=np.where(y == 1, 3.0, 1.0)).decision_function(x),
+        atol=1e-8,
+    )
+
+
+def test_the_share_outside_a_one_class_machine_is_at_most_nu():
+    x = np.random.default_rng(5).normal(size=(80, 3))
+
+    outside = (OneClassSVM(nu=0.25).fit(x).predict(x) < 0).mean()
+
+    assert outside <= 0.25

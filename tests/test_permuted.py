@@ -9,7 +9,7 @@ import pytest
 from flow_cohorts import patients
 
 from screening import read_cohort
-from screening.recipes.recipe import load_recipe
+from screening.recipes.loading import load_recipe
 from screening.statistics.evidence import widening
 from screening.statistics.ranking import delong
 from screening.validation.blending import held_out_by

@@ -10,12 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from machines_cohort import three_clouds, two_clouds
+from sklearn.model_selection import RandomizedSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from screening import machines
 from screening.errors import RecipeError
+from screening.recipes.building import build, build_bare, candidates_for, param_grid
+from screening.recipes.loading import list_recipes, load_recipe, read_recipe
 from screening.recipes.parts import camel
-from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS, Recipe, build, list_recipes, load_recipe
+from screening.recipes.recipe import Recipe
+from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
 
 RECIPES = list_recipes()
 FOLDER = Path(__file__).parents[1] / "models"
@@ -53,7 +57,7 @@ def rows_for(recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
 @every_recipe
 def test_recipe_is_named_as_its_file_and_says_where_it_comes_from(recipe):
     assert (FOLDER / f"{recipe.name}.toml").read_text(encoding="utf-8") == recipe.text
-    assert load_recipe(recipe.name) == Recipe.from_text(recipe.text)
+    assert load_recipe(recipe.name) == read_recipe(recipe.text)
     assert min(map(len, (recipe.title, recipe.paper, recipe.about))) > 0
 
 
@@ -69,8 +73,8 @@ def test_recipe_learns_and_its_state_restores_bit_for_bit(recipe):
     new = np.random.default_rng(3).normal(size=(50, x.shape[1]))
     fitted = build(recipe.name).fit(x, y)
 
-    again = Recipe.from_text(recipe.text).build(**recipe.parameters).restore(fitted.state())
-    bare = recipe.bare(**recipe.parameters).restore(fitted.state())
+    again = build(read_recipe(recipe.text), **recipe.parameters).restore(fitted.state())
+    bare = build_bare(recipe, **recipe.parameters).restore(fitted.state())
 
     np.testing.assert_array_equal(again.decision_function(new), fitted.decision_function(new))
     np.testing.assert_array_equal(bare.decision_function(new), fitted.decision_function(new))
@@ -83,40 +87,42 @@ def test_every_value_of_the_search_builds(recipe):
     for grid in (recipe.search, recipe.paper_search):
         for name, values in grid.items():
             for value in values:
-                recipe.build(**recipe.resolved(**{name: value}))
+                build(recipe, **recipe.resolved(**{name: value}))
 
 
 @every_single_recipe
 def test_candidates_start_at_the_default_do_not_repeat_and_follow_the_seed(recipe):
-    first = recipe.candidates(12, np.random.default_rng(4))
-    again = recipe.candidates(12, np.random.default_rng(4))
+    first = candidates_for(recipe, 12, np.random.default_rng(4))
+    again = candidates_for(recipe, 12, np.random.default_rng(4))
 
     assert first == again
     assert first[0] == {name: recipe.parameters[name] for name in first[0]}
     assert [one for i, one in enumerate(first) if one in first[:i]] == []
     assert {frozenset(one) for one in first} == {frozenset(first[0])}
-    assert recipe.candidates(1, np.random.default_rng(4)) == first[:1]
+    assert candidates_for(recipe, 1, np.random.default_rng(4)) == first[:1]
 
 
 @pytest.mark.parametrize(
     "recipe", [one for one in RECIPES if "passes" in one.parameters], ids=lambda recipe: recipe.name
 )
 def test_search_may_decline_the_factor(recipe):
-    assert recipe.candidates(2, np.random.default_rng(0))[1]["passes"] == 0
+    assert candidates_for(recipe, 2, np.random.default_rng(0))[1]["passes"] == 0
     assert 0 in recipe.search["passes"]
 
 
 @every_single_recipe
 def test_unknown_override_is_refused_with_the_list(recipe):
     with pytest.raises(RecipeError, match=next(iter(recipe.parameters))):
-        recipe.build(no_such_parameter=1)
+        build(recipe, no_such_parameter=1)
 
 
 def test_parameters_a_recipe_may_name_are_the_machines_own():
     own = {"one_class": "OneClassSVM", "two_class": "TwoClassSVM", "multi_class": "MultiClassSVM"}
     for kind, name in own.items():
         signature = set(inspect.signature(getattr(machines, name)).parameters)
-        assert signature - {"kernel", "factor", "remedies", "scheme"} == set(MACHINE_PARAMETERS[kind])
+        composed = {"kernel", "gamma", "factor", "remedies", "scheme", "class_weight"}
+        named = {"seed" if name == "random_state" else name for name in signature - composed}
+        assert named == set(MACHINE_PARAMETERS[kind])
     for name, parameters in BASELINES.items():
         assert tuple(inspect.signature(getattr(machines, camel(name))).parameters) == parameters
 
@@ -184,7 +190,7 @@ def test_unknown_recipe_is_refused_with_the_list(tmp_path):
 )
 def test_recipe_that_cannot_work_is_refused_naming_what_and_where(text, words):
     with pytest.raises(RecipeError) as caught:
-        Recipe.from_text(text, "mine.toml")
+        read_recipe(text, "mine.toml")
     message = str(caught.value)
     assert message.startswith("mine.toml")
     assert [word for word in words if word not in message] == []
@@ -202,7 +208,7 @@ def test_ones_own_recipe_file_is_read_by_path(tmp_path):
 
 def test_listing_recipes_loads_no_numerical_library():
     code = (
-        "import sys; from screening.recipes.recipe import list_recipes; list_recipes(); "
+        "import sys; from screening.recipes.loading import list_recipes; list_recipes(); "
         "print([name for name in ('numpy', 'scipy', 'sklearn', 'numba', 'pandas') if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -235,14 +241,14 @@ class HalvedFarAway:
 
     monkeypatch.setattr(factors, "__path__", [*factors.__path__, str(tmp_path)])
     named = "[factor]\ntype = 'halved_far_away'\n[parameters]\nreach = 0.5\npasses = 1\n"
-    recipe = Recipe.from_text(PLAIN + named)
+    recipe = read_recipe(PLAIN + named)
     x, y = two_clouds(60)
 
-    fitted = recipe.build(reach=0.25).fit(x, y)
+    fitted = build(recipe, reach=0.25).fit(x, y)
 
     assert set(np.unique(fitted.factor_at(x))) == {np.exp(-1.0), 1.0}
     np.testing.assert_array_equal(
-        recipe.build(reach=0.25).restore(fitted.state()).decision_function(x), fitted.decision_function(x)
+        build(recipe, reach=0.25).restore(fitted.state()).decision_function(x), fitted.decision_function(x)
     )
 
 
@@ -253,23 +259,23 @@ def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write():
     )
     x, y = two_clouds(60)
 
-    estimator = Recipe.from_text(text).build(passes=1)
+    estimator = build(read_recipe(text), passes=1)
     fitted = estimator.fit(x, y)
 
     assert (estimator.factor.k, estimator.remedies[0].k) == (0.5, 3)
     assert len(fitted.passes_) == 2
     with pytest.raises(RecipeError, match="ambiguous"):
-        Recipe.from_text(text.replace("'factor.k'", "k"))
+        read_recipe(text.replace("'factor.k'", "k"))
 
 
 def test_a_recipe_may_leave_its_kernel_to_the_search():
     recipe = load_recipe("one_class")
     kernels = {"gaussian": "Gaussian", "laplacian": "Laplacian"}
 
-    searched = {one["kernel"] for one in recipe.candidates(24, np.random.default_rng(0))}
+    searched = {one["kernel"] for one in candidates_for(recipe, 24, np.random.default_rng(0))}
 
     assert searched == set(kernels)
-    built = {name: type(recipe.build(kernel=name).kernel).__name__ for name in kernels}
+    built = {name: type(build(recipe, kernel=name).kernel).__name__ for name in kernels}
     assert built == kernels
 
 
@@ -282,7 +288,7 @@ def test_a_recipe_may_leave_its_kernel_to_the_search():
 )
 def test_a_kernel_that_cannot_be_is_refused(given, word):
     with pytest.raises(RecipeError, match=word):
-        load_recipe("one_class").build(**given)
+        build("one_class", **given)
 
 
 def test_candidates_are_only_settings_whose_parts_go_together():
@@ -290,10 +296,23 @@ def test_candidates_are_only_settings_whose_parts_go_together():
     text = text.replace("KERNELS", '["gaussian", "laplacian"]').replace(
         "[parameters]", '[parameters]\nkernel = "gaussian"'
     )
-    recipe = Recipe.from_text(text)
+    recipe = read_recipe(text)
 
     with pytest.raises(RecipeError, match="margin_density needs a kernel of gaussian, not laplacian"):
-        recipe.build(kernel="laplacian")
-    candidates = recipe.candidates(50, np.random.default_rng(0))
+        build(recipe, kernel="laplacian")
+    candidates = candidates_for(recipe, 50, np.random.default_rng(0))
     assert {one["kernel"] for one in candidates} == {"gaussian"}
     assert len(candidates) == 50
+
+
+@pytest.mark.parametrize("name", ["svm", "svm_weighted", "one_class", "williams", "act_feature_space"])
+def test_the_search_of_a_recipe_can_be_handed_to_scikit_learn(name):
+    recipe = load_recipe(name)
+    x, y = rows_for(recipe)
+    grid = {key: values[:2] for key, values in param_grid(recipe).items()}
+
+    found = RandomizedSearchCV(
+        build(name), grid, n_iter=3, cv=3, scoring="average_precision", random_state=0, error_score="raise"
+    ).fit(x, y)
+
+    assert set(found.best_params_) == set(grid)

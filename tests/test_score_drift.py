@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
 from screening.documents import Reason, ScoreCounts
+from screening.documents.drift_words import alarms, reason, words
 from screening.ledger.window import drift_over
 from screening.scoring.drift import reference
-from screening.scoring.drift_words import alarms, reason, words
 from screening.statistics.shift import cells_of, inner_edges, shift
 
 counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)

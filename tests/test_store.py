@@ -21,7 +21,8 @@ from screening import read_cohort
 from screening.cohort import Encoder
 from screening.errors import ModelError
 from screening.machines.fold_ensemble import FoldEnsemble
-from screening.recipes.recipe import list_recipes, load_recipe
+from screening.recipes.building import build
+from screening.recipes.loading import list_recipes, load_recipe
 from screening.storage.arrays import pack, unpack
 from screening.storage.model import Model, canonical, load_model, read_document, save_model
 
@@ -48,7 +49,7 @@ def make_model(folder: Path, name: str) -> Model:
     encoded = encoder.transform(cohort)
     recipe = load_recipe(name)
     target = np.searchsorted(classes, label)
-    machines = [recipe.build().fit(encoded[rows], target[rows]) for rows in FOLDS]
+    machines = [build(recipe).fit(encoded[rows], target[rows]) for rows in FOLDS]
     document = {
         "recipe": {"name": name, "text": recipe.text, "parameters": recipe.parameters},
         "contract": cohort.contract.to_dict(),

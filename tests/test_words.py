@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.cohort import Contract
-from screening.errors import CohortError
-from screening.recipes.recipe import Recipe, RecipeError, build, list_recipes
+from screening.errors import CohortError, RecipeError
+from screening.recipes.building import build
+from screening.recipes.loading import list_recipes, read_recipe
 from screening.spelling import nearest
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
@@ -78,7 +79,7 @@ def test_a_mistyped_key_of_a_contract_asks_for_the_right_one(tmp_path, text, mea
 
 def test_mistyped_keys_and_parameters_of_a_recipe_ask_for_the_right_ones():
     with pytest.raises(RecipeError, match=r"'machin' is not a key of a recipe; did you mean 'machine'\?"):
-        Recipe.from_text('name = "a"\nmachin = "two_class"\n', "a.toml")
+        read_recipe('name = "a"\nmachin = "two_class"\n', "a.toml")
     with pytest.raises(RecipeError, match=r"did you mean 'gamma'\?"):
         build("svm", gama=1.0)
 

@@ -20,6 +20,7 @@ from timing import HEADER, Comparison
 
 from screening import load_recipe
 from screening.kernels import shared
+from screening.recipes.building import build
 from screening.validation.candidates import by_shared_work
 
 
@@ -37,7 +38,7 @@ def our_decisions(x: np.ndarray, codes: np.ndarray, z: np.ndarray, grid: list[di
     found: dict[int, np.ndarray] = {}
     with shared.using(shared.Shared(x)):
         for at in by_shared_work(grid):
-            found[at] = recipe.build(**grid[at]).fit(x, codes).class_scores(z)
+            found[at] = build(recipe, **grid[at]).fit(x, codes).class_scores(z)
     return [found[at] for at in range(len(grid))]
 
 

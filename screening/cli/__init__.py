@@ -18,6 +18,7 @@ from screening.cli.init import init
 from screening.cli.recipes import recipes
 from screening.cli.report import report
 from screening.cli.review import review
+from screening.cli.schema import schema
 from screening.cli.score import score
 from screening.cli.status import status
 from screening.cli.threshold import threshold
@@ -48,6 +49,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
     history: "screen history --ledger screening.db --out history.html",
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
+    schema: "screen schema run",
     status: "screen status --max-age 26h --ledger screening.db",
 }
 for command, example in EXAMPLES.items():

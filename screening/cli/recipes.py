@@ -21,7 +21,7 @@ def recipes(
 
     In full: its paper, its parameters with their defaults, and what its search tries.
     """
-    from screening.recipes.recipe import list_recipes, load_recipe
+    from screening.recipes.loading import list_recipes, load_recipe
 
     with exits():
         # The shipped ones are not built here: that would wait for scikit-learn.

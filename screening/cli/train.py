@@ -77,7 +77,7 @@ def train(
         from screening.cohort import read_cohort
         from screening.page import render_model
         from screening.page.site_templates import check_templates
-        from screening.recipes.recipe import load_recipe
+        from screening.recipes.loading import load_recipe
         from screening.storage.model import write_model
         from screening.storage.publishing import publish
         from screening.training import train as training

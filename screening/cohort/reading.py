@@ -9,8 +9,9 @@ from typing import Any
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
+from screening.cohort.frames import source_of
 from screening.cohort.inference import inferred
-from screening.cohort.sources import open_source
+from screening.cohort.sources import Source, open_source
 from screening.cohort.stream import BATCH_ROWS, CohortStream
 from screening.errors import CohortError
 
@@ -18,32 +19,36 @@ __all__ = ["CohortStream", "check_cohort", "infer_contract", "open_cohort", "rea
 
 
 def read_cohort(
-    source: str | Path, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
     positive: str | Sequence[str] | None = None, id: str | None = None, group: str | None = None,
     drop: str | Sequence[str] = (), need_label: bool = False, batch_rows: int = BATCH_ROWS,
 ) -> Cohort:  # fmt: skip
     """Read a whole cohort.
 
-    Parameters
-    ----------
-    source : str or path
-        CSV (also gzipped), Parquet or Excel file, a directory of them, or a glob.
-    contract : Contract or path, optional
-        Without one, or with one that names no features, types are inferred and stated in `notes`.
-    label, positive, id, group, drop
-        Roles; they go before the contract's.
-    need_label : bool
-        A row without label is then a violation.
+        Parameters
+        ----------
+        return CohortStream(_opened(source), complete, batch_rows, label, gates=gates, to_score=True)
 
-    Raises
-    ------
-    CohortError
-        The table breaks the contract; every violation is named.
-    UsageError
-        There is no such file.
+
+    def check_cohort(
+        source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
+        gates: Gates | None = None, to_score: bool = False,
+        contract : Contract or path, optional
+            Without one, or with one that names no features, types are inferred and stated in `notes`.
+        label, positive, id, group, drop
+            Roles; they go before the contract's.
+        need_label : bool
+            A row without label is then a violation.
+
+        Raises
+        ------
+        CohortError
+            The table breaks the contract; every violation is named.
+        UsageError
+            There is no such file.
     """
     given = contract_of(contract, label=label, positive=positive, id=id, group=group, drop=drop)
-    files = open_source(source)
+    files = _opened(source)
     complete, notes = (given, []) if given.features else inferred(files, given)
     stream = CohortStream(files, complete, batch_rows, given.label, need_label, notes)
     stream.check()
@@ -51,7 +56,7 @@ def read_cohort(
 
 
 def open_cohort(
-    source: str | Path,
+    source: Any,
     contract: Contract | str | Path,
     *,
     batch_rows: int = BATCH_ROWS,
@@ -68,11 +73,11 @@ def open_cohort(
         raise CohortError(
             "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
         )
-    return CohortStream(open_source(source), complete, batch_rows, label, gates=gates, to_score=True)
+    return CohortStream(_opened(source), complete, batch_rows, label, gates=gates, to_score=True)
 
 
 def check_cohort(
-    source: str | Path, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
     gates: Gates | None = None, to_score: bool = False,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
     """Violations of a table, each with row numbers and column, and notes on what was detected.
@@ -81,7 +86,7 @@ def check_cohort(
     """
     given = contract_of(contract, label=label)
     try:
-        files = open_source(source)
+        files = _opened(source)
         complete, notes = (given, []) if given.features else inferred(files, given)
         stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
         stream.check()
@@ -90,13 +95,13 @@ def check_cohort(
     return [], stream.notes
 
 
-def infer_contract(source: str | Path, **roles: Any) -> Contract:
+def infer_contract(source: Any, **roles: Any) -> Contract:
     """The contract of `starter_contract` without its notes."""
     return starter_contract(source, **roles)[0]
 
 
 def starter_contract(
-    source: str | Path, *, label: str | None = None, positive: str | Sequence[str] | None = None,
+    source: Any, *, label: str | None = None, positive: str | Sequence[str] | None = None,
     id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
 ) -> tuple[Contract, list[str]]:  # fmt: skip
     """A starter contract for a table, for a person to review, and notes on what was guessed.
@@ -105,11 +110,16 @@ def starter_contract(
     percentile), and declares missing-value codes and censoring it meets, so that the table reads with it.
     """
     given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
-    files = open_source(source)
+    files = _opened(source)
     contract, notes = inferred(files, given, starter=True)
     # What cannot be read with it is said now, with place and remedy, and not by the next command.
     CohortStream(files, contract).check()
     return contract, [*files.notes, *notes]
+
+
+def _opened(source: Any) -> Source:
+    """The source of a cohort: files by their path, or a table in memory."""
+    return open_source(source) if isinstance(source, str | Path) else source_of(source)
 
 
 def contract_of(contract: Contract | str | Path | None, **roles: Any) -> Contract:

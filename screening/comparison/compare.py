@@ -17,7 +17,8 @@ from screening.comparison.document import cohort_entry, first_figure, rank_entry
 from screening.comparison.plan import Unit, common_ground, judged_on, units_of, work_through
 from screening.errors import UsageError
 from screening.page.comparison import render_comparison
-from screening.recipes.recipe import Recipe, list_recipes, load_recipe
+from screening.recipes.loading import list_recipes, load_recipe
+from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
 from screening.storage.sealing import FORMATS, canonical, sealed
 from screening.training.train import DEFAULT_RULE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -56,11 +57,11 @@ class _Radial:
             raise ValueError(f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}")
         return times
 
-    def _spread(self, x: np.ndarray) -> float:
+    def _spread(self, variance: float) -> float:
         raise NotImplementedError
 
-    def resolve(self, x: np.ndarray) -> float:
-        """The numeric gamma for training rows x of shape (n, n_features).
+    def resolve(self, x: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """The numeric gamma for training rows x of shape (n, n_features), each counted ``weights`` times.
 
         ``"scale"`` is 1 / (n_features * spread), with the variance of x as spread for the Gaussian and its
         standard deviation for the Laplacian (so that a change of unit changes nothing); ``"scale*F"`` is
@@ -68,12 +69,12 @@ class _Radial:
         """
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        spread = self._spread(x)
+        spread = self._spread(_variance(x, weights))
         return self._times() / (x.shape[1] * (spread if spread > 0 else 1.0))
 
-    def resolved(self, x: np.ndarray) -> _Radial:
+    def resolved(self, x: np.ndarray, weights: np.ndarray | None = None) -> _Radial:
         """The same kernel with its gamma as a number."""
-        return replace(self, gamma=self.resolve(x))
+        return replace(self, gamma=self.resolve(x, weights))
 
     @property
     def number(self) -> float:
@@ -129,8 +130,8 @@ class Gaussian(_Radial):
         """Width, in feature units; gamma must be a number."""
         return float(1.0 / np.sqrt(2.0 * self.number))
 
-    def _spread(self, x: np.ndarray) -> float:
-        return float(x.var())
+    def _spread(self, variance: float) -> float:
+        return variance
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,17 @@ class Laplacian(_Radial):
     name: ClassVar[str] = "laplacian"
     norm: ClassVar[int] = 1
 
-    def _spread(self, x: np.ndarray) -> float:
-        return float(x.std())
+    def _spread(self, variance: float) -> float:
+        return math.sqrt(variance)
+
+
+def _variance(x: np.ndarray, weights: np.ndarray | None) -> float:
+    """The variance of all values of x, rows counted as often as their weights say."""
+    if weights is None:
+        return float(x.var())
+    shares = weights / weights.sum()
+    mean = float((shares @ x).mean())
+    return float((shares @ np.square(x - mean)).mean())
 
 
 KERNELS: dict[str, type[_Radial]] = {kernel.name: kernel for kernel in (Gaussian, Laplacian)}

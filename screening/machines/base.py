@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening.factors import why_not
+from screening.kernels import KERNELS, Gaussian
 from screening.machines import STOPS
 from screening.machines.fitted import FittedKernel
 from screening.machines.stopping import inner_scores, passes_worth
 
 STOP_FOLDS = 5
+FEW_ROWS, EXACT_TOL = 100, 1e-10
 
 
 class Checked(BaseEstimator):
@@ -39,9 +43,11 @@ class KernelMachine(Checked, FittedKernel):
     """
 
     kind = ""
+    kernel: Any
+    gamma: float | str
     remedies: Any
     stop: str
-    seed: int
+    random_state: Any
 
     @property
     def by_rows(self) -> bool:
@@ -79,6 +85,23 @@ class KernelMachine(Checked, FittedKernel):
         return self
 
     @property
+    def _kernel(self) -> Any:
+        """The kernel as a value: named, with the machine's own gamma, or given whole."""
+        if self.kernel is None or isinstance(self.kernel, str):
+            return named_kernel(self.kernel or "gaussian", self.gamma)
+        return self.kernel
+
+    @property
+    def _seed(self) -> int:
+        if isinstance(self.random_state, numbers.Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _tol(self, n_rows: int) -> float:
+        """Few rows are solved exactly, which costs nothing: a row of weight 2 is then the row twice."""
+        return min(self.tol, EXACT_TOL) if n_rows <= FEW_ROWS else float(self.tol)
+
+    @property
     def _n_passes(self) -> int:
         return self.passes if self.factor is not None else 0
 
@@ -94,6 +117,10 @@ class KernelMachine(Checked, FittedKernel):
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
         if not self.tol > 0:
             raise ValueError(f"tol must be > 0, got {self.tol!r}")
+        if not isinstance(self.kernel, str | None) and self.gamma != "scale":
+            raise ValueError(
+                f"gamma {self.gamma!r} belongs to a kernel given by name; {self.kernel} has its own"
+            )
         if getattr(self, "stop", "fixed") not in STOPS:
             raise ValueError(f"stop must be one of {', '.join(STOPS)}, got {self.stop!r}")
         if self.factor is not None:
@@ -101,21 +128,24 @@ class KernelMachine(Checked, FittedKernel):
             if reason:
                 raise ValueError(reason)
 
-    def _passes_wanted(self, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> int:
+    def _passes_wanted(
+        self,
+        x: np.ndarray,
+        codes: np.ndarray,
+        groups: np.ndarray | None,
+        class_weight: dict[int, float] | None,
+    ) -> int:
         """How many passes to train: as given, or as many as gain on inner folds (``stop="inner"``)."""
         most = self._n_passes
         if self.stop == "fixed" or not most:
             return most
 
         def fit(rows: np.ndarray) -> Any:
-            part = () if groups is None else (groups[rows],)
-            return (
-                clone(self)
-                .set_params(stop="fixed", kernel=self._kernel.resolved(x))
-                .fit(x[rows], codes[rows], *part)
-            )
+            part = None if groups is None else groups[rows]
+            inner = clone(self).scaled_to(x).set_params(stop="fixed", class_weight=class_weight)
+            return inner.fit(x[rows], codes[rows], groups=part)
 
-        return passes_worth(inner_scores(fit, x, codes, groups, most, STOP_FOLDS, self.seed))
+        return passes_worth(inner_scores(fit, x, codes, groups, most, STOP_FOLDS, self._seed))
 
     def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray:
         """Class numbers predicted by the machine as it was after so many passes, (n_rows,)."""
@@ -126,12 +156,24 @@ class KernelMachine(Checked, FittedKernel):
 
     def scaled_to(self, x: np.ndarray) -> KernelMachine:
         """The same machine with the gamma, a number, that these rows give: fits on parts of them agree."""
-        self.kernel = self._kernel.resolved(x)
+        return self.with_kernel(self._kernel.resolved(x))
+
+    def with_kernel(self, kernel: Any) -> KernelMachine:
+        """The same machine with this kernel, which has its own gamma."""
+        self.kernel, self.gamma = kernel, "scale"
         return self
 
     def factor_at(self, X: Any) -> np.ndarray:
         """c of the last pass at the rows of X, (n_rows, 1), or (n_rows, n_outputs) where each has its own."""
         return self.passes_kept.factors(self._rows(X))
+
+
+def named_kernel(name: str, gamma: float | str) -> Any:
+    """A kernel by its name, "rbf" being scikit-learn's word for the Gaussian (ValueError for another)."""
+    known = KERNELS | {"rbf": Gaussian}
+    if name not in known:
+        raise ValueError(f"kernel must be one of {', '.join(known)}, or such a value, got {name!r}")
+    return known[name](gamma=gamma)
 
 
 def check_labels(y: np.ndarray) -> None:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 from screening import solvers
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels
+from screening.machines.counted import counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.fitted import FittedMultiClass
 from screening.machines.passes import fit_passes
@@ -23,8 +24,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
 
     Parameters
     ----------
-    kernel : Gaussian or Laplacian, optional
-        ``Gaussian(gamma="scale")`` if None.
+    kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, optional
+        "gaussian" if None; "rbf" is another word for it. A value has its own gamma.
     C : float, > 0
         Cost of a row on the wrong side.
     scheme : {"one_vs_rest", "one_vs_one", "crammer_singer", "simplified"}
@@ -41,8 +42,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
     stop : {"fixed", "inner"}
         "inner" trains another pass only while it gains on inner folds (geometric mean of recalls),
         ``passes`` at most.
-    seed : int
-        Of those folds.
+    random_state : int, RandomState or None
+        Of those folds, and of landmarks.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of the margin or, where that is less, of the
         change that one row at its bound makes.
@@ -50,6 +51,10 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
         for (see ``machines.landmarks``); exact where there are no more rows than that.
     n_landmarks : int, >= 2
+    gamma : float > 0, "scale" or "scale*F"
+        Of a kernel given by name.
+    class_weight : dict or "balanced", optional
+        Times C for the rows of a class; "balanced" is n_rows / (n_classes * rows of the class).
     """
 
     kind = "multi_class"
@@ -64,10 +69,12 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         cost_ratio: float | str = 1.0,
         normalise: bool = False,
         stop: str = "fixed",
-        seed: int = 0,
+        random_state: Any = 0,
         tol: float = 1e-3,
         approximation: str = "none",
         n_landmarks: int = 8000,
+        gamma: float | str = "scale",
+        class_weight: Any = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -77,10 +84,12 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         self.cost_ratio = cost_ratio
         self.normalise = normalise
         self.stop = stop
-        self.seed = seed
+        self.random_state = random_state
         self.tol = tol
         self.approximation = approximation
         self.n_landmarks = n_landmarks
+        self.gamma = gamma
+        self.class_weight = class_weight
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -100,7 +109,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
     def by_rows(self) -> bool:
         return self.scheme in ("one_vs_rest", "one_vs_one")  # the others solve for all classes at once
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> MultiClassSVM:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MultiClassSVM:
         """Fit to labelled rows.
 
         Parameters
@@ -108,6 +117,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
             Two or more distinct labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Times C for each row: as if it stood there so many times.
         groups : array-like of shape (n_rows,), optional
             What inner folds must not split.
         """
@@ -117,17 +128,22 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("MultiClassSVM needs rows of 2 classes or more; the labels hold one class only")
-        x = np.ascontiguousarray(X)
-        kernel = self._kernel.resolved(x)
-        n_passes = self._passes_wanted(x, codes, None if groups is None else np.asarray(groups))
+        counted = counted_rows(
+            sample_weight, X, codes, self.class_weight, self.classes_, bool(self._n_passes)
+        )
+        x, codes, weights = np.ascontiguousarray(X[counted.rows]), codes[counted.rows], counted.weights
+        kernel = self._kernel.resolved(x, counted.given)
+        n_passes = self._passes_wanted(
+            x, codes, None if groups is None else np.asarray(groups)[counted.rows], counted.class_weight
+        )
         # Factors see how common each class is among all rows.
-        class_counts = np.bincount(codes)
+        class_counts = counted.per_class(len(self.classes_))
         chosen = self._landmarks(kernel, x, codes)
         if chosen is not None:
-            x, codes = x[chosen.rows], codes[chosen.rows]
+            x, codes, weights = x[chosen.rows], codes[chosen.rows], weights[chosen.rows] * chosen.weights
         n_solutions = (n_passes + 1) * len(self.classes_)
         gram: Any = solvers.gram_within(kernel, x, n_solutions) if self.by_rows else kernel(x, x)
-        scheme = self._scheme(codes, np.ones(len(x)) if chosen is None else chosen.weights)
+        scheme = self._scheme(codes, weights)
         passes = fit_passes(
             kernel,
             x,
@@ -139,15 +155,14 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
             n_passes,
             self.normalise,
         )
-        if chosen is not None:
-            passes = replace(passes, support=chosen.rows[passes.support])
-        self._keep(passes)
+        rows = counted.rows if chosen is None else counted.rows[chosen.rows]
+        self._keep(replace(passes, support=rows[passes.support]))
         return self
 
     def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:
         """The scheme over rows of these classes that stand for so many each."""
         classes = Classes(codes, len(self.classes_), weights)
-        return SCHEMES[self.scheme](classes, self.C, self.cost_ratio, self.tol)
+        return SCHEMES[self.scheme](classes, self.C, self.cost_ratio, self._tol(len(codes)))
 
     def _landmarks(self, kernel: Any, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
         """The rows to train on; None for all of them. Near are those close to any of the boundaries."""
@@ -161,7 +176,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
             decisions = Basis(kernel, rows).times(x, dual.weights) + dual.intercept
             return self._scheme(codes, np.ones(len(x))).margins(decisions) < landmarks.NEAR_MARGIN
 
-        return landmarks.choose(x, codes, int(self.n_landmarks), near, self.seed)
+        return landmarks.choose(x, codes, int(self.n_landmarks), near, self._seed)
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,): the class with the largest score."""

@@ -13,9 +13,12 @@ from screening import solvers
 from screening.kernels.base import EXACT_ROWS
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine
+from screening.machines.counted import counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import solved
+
+ON_BOUNDARY = 1e-9
 
 
 class OneClassSVM(OutlierMixin, KernelMachine):
@@ -23,8 +26,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel : Gaussian or Laplacian, optional
-        ``Gaussian(gamma="scale")`` if None.
+    kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, optional
+        "gaussian" if None; "rbf" is another word for it. A value has its own gamma.
     nu : float in (0, 1]
         Largest share of training rows outside, smallest share of support vectors.
     factor : Factor, optional
@@ -36,8 +39,10 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     approximation : {"none", "landmarks"}
         "landmarks" trains on ``n_landmarks`` rows that stand for all (see ``machines.landmarks``).
     n_landmarks : int, >= 2
-    seed : int
+    random_state : int, RandomState or None
         Draws them.
+    gamma : float > 0, "scale" or "scale*F"
+        Of a kernel given by name.
 
     Attributes
     ----------
@@ -61,7 +66,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         tol: float = 1e-3,
         approximation: str = "none",
         n_landmarks: int = 8000,
-        seed: int = 0,
+        random_state: Any = 0,
+        gamma: float | str = "scale",
     ) -> None:
         self.kernel = kernel
         self.nu = nu
@@ -70,7 +76,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         self.tol = tol
         self.approximation = approximation
         self.n_landmarks = n_landmarks
-        self.seed = seed
+        self.random_state = random_state
+        self.gamma = gamma
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -78,37 +85,42 @@ class OneClassSVM(OutlierMixin, KernelMachine):
             raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
         landmarks.check(self.approximation, self.n_landmarks)
 
-    def fit(self, X: Any, y: Any = None) -> OneClassSVM:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
         """Fit to normal rows.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
         y : ignored
+        sample_weight : array-like of shape (n_rows,), optional
+            How often a row counts: as if it stood there so many times.
         """
         x = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
         self.check_parameters()
-        kernel = self._kernel.resolved(x)
+        counted = counted_rows(sample_weight, x, repeat=bool(self._n_passes))
+        x, own = np.ascontiguousarray(x[counted.rows]), counted.weights
+        kernel = self._kernel.resolved(x, counted.given)
         chosen = None
         if self.approximation != "none" and self.n_landmarks < len(x):
             chosen = self._landmarks(kernel, x)
             x = np.ascontiguousarray(x[chosen.rows])
-        weights = np.ones(len(x)) if chosen is None else chosen.weights
+        weights = own if chosen is None else chosen.weights * own[chosen.rows]
         n_rows = len(x)
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
         gram: Any = kernel(x, x) if n_rows <= EXACT_ROWS else solvers.KernelRows(x, kernel)
 
         def solve(c: np.ndarray) -> Dual:
-            return solved(self._problem(gram, c[:, 0], weights), self.tol / weights.max())
+            return solved(self._problem(gram, c[:, 0], weights), self._tol(n_rows) / weights.max())
 
         labels = np.ones((n_rows, 1), np.int8)
         counts = np.array([n_rows])
         passes = fit_passes(
             kernel, x, gram, labels, counts, solve, self.factor, self._n_passes, normalise=True
         )
-        if chosen is not None:
-            passes = replace(passes, support=chosen.rows[passes.support])
-        self._keep(passes)
+        rows = counted.rows if chosen is None else counted.rows[chosen.rows]
+        # Rows on the boundary are inside, whatever the last digit of their decision says.
+        passes = passes.moved(-ON_BOUNDARY * abs(float(passes.last.dual.intercept[0])))
+        self._keep(replace(passes, support=rows[passes.support]))
         return self
 
     def _problem(self, gram: Any, c: np.ndarray, weights: np.ndarray) -> solvers.Problem:
@@ -125,7 +137,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
             scores = Basis(kernel, rows).times(x, dual.weights)[:, 0]
             return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
 
-        return landmarks.choose(x, np.zeros(len(x), int), int(self.n_landmarks), near, self.seed)
+        return landmarks.choose(x, np.zeros(len(x), int), int(self.n_landmarks), near, self._seed)
 
     @property
     def offset_(self) -> float:

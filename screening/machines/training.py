@@ -31,6 +31,8 @@ class Training:
     tol : float
     groups : ndarray of shape (n,), optional
         What a remedy that validates inside must not split.
+    counts : ndarray of shape (n,), optional
+        How many rows each stands for; one if None.
     """
 
     gram: Any
@@ -39,6 +41,7 @@ class Training:
     costs: np.ndarray
     tol: float
     groups: np.ndarray | None = None
+    counts: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> Training:
         """The same problem on some of its rows."""
@@ -51,6 +54,7 @@ class Training:
             c=self.c[rows],
             costs=self.costs[rows],
             groups=None if self.groups is None else self.groups[rows],
+            counts=None if self.counts is None else self.counts[rows],
         )
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from screening import solvers
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels
+from screening.machines.counted import counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import Training, solve_two_class
@@ -23,8 +24,8 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel : Gaussian or Laplacian, optional
-        ``Gaussian(gamma="scale")`` if None.
+    kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, optional
+        "gaussian" if None; "rbf" is another word for it. A value has its own gamma.
     C : float, > 0
         Cost of a row on the wrong side.
     factor : Factor, optional
@@ -36,8 +37,8 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         Divide each factor by its root mean square over the training rows, so that it does not act on C.
     stop : {"fixed", "inner"}
         "inner" trains another pass only while it gains on inner folds (G-mean), ``passes`` at most.
-    seed : int
-        Of those folds.
+    random_state : int, RandomState or None
+        Of those folds, and of landmarks.
     tol : float, > 0
         Largest violation of the optimality conditions, in units of the margin or, where that is less, of the
         change that one row at its bound makes.
@@ -45,6 +46,10 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
         for (see ``machines.landmarks``); exact where there are no more rows than that.
     n_landmarks : int, >= 2
+    gamma : float > 0, "scale" or "scale*F"
+        Of a kernel given by name.
+    class_weight : dict or "balanced", optional
+        Times C for the rows of a class; "balanced" is n_rows / (n_classes * rows of the class).
 
     Notes
     -----
@@ -62,10 +67,12 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         remedies: Any = (),
         normalise: bool = False,
         stop: str = "fixed",
-        seed: int = 0,
+        random_state: Any = 0,
         tol: float = 1e-3,
         approximation: str = "none",
         n_landmarks: int = 8000,
+        gamma: float | str = "scale",
+        class_weight: Any = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -74,10 +81,12 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         self.remedies = remedies
         self.normalise = normalise
         self.stop = stop
-        self.seed = seed
+        self.random_state = random_state
         self.tol = tol
         self.approximation = approximation
         self.n_landmarks = n_landmarks
+        self.gamma = gamma
+        self.class_weight = class_weight
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -89,7 +98,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
     def by_rows(self) -> bool:
         return not any(remedy.whole_matrix for remedy in self.remedies)
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> TwoClassSVM:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> TwoClassSVM:
         """Fit to labelled rows.
 
         Parameters
@@ -97,6 +106,8 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
             Two distinct labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Times C for each row: as if it stood there so many times. Folds inside a remedy count rows once.
         groups : array-like of shape (n_rows,), optional
             What remedies that validate inside must not split.
         """
@@ -109,14 +120,17 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         if len(self.classes_) < 2:
             raise ValueError("TwoClassSVM needs rows of 2 classes; the labels hold one class only")
 
-        whole, all_codes = np.ascontiguousarray(X), codes
-        all_units = None if groups is None else np.asarray(groups)
-        kernel = self._kernel.resolved(whole)
-        n_passes = self._passes_wanted(whole, codes, all_units)
-        x, codes, units = whole, all_codes, all_units
+        counted = counted_rows(
+            sample_weight, X, codes, self.class_weight, self.classes_, bool(self._n_passes or self.remedies)
+        )
+        whole, all_codes = np.ascontiguousarray(X[counted.rows]), codes[counted.rows]
+        all_units = None if groups is None else np.asarray(groups)[counted.rows]
+        kernel = self._kernel.resolved(whole, counted.given)
+        n_passes = self._passes_wanted(whole, all_codes, all_units, counted.class_weight)
+        x, codes, units, weights = whole, all_codes, all_units, counted.weights
         chosen = self._landmarks(kernel, whole, codes)
         if chosen is not None:
-            x, codes = whole[chosen.rows], codes[chosen.rows]
+            x, codes, weights = whole[chosen.rows], codes[chosen.rows], weights[chosen.rows] * chosen.weights
             units = None if units is None else units[chosen.rows]
         n_given = len(x)
         for remedy in self.remedies:
@@ -125,23 +139,23 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         inside = units if len(x) == n_given else None
         gram: Any = solvers.gram_within(kernel, x, n_passes + 1, whole=not self.by_rows)
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
-        costs = np.full(len(x), float(self.C))
-        if chosen is not None:
-            costs[:n_given] *= chosen.weights
-            costs[n_given:] *= chosen.weights[codes[:n_given] == 1].mean()
+        # A row that a remedy made counts as those do that it was made from.
+        made = np.full(len(x) - n_given, weights[codes[:n_given] == 1].mean())
+        costs = float(self.C) * np.concatenate([weights, made])
+        counts = costs / (float(self.C) * counted.of_class(codes))
         solve_pass = solve_two_class
         for remedy in reversed(self.remedies):
             solve_pass = partial(remedy.solve, solve=solve_pass)
 
         def solve(c: np.ndarray) -> Dual:
-            return solve_pass(Training(gram, labels, c[:, 0], costs, self.tol, inside))
+            return solve_pass(Training(gram, labels, c[:, 0], costs, self._tol(len(x)), inside, counts))
 
         passes = fit_passes(
             kernel,
             x,
             gram,
             labels[:, None],
-            np.bincount(codes, minlength=2),
+            counted.per_class(2) if len(x) == n_given and chosen is None else np.bincount(codes, minlength=2),
             solve,
             self.factor,
             n_passes,
@@ -149,10 +163,12 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         )
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
-            rest = clone(self).set_params(remedies=others, kernel=kernel, passes=n_passes, stop="fixed")
+            rest = clone(self).with_kernel(kernel)
+            rest.set_params(remedies=others, passes=n_passes, stop="fixed", class_weight=counted.class_weight)
             passes = passes.moved(remedy.threshold(rest, whole, all_codes, all_units))
-        if chosen is not None and len(x) == n_given:
-            passes = replace(passes, support=chosen.rows[passes.support])
+        if len(x) == n_given:
+            rows = counted.rows if chosen is None else counted.rows[chosen.rows]
+            passes = replace(passes, support=rows[passes.support])
         self._keep(passes)
         return self
 
@@ -171,7 +187,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             decisions = Basis(kernel, rows).times(x, dual.weights)[:, 0] + dual.intercept[0]
             return labels * decisions < landmarks.NEAR_MARGIN
 
-        return landmarks.choose(x, codes, int(self.n_landmarks), near, self.seed)
+        return landmarks.choose(x, codes, int(self.n_landmarks), near, self._seed)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """f(x), (n_rows,); higher is more suspicious, > 0 is the positive class."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from screening.documents import ScoreCounts
+from screening.documents.drift_words import words
 from screening.documents.reading import mapping
 from screening.page import format as shown
-from screening.scoring.drift_words import words
 
 
 def rarity(run: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from screening import factors, remedies
 from screening.factors import why_not
 from screening.kernels import KERNELS, Gaussian
 from screening.machines import SCHEME_NAMES, STOPS
-from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS
+from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
 
 if TYPE_CHECKING:
     from screening.machines.fitted import Fitted
@@ -154,6 +154,7 @@ class Parts:
                 )
             if self.recipe.scheme is not None:
                 composed["scheme"] = self.recipe.scheme
+            given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
             name = {"one_class": "OneClassSVM", "two_class": "TwoClassSVM", "multi_class": "MultiClassSVM"}
             estimator = getattr(machines, name[self.recipe.machine])(**composed, **given)
         estimator.check_parameters()
@@ -172,6 +173,13 @@ class Parts:
             kernel=self._part("kernel", values),
             factor=self._part("factor", values),
         )
+
+
+def blended(members: list[Any]) -> Any:
+    """Estimators as one, the mean of their standardised scores."""
+    from screening.machines.blended_classifier import BlendedClassifier
+
+    return BlendedClassifier(tuple(members))
 
 
 def camel(name: str) -> str:

@@ -38,13 +38,16 @@ class MovedBoundary(Remedy):
         decisions = np.full(len(x), np.nan)
         for train, test in inner_folds(codes, groups, self.folds, self.seed):
             part = None if groups is None else groups[train]
-            decisions[test] = clone(machine).fit(x[train], codes[train], part).decision_function(x[test])
+            decisions[test] = (
+                clone(machine).fit(x[train], codes[train], groups=part).decision_function(x[test])
+            )
         known = np.isfinite(decisions)
-        return best_g_mean(decisions[known], codes[known] == 1)
+        weights = machine.class_weight or {0: 1.0, 1: 1.0}
+        return best_g_mean(decisions[known], codes[known] == 1, weights[1] / (weights[0] + weights[1]))
 
 
-def best_g_mean(decisions: np.ndarray, positive: np.ndarray) -> float:
-    """Threshold with the largest sqrt(sensitivity * specificity), flagged being above it.
+def best_g_mean(decisions: np.ndarray, positive: np.ndarray, share: float = 0.5) -> float:
+    """Threshold with the largest sensitivity^share * specificity^(1 - share), flagged being above it.
 
     Candidates lie halfway between neighbouring decisions; of equally good ones the nearest to 0 is taken.
     """
@@ -53,7 +56,8 @@ def best_g_mean(decisions: np.ndarray, positive: np.ndarray) -> float:
         return 0.0
     missed = np.cumsum(np.bincount(at, weights=positive))[:-1]
     cleared = np.cumsum(np.bincount(at, weights=~positive))[:-1]
-    squared = (1.0 - missed / positive.sum()) * cleared / (~positive).sum()
+    found, kept = 1.0 - missed / positive.sum(), cleared / (~positive).sum()
+    mean = found**share * kept ** (1.0 - share)
     middle = (values[1:] + values[:-1]) / 2.0
-    best = np.flatnonzero(squared >= squared.max() - 1e-12)
+    best = np.flatnonzero(mean >= mean.max() - 1e-12)
     return float(middle[best[np.abs(middle[best]).argmin()]])

@@ -34,8 +34,7 @@ class UnequalCosts(Remedy):
 
     def solve(self, training: Training, solve: Solve) -> Dual:
         positive = training.labels > 0
-        # Rows that stand for others cost as much as they do, so that costs count what they stand for.
-        count = training.costs / training.costs.min()
+        count = np.ones(len(positive)) if training.counts is None else training.counts
         ratio = count[~positive].sum() / count[positive].sum()
         ratio = ratio if self.cost_ratio == "balanced" else self.cost_ratio
         return solve(replace(training, costs=training.costs * np.where(positive, float(ratio), 1.0)))

@@ -76,7 +76,7 @@ class ESmote(Remedy):
             return solve(training)
         n_rows = len(training.labels)
         parents = drawn.first
-        groups = training.groups
+        groups, counts = training.groups, training.counts
         larger = replace(
             training,
             gram=drawn.extended(rescaled(training.gram, training.c, training.c)),
@@ -84,6 +84,7 @@ class ESmote(Remedy):
             c=np.ones(n_rows + len(parents)),
             costs=np.concatenate([training.costs, training.costs[parents]]),
             groups=None if groups is None else np.concatenate([groups, groups[parents]]),
+            counts=None if counts is None else np.concatenate([counts, counts[parents]]),
         )
         dual = solve(larger)
         weights = dual.weights[:n_rows, 0] + drawn.folded(dual.weights[n_rows:, 0], n_rows)

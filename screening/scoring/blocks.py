@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.documents.drift_words import reason
 from screening.scoring.chances import Chances
 from screening.scoring.discoveries import Discoveries, with_discoveries
 from screening.scoring.drift import Drift
-from screening.scoring.drift_words import reason
 from screening.scoring.gathering import Scored
 from screening.scoring.voxels import VoxelTally, pictured
 from screening.statistics.local import prevalence_tonight

@@ -225,12 +225,12 @@ def _rebuilt(
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
     from screening.cohort.parquet_pages import read_small_table
-    from screening.recipes.blend import restored
-    from screening.recipes.recipe import Recipe
+    from screening.recipes.loading import read_recipe
+    from screening.storage.restoring import restored
 
     with as_stored(folder / "model.json"):
         try:
-            recipe = Recipe.from_text(document["recipe"]["text"])
+            recipe = read_recipe(document["recipe"]["text"])
             contract = Contract.from_dict(document["contract"])
             model = Model(
                 document=document,

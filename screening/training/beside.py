@@ -10,7 +10,8 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.errors import RecipeError, UsageError
-from screening.recipes.recipe import Recipe, load_recipe
+from screening.recipes.loading import load_recipe
+from screening.recipes.recipe import Recipe
 from screening.recipes.text import ALWAYS
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.validation.blending import held_out_by

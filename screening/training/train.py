@@ -16,8 +16,10 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.errors import UsageError
-from screening.recipes.blend import Blend, tells_apart
-from screening.recipes.recipe import Recipe, load_recipe
+from screening.recipes.blend import tells_apart
+from screening.recipes.building import build
+from screening.recipes.loading import load_recipe
+from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.storage.model import Model
 from screening.training import card as record
@@ -180,10 +182,10 @@ def largest_exact(recipe: Recipe, params: dict[str, Any]) -> int | None:
     """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
     if recipe.machine == "baseline":
         return None
-    if isinstance(recipe, Blend):
+    if recipe.machine == "blend":
         sizes = [largest_exact(member, {}) for member in recipe.every.values()]
         return min((size for size in sizes if size is not None), default=None)
-    return LARGEST_EXACT if recipe.build(**params).by_rows else LARGEST_WHOLE
+    return LARGEST_EXACT if build(recipe, **params).by_rows else LARGEST_WHOLE
 
 
 def sample_rows(

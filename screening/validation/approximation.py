@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.recipes.blend import Blend
+from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters
 from screening.validation.criteria import criterion
@@ -23,7 +23,7 @@ _FEWER = 5
 
 def with_landmarks(recipe: Recipe, params: Parameters, too_many: bool) -> Parameters:
     """The caller's parameters, landmarks among them where rows are too many for all."""
-    every = recipe.every.values() if isinstance(recipe, Blend) else [recipe]
+    every = recipe.every.values() if recipe.machine == "blend" else [recipe]
     if too_many and any("approximation" in each.names for each in every):
         return {"approximation": "landmarks"} | params
     return params
@@ -71,7 +71,7 @@ def cost_of_landmarks(
     }
     exact, landmarks = auroc["none"], auroc["landmarks"]
     # Where the recipe names none, the machine's own number holds.
-    wanted = settings.get("n_landmarks", recipe.build(**settings).n_landmarks)
+    wanted = settings.get("n_landmarks", build(recipe, **settings).n_landmarks)
     two_classes = recipe.machine != "one_class" and len(task.classes) == 2
     weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
     facts = {

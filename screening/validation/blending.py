@@ -11,7 +11,8 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.errors import RecipeError, UsageError
 from screening.machines.blended import BlendedEnsemble, standards
-from screening.recipes.blend import Blend, tells_apart
+from screening.recipes.blend import members_for, tells_apart
+from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.recipes.text import ALWAYS
 from screening.validation.candidates import candidates_of
@@ -47,16 +48,16 @@ def held_out_by(
     RecipeError, UsageError
         The recipe, or every member of a blend, cannot be fitted on this cohort.
     """
-    if not isinstance(recipe, Blend):
+    if recipe.machine != "blend":
         candidates = candidates_of(recipe, dict(params), search, seed)
         return hold_out(sample, recipe, task, plan, candidates, effort)
     for name in params:
         if name not in ALWAYS:
-            recipe.build(**{name: params[name]})
+            build(recipe, **{name: params[name]})
     n_positive = int((task.target(labels_of(sample)) == 1).sum())
     parts: list[HeldOut] = []
     notes = []
-    members = recipe.for_cohort(tells_apart(recipe, sample), n_positive)
+    members = members_for(recipe, tells_apart(recipe, sample), n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
     lesson = effort.lesson(sample, recipe if encode_all else members[0], task, plan)
     for j, member in enumerate(members):
@@ -73,7 +74,7 @@ def held_out_by(
     return blended(recipe, lesson, parts, tuple(notes))
 
 
-def blended(recipe: Blend, lesson: Lesson, parts: Sequence[HeldOut], notes: tuple[str, ...]) -> HeldOut:
+def blended(recipe: Recipe, lesson: Lesson, parts: Sequence[HeldOut], notes: tuple[str, ...]) -> HeldOut:
     """The mean of members' standardised held-out decisions, and of their machines."""
     repeats = min(len(part.decisions) for part in parts)
     standard = [standards(part.decisions[:repeats].mean(axis=0, dtype=float)) for part in parts]

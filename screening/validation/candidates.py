@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from screening.recipes.building import build, candidates_for
 from screening.recipes.recipe import Recipe
 
 Parameters = dict[str, Any]
@@ -16,9 +17,9 @@ LANDMARKS = 8000
 
 def candidates_of(recipe: Recipe, params: Parameters, search: int | None, seed: int) -> list[Parameters]:
     """The recipe's candidates with the caller's parameters fixed, without repetitions."""
-    recipe.build(**params)
-    candidates = recipe.candidates(
-        recipe.default_candidates if search is None else search, np.random.default_rng(seed)
+    build(recipe, **params)
+    candidates = candidates_for(
+        recipe, recipe.default_candidates if search is None else search, np.random.default_rng(seed)
     )
     fixed = [candidate | params for candidate in candidates]
     return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]

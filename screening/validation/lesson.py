@@ -14,6 +14,7 @@ from screening.cohort.encoding import Encoder
 from screening.errors import UsageError
 from screening.kernels import shared
 from screening.machines.orientation import oriented_decisions
+from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, by_shared_work
 from screening.validation.task import Task
@@ -72,7 +73,7 @@ class Lesson:
 
     def estimator(self, parameters: Parameters) -> Any:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
-        estimator = self.recipe.build(**parameters)
+        estimator = build(self.recipe, **parameters)
         if hasattr(estimator, "scaled_to"):
             estimator = estimator.scaled_to(self.x[self.learnable(np.arange(len(self.x)))])
         return estimator

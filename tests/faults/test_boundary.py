@@ -22,7 +22,7 @@ from screening.cli.printing import printable
 from screening.cohort.contract import Contract
 from screening.errors import CohortError, ModelError, RecipeError, UsageError
 from screening.ledger import open_ledger
-from screening.recipes.recipe import Recipe, load_recipe
+from screening.recipes.loading import load_recipe, read_recipe
 from screening.scoring.spreadsheet import FORMULA, as_text
 from screening.storage.publishing import MARK, publish, write_whole
 from screening.storage.sealing import canonical, read_document, sealed
@@ -207,7 +207,7 @@ def test_a_contract_with_a_wrong_value_is_refused(text, tmp_path):
 def test_a_recipe_with_a_wrong_value_is_refused_by_key(change):
     text = load_recipe("logistic").text.split("[search")[0] + f"[search]\n{change}\n"
     with pytest.raises(RecipeError, match=change.split()[0]):
-        Recipe.from_text(text, "r.toml")
+        read_recipe(text, "r.toml")
 
 
 def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):

@@ -1,0 +1,115 @@
+"""A table in memory as the source of a cohort: pandas, polars, Arrow, or whatever streams as Arrow does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from screening.cohort.sources import Block, Source
+from screening.errors import CohortError, UsageError
+
+
+class TableInMemory:
+    """One table, read like a file; `sha256` is that of its Arrow stream.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    """
+
+    name = "table"
+    form = None
+
+    def __init__(self, table: pa.Table):
+        self.table = table
+        self.header = list(table.column_names)
+        self.rows: int | None = table.num_rows
+        self.bytes = table.nbytes
+        self.sha256 = _digest(table)
+
+    def decimal(self, column: str) -> str:
+        """The decimal mark of a column's texts."""
+        return "."
+
+    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """Yield the rows in order."""
+        wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
+        first = 1
+        for batch in self.table.select(wanted).to_batches(max_chunksize=batch_rows):
+            none = np.zeros(batch.num_rows, dtype=bool)
+            yield Block(dict(zip(wanted, batch.columns, strict=True)), batch.num_rows, first, none, none)
+            first += batch.num_rows
+
+
+def source_of(frame: Any) -> Source:
+    """A source over a table in memory.
+
+    Raises
+    ------
+    UsageError
+        The object is no table.
+    CohortError
+        A column holds values of several kinds, or two columns have one name.
+    """
+    table = _arrow(frame)
+    repeated = {name for name in table.column_names if table.column_names.count(name) > 1}
+    if repeated:
+        raise CohortError(f"table: column names occur twice: {', '.join(sorted(repeated))}; rename one")
+    return Source([TableInMemory(table.combine_chunks())], ["a table in memory"])  # type: ignore[list-item]
+
+
+def _arrow(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    try:
+        if type(frame).__module__.startswith("pandas"):
+            return _of_pandas(frame)
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(frame).read_all()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+        raise CohortError(f"table: it cannot be read as Arrow ({type(error).__name__})") from None
+    raise UsageError(
+        f"a cohort is a path, or a pandas, polars or Arrow table, not {type(frame).__module__}."
+        f"{type(frame).__name__}"
+    )
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    columns = {}
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise CohortError("table: a column's name is no text; rename the columns")
+        try:
+            columns[name] = pa.Array.from_pandas(frame[name])
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            raise CohortError(
+                f"table: column '{name}' holds values of several kinds; give it one type"
+            ) from None
+    return pa.table(columns)
+
+
+def _digest(table: pa.Table) -> str:
+    """SHA-256 over schema and values, whatever the pieces the table came in."""
+    digest = hashlib.sha256()
+
+    class Sink:
+        closed = False
+
+        def write(self, piece: Any) -> int:
+            digest.update(piece)
+            return len(piece)
+
+        def flush(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    whole = table.combine_chunks().replace_schema_metadata(None)
+    with pa.ipc.new_stream(pa.PythonFile(Sink(), mode="w"), whole.schema) as stream:
+        stream.write_table(whole)
+    return digest.hexdigest()

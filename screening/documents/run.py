@@ -1,0 +1,270 @@
+"""`run.json`: what a night's run states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from screening.documents.model import Confusion, FileFacts, ModelDocument, PerClass
+from screening.documents.reason import Reason
+from screening.documents.shape import Range, document, named
+
+
+@document
+class RunModel(ModelDocument):
+    """The model as the run used it."""
+
+    id: str
+    digest: str
+
+
+@document
+class InputFacts:
+    """The table that was scored."""
+
+    files: Sequence[FileFacts]
+    delimiter: str | None
+    encoding: str | None
+    rows: int
+    notes: Sequence[str]
+
+
+@document
+class Counts:
+    """Counts that add up: read = scored + refused; with a ledger, cases by what is known of them."""
+
+    read: int
+    scored: int
+    refused: int
+    flagged: int
+    flagged_by_class: Mapping[str, int]
+    cases: int | None = None
+    new: int | None = None
+    ongoing: int | None = None
+    reviewed: int | None = None
+    known: int | None = None
+    resolved: int | None = None
+
+
+@document
+class Contribution:
+    """How far one value moves a case's score from what the usual value would give."""
+
+    feature: str
+    value: str
+    unit: str | None
+    usual: Range | None
+    direction: str
+    change: float
+
+
+@document
+class Verdict:
+    """The last verdict on a case, and the night it was given for."""
+
+    night: str
+    verdict: str
+
+
+@document
+class Case:
+    """One flagged row, or one just below the threshold."""
+
+    rank: int | None = None
+    id: str
+    group: str | None
+    row: int
+    score: float
+    p_value: float
+    label: Annotated[str, named("class")]
+    contributions: Sequence[Contribution] | None = None
+    missing: Sequence[str] = ()
+    votes: Mapping[str, bool] | None = None
+    discovery: bool | None = None
+    chance: float | None
+    chance_low: float | None
+    chance_high: float | None
+    state: str | None = None
+    nights: int | None = None
+    last_verdict: Verdict | None = None
+    sampled: bool | None = None
+
+
+@document
+class GroupFacts:
+    """One patient, where rows come in patients."""
+
+    group: str
+    rows: int
+    flagged: int
+    top_score: float
+    p_value: float
+    discovery: bool
+    state: str | None = None
+    nights: int | None = None
+    last_verdict: Verdict | None = None
+
+
+@document
+class NightFeature:
+    """A feature tonight beside training."""
+
+    name: str
+    type: str
+    unit: str | None
+    missing: float
+    missing_training: float
+    psi: float | None = None
+    ks: float | None = None
+    outside: float | None = None
+    unseen: int | None = None
+    normalised: bool | None = None
+    alarm: bool | None = None
+
+
+@document
+class ScoreCounts:
+    """How many rows reach each threshold tonight."""
+
+    thresholds: Sequence[float | None]
+    counts: Sequence[int]
+
+
+@document
+class Discoveries:
+    """What remains rare among so many screened (Benjamini and Hochberg)."""
+
+    q: float
+    per: str
+    n_screened: int
+    n_calibration: int
+    p_cut: float | None
+    found: int
+    flagged: int
+    warning: str | None
+
+
+@document
+class NightSubgroup:
+    """Rows and flag rate of a subgroup tonight; None where fewer than five patients tell them."""
+
+    column: str
+    level: str | None
+    n: int | None
+    flag_rate: float | None
+
+
+@document
+class Share:
+    """A share with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@document
+class Slice:
+    """One slice of a volume, drawn."""
+
+    at: float
+    voxels: int
+    flagged: int
+    width: int
+    height: int
+    overlay: str
+    heat: str
+
+
+@document
+class Cluster:
+    """Flagged voxels that touch."""
+
+    voxels: int
+    centre: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    top_score: float
+
+
+@document
+class Volume:
+    """A patient's voxels."""
+
+    group: str | None
+    voxels: int
+    flagged: int
+    slices: Sequence[Slice]
+    n_clusters: int | None
+    clusters: Sequence[Cluster]
+
+
+@document
+class Voxels:
+    """Volumes, clusters and slices of a voxel run."""
+
+    axes: Sequence[str]
+    step: Sequence[float | None]
+    patients_total: int
+    patients_flagged: int
+    patients: Sequence[Volume]
+    base: str | None
+    scale: Sequence[float] | None
+
+
+@document
+class LedgerFacts:
+    """Where the ledger has the run."""
+
+    key: str
+    revision: int
+    entry: int
+    head: str
+
+
+@document
+class Times:
+    """When the run began, and how long it took."""
+
+    started: str
+    seconds: float
+
+
+@document
+class RunDocument:
+    """Everything that a night's run states.
+
+    `evaluation` is there where the table had labels: figures of each watched class by its name, and of
+    several classes `confusion` and `per_class`. `unflagged` says how those not flagged rank among past
+    negatives.
+    """
+
+    format: int
+    run_id: str
+    date: str
+    model: RunModel
+    input: InputFacts
+    versions: Mapping[str, str]
+    counts: Counts
+    refused: Mapping[str, int]
+    evaluation: Mapping[str, Mapping[str, float | int | None] | Confusion | Sequence[PerClass]] | None
+    data: Sequence[NightFeature]
+    groups: Sequence[GroupFacts] | None
+    groups_total: int | None = None
+    groups_flagged: int | None = None
+    score_counts: Mapping[str, ScoreCounts]
+    cases: Sequence[Case]
+    cases_total: int
+    cases_shown: int
+    cases_explained: int
+    near_misses: Sequence[Case]
+    attention: Sequence[Reason]
+    sample: Sequence[str]
+    unflagged: Mapping[str, object]
+    discoveries: Discoveries
+    subgroups: Sequence[NightSubgroup]
+    prevalence_estimate: Share | None
+    voxels: Voxels | None = None
+    ledger: LedgerFacts | None = None
+    pseudonymised: bool | None = None
+    times: Times

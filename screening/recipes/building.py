@@ -1,0 +1,159 @@
+"""From a recipe to an unfitted estimator, and the settings that a search tries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from screening.errors import RecipeError
+from screening.recipes.blend import members_for, refuse_overrides
+from screening.recipes.loading import load_recipe
+from screening.recipes.parts import Parts, blended
+from screening.recipes.recipe import Recipe
+from screening.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from screening.machines.fitted import Fitted
+
+
+def build(recipe: Recipe | str | Path, **overrides: Any) -> Any:
+    """A recipe as an unfitted estimator.
+
+    Parameters
+    ----------
+    recipe : Recipe, str or Path
+        A recipe, the name of a shipped one, or a recipe file.
+    **overrides
+        Parameters named in the recipe; ``sigma`` wherever ``gamma`` is, for the Gaussian kernel.
+
+    Returns
+    -------
+    estimator
+        scikit-learn's ``fit`` and ``decision_function``; X is neither scaled nor encoded by it.
+
+    Raises
+    ------
+    RecipeError
+        If there is no such recipe, or an override is unknown (with the list of names) or out of range.
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe)
+    if recipe.machine == "blend":
+        refuse_overrides(recipe, overrides)
+        return blended([build(member) for member in members_for(recipe, several_classes=False)])
+    parts = Parts(recipe)
+    return _made(parts, parts.estimator, overrides)
+
+
+def build_bare(recipe: Recipe, **overrides: Any) -> Fitted:
+    """What a stored state is restored to: scores like the estimator, without reading scikit-learn.
+
+    Takes and refuses the same as `build`.
+    """
+    parts = Parts(recipe)
+    return _made(parts, parts.bare, overrides)
+
+
+def param_grid(recipe: Recipe) -> dict[str, list[Any]]:
+    """The recipe's search by the names that its estimator has, for ``GridSearchCV(build(recipe), ...)``.
+
+    Settings whose parts do not go together, which the recipe's own search leaves out, fail there.
+    """
+    parts, search = Parts(recipe), dict(recipe.search)
+    of_kernel = {name: search.pop(name) for name in list(search) if parts.owners(name)[0][0] == "kernel"}
+    grid: dict[str, list[Any]] = {}
+    if of_kernel:
+        settings = (dict(zip(of_kernel, values, strict=True)) for values in product(*of_kernel.values()))
+        grid["kernel"] = [build(recipe, **setting).kernel for setting in settings]
+    for name, values in search.items():
+        ((part, own), *_) = parts.owners(name)
+        grid[own if part == "machine" else f"{part.removeprefix('remedy.')}__{own}"] = values
+    return grid
+
+
+def _made(parts: Parts, make: Callable[[dict[str, Any]], Any], overrides: dict[str, Any]) -> Any:
+    recipe = parts.recipe
+    known = recipe.names
+    unknown = [name for name in overrides if name not in known]
+    if unknown:
+        raise RecipeError(
+            f"recipe {recipe.name} has no parameter {', '.join(map(repr, unknown))}; "
+            f"it has {', '.join(known) or 'none'}{did_you_mean(unknown[0], known)}"
+        )
+    try:
+        return make(recipe.resolved(**overrides))
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"recipe {recipe.name}: {error}") from None
+
+
+def candidates_for(
+    recipe: Recipe, n: int, rng: np.random.Generator, grid: dict[str, list[Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Settings to choose among.
+
+    The first is the default and, where there is a factor, the second its limit (no pass), so that
+    validation can decline the factor; the rest is drawn from the grid without repetition and without
+    settings whose parts do not go together.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    n : int, >= 1
+        Wanted; fewer where the grid has fewer.
+    rng : numpy Generator
+    grid : dict of list, optional
+        ``search`` if None; ``paper_search`` is the other sensible one.
+
+    Returns
+    -------
+    list of dict
+        Overrides for ``build``, each with all names of the grid.
+    """
+    if n < 1:
+        raise RecipeError(f"at least one candidate is needed, got {n}")
+    grid = recipe.search if grid is None else grid
+    parts = Parts(recipe)
+    names = [name for name in recipe.parameters if name in grid]
+    names += [name for name in grid if name not in names]
+    default = {name: recipe.parameters[name] for name in names if name in recipe.parameters}
+    if "sigma" in names and "gamma" in recipe.parameters:
+        default["gamma"] = recipe.parameters["gamma"]
+    found = [default]
+    if "passes" in default:
+        found.append(_plain(parts, default | {"passes": 0}))
+    total = math.prod(len(grid[name]) for name in names)
+    tried = 0
+    # A permutation of the whole grid is drawn only while it is small; beyond that repetitions are rare.
+    order = rng.permutation(total) if total <= 100_000 else rng.integers(total, size=20 * n)
+    while len(found) < n and tried < len(order) and names:
+        setting, code = {}, int(order[tried])
+        for name in names:
+            code, at = divmod(code, len(grid[name]))
+            setting[name] = grid[name][at]
+        tried += 1
+        setting = _plain(parts, setting)
+        if setting not in found and _works(parts, setting):
+            found.append(setting)
+    return found[:n]
+
+
+def _works(parts: Parts, setting: dict[str, Any]) -> bool:
+    """Whether the parts of this setting go together."""
+    try:
+        _made(parts, parts.estimator, setting)
+    except RecipeError:
+        return False
+    return True
+
+
+def _plain(parts: Parts, setting: dict[str, Any]) -> dict[str, Any]:
+    """Without a pass the factor's own parameters say nothing: keep them at their defaults."""
+    if setting.get("passes") != 0:
+        return setting
+    idle = [name for name in setting if name in parts.factor_names]
+    return setting | {name: parts.recipe.parameters[name] for name in idle}

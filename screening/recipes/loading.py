@@ -1,0 +1,95 @@
+"""Recipes found by name or file, and read with everything they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from screening.errors import RecipeError
+from screening.files import read_bounded
+from screening.recipes.recipe import Recipe
+from screening.recipes.text import MOST_BYTES, fields_of
+from screening.spelling import did_you_mean
+
+
+def load_recipe(name_or_path: str | Path) -> Recipe:
+    """Read a shipped recipe by name, or a recipe file by path.
+
+    Raises
+    ------
+    RecipeError
+        If there is none (with the list of names), or it cannot be read.
+    """
+    return read_recipe(*_found(name_or_path))
+
+
+def read_recipe(text: str, source: str = "recipe") -> Recipe:
+    """Read a recipe's TOML text, checked against the parts it names.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+        What errors call it.
+
+    Raises
+    ------
+    RecipeError
+        Naming the key and what is possible there.
+    """
+    from screening.recipes.blend import check_blend
+    from screening.recipes.parts import Parts
+
+    recipe = _parsed(text, source)
+    try:
+        if recipe.machine == "blend":
+            check_blend(recipe)
+        else:
+            Parts(recipe).check()
+    except ValueError as error:
+        raise RecipeError(f"{source}: {error}") from None
+    return recipe
+
+
+def list_recipes() -> list[Recipe]:
+    """All shipped recipes by name, read but not checked against the parts they name."""
+    return sorted((_parsed(text, source) for text, source in _shipped()), key=lambda recipe: recipe.name)
+
+
+def _shipped() -> Iterator[tuple[str, str]]:
+    for each in files("screening.models").iterdir():
+        if each.name.endswith(".toml"):
+            yield each.read_text(encoding="utf-8"), each.name
+
+
+def _found(name_or_path: str | Path) -> tuple[str, str]:
+    """The text of a recipe and what errors call it."""
+    text = str(name_or_path)
+    if text.endswith(".toml") or isinstance(name_or_path, Path):
+        path = Path(name_or_path)
+        try:
+            return read_bounded(path, MOST_BYTES, RecipeError).decode(), path.name
+        except UnicodeDecodeError as error:
+            raise RecipeError(f"cannot read the recipe {path.name}: {type(error).__name__}") from None
+    shipped = {source: found for found, source in _shipped()}
+    if f"{text}.toml" not in shipped:
+        names = sorted(source.removesuffix(".toml") for source in shipped)
+        raise RecipeError(
+            f"no recipe {text!r}{did_you_mean(text, names) or '; there are ' + ', '.join(names)}"
+        )
+    return shipped[f"{text}.toml"], f"{text}.toml"
+
+
+def _parsed(text: str, source: str, nested: bool = False) -> Recipe:
+    """A recipe with those it blends; a blend within a blend is read without its own, to be refused."""
+    found = fields_of(text, source)
+    try:
+        every = {} if nested else {name: _parsed(*_found(name), nested=True) for name in _named(found)}
+    except RecipeError as error:
+        raise RecipeError(f"{source}: {error}") from None
+    return Recipe(**found, every=every)
+
+
+def _named(found: dict[str, object]) -> tuple[str, ...]:
+    return (*found["members"], *found["scarce"])  # type: ignore[misc]

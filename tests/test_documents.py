@@ -1,0 +1,163 @@
+"""What is written is what its type says: no key without a type, no type without its producer."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+from flow_cohorts import patients, voxels, written
+from typer.testing import CliRunner
+
+from screening import read_cohort, save_model, score, train
+from screening.cli import app
+from screening.comparison.compare import compare
+from screening.documents.comparison import ComparisonDocument
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
+from screening.documents.schemas import DOCUMENTS
+from screening.documents.shape import read
+from screening.documents.upgrading import model_of_any_version, run_of_any_version
+from screening.errors import UsageError
+from screening.storage.model import load_model
+
+ROOT = Path(__file__).parents[1]
+KEPT = sorted((ROOT / "tests" / "format_1").glob("*/model.json"))
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    """A model of two classes, and a night that it scored: both documents as they lie on disk."""
+    folder = tmp_path_factory.mktemp("night")
+    table = written(patients(), folder / "past.csv")
+    cohort = read_cohort(table, label="ill", positive="yes", id="patient")
+    save_model(train(cohort, "logistic", search=1), folder / "model")
+    new = written(patients(60, seed=1).drop(columns="ill"), folder / "new.csv")
+    score(load_model(folder / "model"), new, folder / "run")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def volumes(tmp_path_factory):
+    """Several classes, voxels of patients."""
+    folder = tmp_path_factory.mktemp("volumes")
+    roles = {"label": "tissue", "group": "patient", "coordinates": ["x", "y", "z"]}
+    cohort = read_cohort(written(voxels(), folder / "past.parquet"), **roles)
+    save_model(train(cohort, "one_vs_rest", search=1), folder / "model")
+    new = written(voxels(3, seed=1), folder / "new.parquet")
+    score(load_model(folder / "model"), new, folder / "run", label="tissue")
+    return folder
+
+
+def stored(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kind", ["night", "volumes"])
+def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
+    folder = request.getfixturevalue(kind)
+
+    model = read(ModelDocument, stored(folder / "model" / "model.json"), "model.json")
+    run = read(RunDocument, stored(folder / "run" / "run.json"), "run.json")
+
+    assert model.validation.n_rows == model.training.n_rows_used
+    assert run.counts.read == run.counts.scored + run.counts.refused
+    assert run.model.sha256 == model.sha256
+
+
+def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):
+    cohort = read_cohort(
+        written(patients(), tmp_path / "past.csv"), label="ill", positive="yes", id="patient"
+    )
+    found = compare({"past": cohort}, ["svm", "logistic"], search=1)
+
+    document = read(ComparisonDocument, json.loads(json.dumps(found.document)), "comparison.json")
+
+    assert [each.recipe for each in document.cohorts[0].methods] == ["svm", "logistic"]
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.parent.name)
+def test_a_model_of_an_earlier_version_is_read_as_one_of_this(path):
+    model = read(ModelDocument, model_of_any_version(stored(path)), "model.json")
+
+    assert model.format == 1
+    assert model.operating_points[0].misses is None
+
+
+def test_a_run_with_reasons_as_bare_sentences_is_read(night):
+    old = stored(night / "run" / "run.json") | {"attention": ["Look twice."]}
+
+    run = read(RunDocument, run_of_any_version(old), "run.json")
+
+    assert run.attention[0].words == "Look twice."
+
+
+def without(document: dict, path: tuple[str, ...]) -> dict:
+    """A copy that lacks the key at `path`."""
+    copy = json.loads(json.dumps(document))
+    part = copy
+    for key in path[:-1]:
+        part = part[key]
+    del part[path[-1]]
+    return copy
+
+
+def required(declared: type, found: dict, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Paths of the keys that a document's type asks for, those of its parts included."""
+    hints = get_type_hints(declared)
+    paths = []
+    for field in fields(declared):
+        if field.default is MISSING and field.name in found:
+            paths.append((*path, field.name))
+        if is_dataclass(hints[field.name]) and isinstance(found.get(field.name), dict):
+            paths += required(hints[field.name], found[field.name], (*path, field.name))
+    return paths
+
+
+@pytest.mark.parametrize(("file", "declared"), [("model", ModelDocument), ("run", RunDocument)])
+def test_a_shown_field_without_its_producer_is_noticed(night, file, declared):
+    document = stored(night / file / f"{file}.json")
+    paths = required(declared, document)
+
+    unnoticed = []
+    for path in paths:
+        with pytest.raises(UsageError) as error:
+            read(declared, without(document, path), f"{file}.json")
+        unnoticed += [path] * (".".join(path) not in str(error.value))
+
+    assert len(paths) > 40
+    assert unnoticed == []
+
+
+def test_a_key_that_no_type_knows_is_noticed(night):
+    document = stored(night / "run" / "run.json")
+    document["counts"]["guessed"] = 1
+
+    with pytest.raises(UsageError, match=r"counts\.guessed"):
+        read(RunDocument, document, "run.json")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_command_prints_the_schema_that_the_docs_keep(name):
+    printed = CliRunner().invoke(app, ["schema", name])
+
+    assert printed.exit_code == 0
+    assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
+
+
+def test_the_schemas_in_the_docs_are_current():
+    place = ROOT / "docs" / "schemas.py"
+    script = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("schemas", place))
+    spec.loader.exec_module(script)
+
+    kept = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "schemas").iterdir()}
+    assert kept == script.texts()
+
+
+def test_a_document_nobody_writes_has_no_schema():
+    refused = CliRunner().invoke(app, ["schema", "night"])
+
+    assert refused.exit_code == 2

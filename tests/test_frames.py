@@ -1,0 +1,67 @@
+"""A table in memory is a cohort like one on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from flow_cohorts import patients, written
+
+from screening import read_cohort
+from screening.cohort.frames import source_of
+from screening.errors import CohortError, UsageError
+
+ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
+
+
+class Streamed:
+    """What a polars table offers: Arrow's stream."""
+
+    def __init__(self, table: pa.Table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+FORMS = {
+    "pandas": lambda table: table,
+    "Arrow": lambda table: pa.Table.from_pandas(table, preserve_index=False),
+    "streamed": lambda table: Streamed(pa.Table.from_pandas(table, preserve_index=False)),
+    "categories": lambda table: table.astype({"ward": "category"}),
+    "pandas of an odd index": lambda table: table.set_axis(np.arange(len(table)) * 7, axis=0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_in_memory_reads_as_the_file_does(form, tmp_path):
+    table = patients()
+    from_file = read_cohort(written(table, tmp_path / "past.csv"), **ROLES)
+
+    cohort = read_cohort(FORMS[form](table), **ROLES)
+
+    pd.testing.assert_frame_equal(cohort.features, from_file.features, check_dtype=False)
+    np.testing.assert_array_equal(cohort.id, from_file.id)
+    np.testing.assert_array_equal(cohort.label, from_file.label)
+
+
+def test_the_digest_is_of_the_values_and_not_of_the_pieces():
+    table = pa.Table.from_pandas(patients(), preserve_index=False)
+    pieces = pa.concat_tables([table.slice(0, 100), table.slice(100)])
+    other = table.set_column(0, "patient", pa.array(["x"] * len(table)))
+
+    first, again, changed = (source_of(each).files[0].sha256 for each in (table, pieces, other))
+
+    assert first == again != changed
+
+
+@pytest.mark.parametrize("wrong", [pd.DataFrame({1: [1, 2]}), pd.DataFrame({"a": [1, "x"]})])
+def test_a_table_that_is_none_is_refused_with_the_reason(wrong):
+    with pytest.raises(CohortError, match="table"):
+        read_cohort(wrong, label="a")
+
+
+def test_what_is_no_table_is_refused():
+    with pytest.raises(UsageError, match="pandas, polars or Arrow"):
+        read_cohort([1, 2, 3])
