@@ -15,9 +15,8 @@ from screening.cohort.drift import Gates
 from screening.cohort.normalising import GroupScales
 from screening.cohort.sources import Block, Source, SourceFile
 from screening.cohort.typing import read_coordinate, read_feature, read_text, read_time
-from screening.cohort.violations import Violations, described
+from screening.cohort.violations import Violations, described, refuse_absent
 from screening.errors import CohortError, UsageError
-from screening.spelling import did_you_mean
 
 BATCH_ROWS = 65536
 UNSEEN = "unseen_category"
@@ -42,11 +41,10 @@ class _TypedBlock:
 class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
-    Iterating yields `Cohort` batches in row order. The first pass (`check`, done at the latest when iteration
-    starts) sees the whole table and raises every violation together, so no batch is ever followed by one.
-    Memory is bounded by the batch, the number of groups and 8 bytes a row for ids. `gates` compare the table
-    with the rows a model was trained on, and may stop the run too. Of a table `to_score` the contract's
-    `on_unseen` decides what an unseen category is; in any other a text it does not list is a violation.
+    Iterating yields `Cohort` batches in row order. The first pass (`check`, done at the latest then) sees the
+    whole table and raises every violation together. Memory is bounded by the batch, the number of groups and
+    8 bytes a row for ids. `gates` compare the table with training, and may stop the run too. `to_score`: the
+    contract's `on_unseen` decides on an unseen category, which elsewhere is a violation.
 
     Attributes
     ----------
@@ -54,9 +52,9 @@ class CohortStream:
     source : Source
     notes : list of str
     refused : dict
-        Rows left out by reason (`on_violation = "refuse_rows"`), known after `check`.
+        Rows left out by reason (`on_violation = "refuse_rows"`), known after `check` as `n_rows` is.
     n_rows : int
-        Rows of the table, refused ones included, known after `check`.
+        Rows of the table, refused ones included.
     """
 
     def __init__(
@@ -78,7 +76,7 @@ class CohortStream:
         normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._scales = GroupScales(normalised) if normalised else None
         self._columns = list(dict.fromkeys([*contract.columns(), *([label] if label else [])]))
-        _refuse_absent(source, self._columns)
+        refuse_absent(source, self._columns)
         extra = dict.fromkeys(n for f in source.files for n in f.header if n and n not in self._columns)
         for name in (contract.label, *contract.drop):
             extra.pop(name or "", None)
@@ -286,18 +284,3 @@ def _hashed(ids: np.ndarray) -> np.ndarray:
     hashes = np.zeros(len(ids), dtype=np.uint64)
     hashes[there] = pd.util.hash_array(ids[there].astype(object), categorize=False)
     return hashes
-
-
-def _refuse_absent(source: Source, columns: Sequence[str]) -> None:
-    faults = []
-    for file in source.files:
-        absent = [name for name in columns if name not in file.header]
-        if absent:
-            shown = ", ".join(f"'{name}'" for name in absent)
-            faults.append(
-                f"{file.name}: missing column{'s' * (len(absent) > 1)} {shown} "
-                f"(the file has {len(file.header)} columns); rename it in the table or correct the contract"
-                f"{did_you_mean(absent[0], file.header)}"
-            )
-    if faults:
-        raise CohortError(faults)

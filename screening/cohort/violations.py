@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from screening.cohort.sources import Source
+from screening.errors import CohortError
+from screening.spelling import did_you_mean
+
 SHOWN_ROWS = 5
 
 # fault -> (what is wrong, what to do); the texts name no cell's content.
@@ -121,3 +125,19 @@ def _listed(rows: Iterable[int], count: int) -> str:
     rows = list(rows)
     more = count - len(rows)
     return f"row{'s' * (count > 1)} {', '.join(map(str, rows))}" + (f" and {more} more" if more else "")
+
+
+def refuse_absent(source: Source, columns: Sequence[str]) -> None:
+    """Refuse a table that lacks columns, naming all of them (CohortError)."""
+    faults = []
+    for file in source.files:
+        absent = [name for name in columns if name not in file.header]
+        if absent:
+            shown = ", ".join(f"'{name}'" for name in absent)
+            faults.append(
+                f"{file.name}: missing column{'s' * (len(absent) > 1)} {shown} "
+                f"(the file has {len(file.header)} columns); rename it in the table or correct the contract"
+                f"{did_you_mean(absent[0], file.header)}"
+            )
+    if faults:
+        raise CohortError(faults)

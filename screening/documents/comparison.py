@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from screening.documents.model import Difference, RuleFacts
+from screening.documents.beside import Difference, RuleFacts
 from screening.documents.shape import Setting, document
 
 

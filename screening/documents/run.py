@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from screening.documents.model import Confusion, FileFacts, ModelDocument, PerClass
+from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.shape import Range, document, named
+from screening.documents.validation import Confusion, PerClass
 
 
 @document

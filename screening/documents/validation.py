@@ -1,0 +1,270 @@
+"""What the held-out scores of all rows showed: the part of `model.json` that says how good a model is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from screening.documents.beside import BesideFacts, RuleFacts
+from screening.documents.shape import Setting, document, named
+
+
+@document
+class Point:
+    """What a threshold does on unseen rows: rates in 0 to 1 with 95 % intervals; None is undefined."""
+
+    threshold: float
+    rule: RuleFacts
+    sensitivity: float | None
+    sensitivity_low: float | None
+    sensitivity_high: float | None
+    specificity: float | None
+    specificity_low: float | None
+    specificity_high: float | None
+    ppv: float | None
+    ppv_low: float | None
+    ppv_high: float | None
+    npv: float | None
+    npv_low: float | None
+    npv_high: float | None
+    nne: float | None
+    nne_low: float | None
+    nne_high: float | None
+    flag_rate: float | None
+    flag_rate_low: float | None
+    flag_rate_high: float | None
+    prevalence: float
+    n_positive: int
+    n_negative: int
+    n_groups: int | None
+    misses: int | None
+    notes: Sequence[str]
+
+
+@document
+class OperatingPointFacts(Point):
+    """The point in use for one watched class, and who chose it."""
+
+    label: Annotated[str, named("class")]
+    chosen_by: str
+    reason: str | None
+    chosen_at: str | None = None
+
+
+@document
+class Ranking:
+    """How well held-out scores rank, whatever the threshold."""
+
+    n_positive: int
+    n_negative: int
+    n_groups: int | None
+    prevalence: float
+    auroc: float | None
+    auroc_low: float | None
+    auroc_high: float | None
+    average_precision: float | None
+    average_precision_low: float | None
+    average_precision_high: float | None
+
+
+@document
+class Curve:
+    """Rates at about 200 thresholds, with pointwise 95 % bands."""
+
+    threshold: Sequence[float | None]
+    sensitivity: Sequence[float | None]
+    sensitivity_low: Sequence[float | None]
+    sensitivity_high: Sequence[float | None]
+    specificity: Sequence[float | None]
+    specificity_low: Sequence[float | None]
+    specificity_high: Sequence[float | None]
+    flag_rate: Sequence[float | None]
+    ppv: Sequence[float | None]
+    npv: Sequence[float | None]
+
+
+@document
+class Level:
+    """One subgroup; a figure that fewer than five patients stand behind is None, and `few` names it."""
+
+    level: str | None
+    n: int | None
+    events: int | None
+    few: Sequence[str]
+    sensitivity: float | None
+    sensitivity_low: float | None
+    sensitivity_high: float | None
+    specificity: float | None
+    specificity_low: float | None
+    specificity_high: float | None
+    flag_rate: float | None
+
+
+@document
+class SubgroupFacts:
+    """A column of subgroups with its levels; `edges` where numbers were cut into bands."""
+
+    column: str
+    edges: Sequence[float] | None
+    known: Sequence[str] | None
+    rows: Sequence[Level]
+
+
+@document
+class AtPrevalence:
+    """Predictive values at one prevalence."""
+
+    prevalence: float
+    ppv: float | None
+    ppv_low: float | None
+    ppv_high: float | None
+    npv: float | None
+    npv_low: float | None
+    npv_high: float | None
+    nne: float | None
+    nne_low: float | None
+    nne_high: float | None
+    flag_rate: float | None
+    flag_rate_low: float | None
+    flag_rate_high: float | None
+
+
+@document
+class Predictive:
+    """Predictive values at several prevalences, one of them given or estimated."""
+
+    source: str
+    rows: Sequence[AtPrevalence]
+
+
+@document
+class ScoreCurve:
+    """Knots of the map from a score to its chance."""
+
+    score: Sequence[float]
+    probability: Sequence[float]
+
+
+@document
+class Bin:
+    """Predicted and observed frequency of one tenth of the rows."""
+
+    least: float | None = None
+    predicted: float
+    observed: float
+    low: float
+    high: float
+    n: int
+    size: float
+
+
+@document
+class DecisionCurve:
+    """Net benefit of the model, and of reviewing all, at threshold probabilities."""
+
+    threshold: Sequence[float]
+    model: Sequence[float]
+    all: Sequence[float]
+
+
+@document
+class Calibration:
+    """Chances that belong to scores, where that was earned; else the reason why not."""
+
+    earned: bool
+    reason: str | None
+    method: str | None = None
+    log_loss: Mapping[str, float] | None = None
+    curve: ScoreCurve | None = None
+    prevalence: float | None = None
+    brier: float | None = None
+    brier_skill: float | None = None
+    slope: float | None = None
+    reliability: Sequence[Bin] = ()
+    decision_curve: DecisionCurve | None = None
+
+
+@document
+class LaterClass:
+    """What the threshold chosen on the past did to what came after."""
+
+    threshold: float
+    n_positive: int
+    n_negative: int
+    sensitivity: float | None
+    sensitivity_low: float | None
+    sensitivity_high: float | None
+    specificity: float | None
+    specificity_low: float | None
+    specificity_high: float | None
+    auroc: float | None
+    auroc_low: float | None
+    auroc_high: float | None
+
+
+@document
+class Forward:
+    """Trained on the past, tested on what came after; or the reason why that says nothing."""
+
+    reason: str | None
+    cut: str | None = None
+    n_past: int | None = None
+    n_later: int | None = None
+    classes: Mapping[str, LaterClass] | None = None
+
+
+@document
+class SearchFacts:
+    """Settings tried, what each was worth, and why some could not be used."""
+
+    criterion: str
+    n_candidates: int
+    chosen: Setting
+    candidates: Sequence[Setting]
+    scores: Sequence[float | None]
+    dropped: Sequence[str | None]
+
+
+@document
+class Confusion:
+    """Counts, true class by row."""
+
+    classes: Sequence[str]
+    counts: Sequence[Sequence[int]]
+
+
+@document
+class PerClass:
+    """Recall and precision of one class."""
+
+    label: Annotated[str, named("class")]
+    n: int
+    recall: float | None
+    recall_low: float | None
+    recall_high: float | None
+    precision: float | None
+
+
+@document
+class ValidationFacts:
+    """What the held-out scores of all rows showed, by watched class."""
+
+    folds: int
+    repeats: int
+    grouped: bool
+    n_rows: int
+    n_positive: int | None
+    n_groups: int | None
+    n_machines: int | None
+    encoded_by: str
+    search: SearchFacts
+    summary: Mapping[str, Ranking]
+    curves: Mapping[str, Curve]
+    points: Mapping[str, Sequence[Point]]
+    subgroups: Mapping[str, Sequence[SubgroupFacts]]
+    predictive: Mapping[str, Predictive]
+    calibration: Mapping[str, Calibration]
+    forward: Forward | None = None
+    comparison: BesideFacts | None = None
+    confusion: Confusion | None = None
+    per_class: Sequence[PerClass] | None = None
