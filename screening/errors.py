@@ -57,7 +57,8 @@ def of_system(error: OSError, place: object = None) -> UsageError:
     place : optional
         What was being read or written, for errors that do not carry their own path.
     """
-    named = error.filename if error.filename is not None else place
+    # The number of an open file says nothing to anybody.
+    named = error.filename if isinstance(error.filename, str | bytes) else place
     place = os.fsdecode(named) if isinstance(named, bytes) else named
     reason = error.strerror or (os.strerror(error.errno) if error.errno else type(error).__name__)
     return UsageError(f"cannot use {place}: {reason}" if place is not None else f"the system says: {reason}")

@@ -35,13 +35,17 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
         The system cannot read it: a permission, a disk.
     """
     try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            status = os.fstat(file.fileno())
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 raise refusal(f"{path} is no file that can be read whole")
             if status.st_size > most:
                 raise refusal(f"{path} has {status.st_size} bytes, more than the {most} that it may have")
-            return file.read()
+            with open(handle, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(handle)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise refusal(f"cannot read {path}: {error.strerror}") from None
     except OSError as error:

