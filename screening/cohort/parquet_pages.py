@@ -136,7 +136,9 @@ def read_small_table(content: bytes) -> pandas.DataFrame:
             unpacked = check_pages(stream, metadata)
             if cells > _MOST_CELLS or unpacked > _MOST_BYTES:
                 raise TooLarge("the held-out table unfolds to more than any model's")
-        texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
+        repeatable = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
+        fields = file.schema_arrow
+        texts = [field.name for field in fields if any(is_it(field.type) for is_it in repeatable)]
         stream.seek(0, os.SEEK_SET)
         # A text that every row repeats is stored once, and may be long: counted before it is repeated.
         table = pq.read_table(stream, read_dictionary=texts, use_threads=False)
