@@ -5,7 +5,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test clean
+.PHONY: demo test faults fuzz sbom audit lock clean
+MINUTES ?= 10
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -16,6 +17,24 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+# The attacks of docs/reliability.md at their full number; what was tried is counted in faults.jsonl.
+faults: $(VENV)/installed-test
+	rm -f faults.jsonl
+	FAULTS=long FAULTS_LOG=$(CURDIR)/faults.jsonl $(BIN)/python -m pytest -p no:xdist tests/faults
+
+fuzz: $(VENV)/installed-test
+	$(BIN)/python tests/faults/fuzz.py --minutes $(MINUTES)
+
+# What an installation consists of: its versions with hashes, as CycloneDX, and held against known weaknesses.
+lock: $(VENV)/supply
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --extra test --output-file requirements.lock pyproject.toml
+
+sbom: $(VENV)/supply
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json $(VENV)
+
+audit: $(VENV)/supply
+	$(BIN)/pip-audit --skip-editable
 
 clean:
 	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -31,4 +50,8 @@ $(VENV)/installed: $(VENV)/made pyproject.toml
 
 $(VENV)/installed-test: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@
+
+$(VENV)/supply: $(VENV)/installed-test
+	$(BIN)/python -m pip install --quiet ".[supply]"
 	touch $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 
@@ -45,3 +46,19 @@ class ModelError(ScreenError):
 
 class Locked(ScreenError):
     """Another run holds the lock of this output directory (exit code 75)."""
+
+
+def of_system(error: OSError, place: object = None) -> UsageError:
+    """What the operating system refused, as an error for the user: path and reason.
+
+    Parameters
+    ----------
+    error : OSError
+    place : optional
+        What was being read or written, for errors that do not carry their own path.
+    """
+    # The number of an open file says nothing to anybody.
+    named = error.filename if isinstance(error.filename, str | bytes) else place
+    place = os.fsdecode(named) if isinstance(named, bytes) else named
+    reason = error.strerror or (os.strerror(error.errno) if error.errno else type(error).__name__)
+    return UsageError(f"cannot use {place}: {reason}" if place is not None else f"the system says: {reason}")

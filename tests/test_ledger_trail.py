@@ -169,7 +169,7 @@ def test_a_place_that_cannot_hold_a_ledger_is_refused_without_its_password(url, 
 
 def test_what_is_no_ledger_is_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("these are notes, not a database, and long enough to tell")
-    with pytest.raises(UsageError, match="not a database"):
+    with pytest.raises(UsageError, match="not a ledger"):
         open_ledger(tmp_path / "notes.txt", make=True)
 
     assert (tmp_path / "notes.txt").read_text().startswith("these are notes")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from screening.cli.boundary import boundary, exits
 from screening.cli.check import check
 from screening.cli.compare import compare
 from screening.cli.console import LogFormat, log_to_stderr
@@ -52,7 +53,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     status: "screen status --max-age 26h --ledger screening.db",
 }
 for command, example in EXAMPLES.items():
-    app.command(epilog=f"Example: {example}")(command)
+    app.command(epilog=f"Example: {example}")(exits()(command))
 
 
 def _version(asked: bool) -> None:
@@ -80,4 +81,5 @@ def screen(
 
 def main() -> None:
     """Run the `screen` command."""
-    app()
+    with boundary():
+        app()

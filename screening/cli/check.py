@@ -25,7 +25,7 @@ def check(
     """
     from screening.cohort import Contract, check_cohort
     from screening.cohort.drift import gates_of
-    from screening.storage.model import read_document
+    from screening.storage.sealing import read_document
 
     with exits():
         gates = None

@@ -6,24 +6,18 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
 import typer
 
-from screening.cli.usage import refused
-from screening.errors import CohortError, Locked, ModelError, ScreenError, UsageError
+from screening.cli.boundary import exits
+from screening.cli.printing import printable
 
-EXIT_CODES: dict[type[BaseException], int] = {
-    UsageError: 2,
-    CohortError: 3,
-    ModelError: 4,
-    Locked: 75,
-    ScreenError: 1,
-    KeyboardInterrupt: 130,
-}
+__all__ = ["ATTENTION", "LogFormat", "bar", "exits", "log_to_stderr", "sentences", "tell"]
+
 # The command did its work, and what it found should not wait for somebody to open the page.
 ATTENTION = 5
 
@@ -35,36 +29,24 @@ class LogFormat(StrEnum):
     json = "json"
 
 
-@contextmanager
-def exits() -> Iterator[None]:
-    """Turn an error meant for the user into a message and its exit code; a bug keeps its traceback."""
-    try:
-        yield
-    except tuple(EXIT_CODES) as error:
-        code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
-        refused(f"screen: {_message(error)}", code)
-        raise typer.Exit(code) from None
-
-
-def _message(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted, nothing was written"
-    if isinstance(error, CohortError) and len(error.violations) > 1:
-        count = len(error.violations)
-        return "\n  ".join([f"{error.broken} in {count} places:", *error.violations])
-    return str(error)
-
-
 def tell(answer: Mapping[str, Any], as_json: bool) -> None:
     """Print the answer of a command: one JSON object, or a line a key."""
     if as_json:
-        typer.echo(json.dumps(answer, ensure_ascii=False, allow_nan=False))
+        _say(json.dumps(answer, ensure_ascii=False, allow_nan=False))
         return
     width = max(map(len, answer), default=0)
     for key, value in answer.items():
         lines = [_inline(one) for one in value] if isinstance(value, list) else [_inline(value)]
         for head, line in zip([key, *[""] * len(lines)], lines or ["-"], strict=False):
-            typer.echo(f"{head:{width}}  {line}")
+            _say(f"{head:{width}}  {line}")
+
+
+def _say(line: str) -> None:
+    try:
+        typer.echo(printable(line))
+    except OSError as error:
+        error.filename = "standard output"
+        raise
 
 
 def sentences(reasons: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -108,7 +90,9 @@ def bar(title: str) -> Callable[[int, int], None]:
         marks = "#" * round(30 * share)
         left = f", {_duration(spent * (total - done) / (done - start))} left" if start < done < total else ""
         line = f"\r{title} [{marks:<30}] {share:4.0%}{left:<18}"
-        print(line, end="\n" if ended else "", file=sys.stderr, flush=True)
+        # A terminal that has gone is no reason to lose the work.
+        with suppress(OSError):
+            print(line, end="\n" if ended else "", file=sys.stderr, flush=True)
         shown = not ended
 
     return progress
@@ -124,12 +108,19 @@ class _JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = {"level": record.levelname.lower(), "logger": record.name, "event": str(record.msg)}
-        return json.dumps(line, ensure_ascii=False)
+        return printable(json.dumps(line, ensure_ascii=False))
+
+
+class _Lines(logging.Formatter):
+    """Text whose steering characters, perhaps a column's name, are shown by number."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), lines=True)
 
 
 def log_to_stderr(form: LogFormat) -> None:
     """Send logs and warnings to stderr, as text or as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if form is LogFormat.json else logging.Formatter("screen: %(message)s"))
+    handler.setFormatter(_JsonLines() if form is LogFormat.json else _Lines("screen: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
     logging.captureWarnings(True)

@@ -24,7 +24,7 @@ def history(
     from screening import ledger as books
     from screening.storage.publishing import write_whole
 
-    with exits(), books.open_ledger(ledger) as book:
+    with exits(), books.open_ledger(ledger, read_only=True) as book:
         told = books.history(book, verify=verify or head is not None, printed=head)
         if out is not None:
             from screening.page.history import render_history

@@ -31,8 +31,8 @@ def report(
     from screening.documents.attention import attention_of
     from screening.page import render_comparison, render_model, render_run
     from screening.page.pseudonyms import pseudonymised, site_key
-    from screening.storage.model import read_document
     from screening.storage.publishing import write_whole
+    from screening.storage.sealing import as_stored, read_document
 
     with exits():
         draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
@@ -49,9 +49,11 @@ def report(
                     "--pseudonymise makes a copy; give --out, another file than the run's own page"
                 )
             document = pseudonymised(document, site_key(pseudonymise))
-        write_whole(target, draws[kind](document, templates).encode())
-    told: dict[str, Any] = {"report": str(target)}
-    if kind != "comparison":
-        reasons = [each.to_dict() for each in attention_of(document)]
-        told["attention"] = reasons if as_json else sentences(reasons)
+        with as_stored(directory / f"{kind}.json"):
+            page = draws[kind](document, templates).encode()
+            told: dict[str, Any] = {"report": str(target)}
+            if kind != "comparison":
+                reasons = [each.to_dict() for each in attention_of(document)]
+                told["attention"] = reasons if as_json else sentences(reasons)
+        write_whole(target, page)
     tell(told, as_json)

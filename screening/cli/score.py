@@ -32,6 +32,9 @@ def score(
     force: Annotated[
         bool, typer.Option("--force", help="With --ledger: enter a known night as a new revision.")
     ] = False,
+    allow_future: Annotated[
+        bool, typer.Option("--allow-future", help="Take a --date after tomorrow, for tests.")
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 where the page's head says ATTENTION.")
     ] = False,
@@ -52,7 +55,8 @@ def score(
         with _opened(ledger) if ledger else nullcontext() as book:
             run = scoring.score(
                 load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
-                jobs=jobs, device=device, progress=bar("Scoring"), templates=templates,
+                allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
+                templates=templates,
             )  # fmt: skip
     told = run.summary()
     tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)

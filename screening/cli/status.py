@@ -35,7 +35,7 @@ def status(
             raise UsageError(f"--max-age {max_age}: write it as 90m, 26h or 2d")
         age = datetime.timedelta(**{UNITS[written[2]]: int(written[1])})
         try:
-            with open_ledger(ledger) as book:
+            with open_ledger(ledger, read_only=True) as book:
                 found = pulse(book, age, datetime.datetime.now(datetime.UTC))
         except UsageError as error:
             found = Pulse(False, str(error))

@@ -41,7 +41,7 @@ def train(
     repeats: options.Repeats = None,
     max_rows: Annotated[int | None, typer.Option(help="Train on a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
     memory: options.Memory = None,
     beside: Annotated[
         str | None,

@@ -12,6 +12,7 @@ import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 from typer.core import TyperGroup
 
+from screening.cli.printing import printable
 from screening.spelling import did_you_mean
 
 _json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
@@ -19,11 +20,11 @@ _json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
 
 def refused(message: str, code: int) -> None:
     """Print a usage error on stderr, and as the one JSON object on stdout where that was asked for."""
-    typer.echo(message, err=True)
+    typer.echo(printable(message, lines=True), err=True)
     if _json_asked.get() and code == 2:
         said = message.partition(": ")[2] or message
         answer = {"error": {"kind": "usage", "message": said, "exit_code": code}}
-        typer.echo(json.dumps(answer, ensure_ascii=False))
+        typer.echo(printable(json.dumps(answer, ensure_ascii=False)))
 
 
 class Commands(TyperGroup):

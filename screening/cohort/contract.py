@@ -14,9 +14,11 @@ from screening.cohort.contract_keys import keys_of
 from screening.cohort.contract_text import contract_toml
 from screening.cohort.feature import Feature, Name, OnUnitChange, OnUnseen, Texts
 from screening.errors import CohortError, UsageError
+from screening.files import read_bounded
 from screening.spelling import did_you_mean
 
 FORMAT = 1
+MOST_BYTES = 16 << 20
 
 
 def _day(value: Any) -> Any:
@@ -97,7 +99,7 @@ class Contract(BaseModel):
     on_unseen: OnUnseen = "unknown"
     on_unit_change: OnUnitChange = "stop"
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
-    minutes_per_review: Annotated[float, Field(gt=0)] | None = None
+    minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     capacity: Annotated[int, Field(gt=0)] | None = None
     review_sample: Annotated[int, Field(ge=0)] = 5
     known_days: Annotated[int, Field(ge=0)] = 30
@@ -142,9 +144,9 @@ class Contract(BaseModel):
         """
         path = Path(path)
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise UsageError(f"no contract can be read at {path}: {error.strerror}") from error
+            content = tomllib.loads(read_bounded(path, MOST_BYTES, UsageError).decode("utf-8-sig"))
+        except RecursionError:
+            raise CohortError(f"{path.name}: tables are nested too deeply for a contract") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise CohortError(
                 f"{path.name}: not a TOML file in UTF-8 ({error}); correct that line"
@@ -165,6 +167,9 @@ class Contract(BaseModel):
         for key, value in (("cohort", roles), ("features", features)):
             if not isinstance(value, Mapping):
                 faults.append(f"{place}: '{key}' must be a table, [{key}]")
+        order = content.get("feature_order", [])
+        if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
+            faults.append(f"{place}: 'feature_order' must be a list of names")
         number = content.get("format", FORMAT)
         if number != FORMAT:
             faults.append(f"{place}: format {number} is not known here; this version reads format {FORMAT}")
@@ -173,8 +178,7 @@ class Contract(BaseModel):
         for key in ("features", "format"):
             if key in roles:
                 raise CohortError(f"{place}: unknown key cohort.{key}; it stands outside [cohort]")
-        order = [name for name in content.get("feature_order", []) if name in features]
-        ordered = {name: features[name] for name in [*order, *features]}
+        ordered = {name: features[name] for name in [*(one for one in order if one in features), *features]}
         try:
             return cls(**roles, features=ordered)
         except ValidationError as error:

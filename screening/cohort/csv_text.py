@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
-import gzip
 import io
 import itertools
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from screening.cohort.notation import NUMBER, decimal_marks
+from screening.cohort.text_files import (
+    LONGEST_LINE,
+    READING,
+    LongLine,
+    encoding_of,
+    fault_of,
+    lines_of,
+    opened_text,
+)
 from screening.errors import CohortError
 
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_ROWS = 2000
 CHUNK_ROWS = 1024
-# Bytes that mean nothing in cp1252; a file that holds one was written in something else.
-CP1252_HOLES = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))
-NOT_ASCII = bytes(range(128, 256))
-BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
-        (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+# No table comes near, and memory holds it.
+LONGEST_NAME, MOST_COLUMNS = 1000, 50_000
 NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
@@ -61,12 +64,12 @@ def csv_form(path: Path) -> CsvForm:
     CohortError
         Not text, no header, a header that looks like a data row.
     """
-    encoding = _encoding(path)
+    encoding = encoding_of(path)
     try:
-        with _text(path, encoding) as stream:
+        with opened_text(path, encoding) as stream:
             head = stream.read(1 << 20)
-    except (UnicodeError, EOFError, OSError, zlib.error):
-        raise CohortError(_damaged(path.name, encoding)) from None
+    except READING as error:
+        raise fault_of(error, path, encoding) from None
     skipped = 0
     named = re.match(r"sep=(.)\r?\n", head)
     if named:
@@ -76,6 +79,11 @@ def csv_form(path: Path) -> CsvForm:
     if not rows:
         raise CohortError(f"{path.name}: the file is empty; export it again")
     header = [name.strip() for name in rows[0]]
+    if len(header) > MOST_COLUMNS or max(map(len, header)) > LONGEST_NAME:
+        raise CohortError(
+            f"{path.name}, first row: more than {MOST_COLUMNS} columns, or a name of more than "
+            f"{LONGEST_NAME} characters; is it a header?"
+        )
     _refuse_headless(path.name, header)
     form = CsvForm(encoding, delimiter, ".", header, skipped)
     decimal, others = decimal_marks(rows[1:], header, delimiter)
@@ -90,10 +98,10 @@ def csv_blocks(
     width, first = len(form.header), 1
     block = _Pending(places)
     try:
-        with _text(path, form.encoding) as stream:
+        with opened_text(path, form.encoding) as stream:
             for _ in range(form.skipped):
-                stream.readline()
-            reader = csv.reader(stream, delimiter=form.delimiter, strict=True)
+                stream.readline(LONGEST_LINE)
+            reader = csv.reader(lines_of(stream), delimiter=form.delimiter, strict=True)
             raw_header = _first_filled(reader)
             for cells in reader:
                 if not cells:
@@ -109,13 +117,18 @@ def csv_blocks(
                     yield block.taken(first)
                     first += block.n_rows
                     block = _Pending(places)
+    except LongLine:
+        raise CohortError(
+            f"{name}, row {first + block.n_rows}: a line of more than {LONGEST_LINE} characters; "
+            "is a line end missing?"
+        ) from None
     except csv.Error:
         raise CohortError(
             f"{name}, row {first + block.n_rows}: a quote is not closed or stands inside a cell, "
             "or a cell has over 131072 characters; double the quotes inside cells, or export the file again"
         ) from None
-    except (UnicodeError, EOFError, OSError, zlib.error):
-        raise CohortError(_damaged(name, form.encoding)) from None
+    except READING as error:
+        raise fault_of(error, path, form.encoding) from None
     if block.n_rows:
         yield block.taken(first)
 
@@ -158,82 +171,6 @@ def _mask(n_rows: int, places: list[int]) -> np.ndarray:
 
 def _first_filled(reader: Any) -> list[str]:
     return next((cells for cells in reader if any(cell.strip() for cell in cells)), [])
-
-
-def _bytes(path: Path) -> BinaryIO:
-    stream = path.open("rb")
-    zipped = stream.read(2) == b"\x1f\x8b"
-    stream.seek(0)
-    if not zipped:
-        return stream
-    stream.close()
-    return gzip.open(path, "rb")  # type: ignore[return-value]
-
-
-def _text(path: Path, encoding: str) -> io.TextIOWrapper:
-    return io.TextIOWrapper(_bytes(path), encoding=encoding, newline="")
-
-
-def _damaged(name: str, encoding: str) -> str:
-    return f"{name}: damaged or cut short (read as {encoding}); export it again as UTF-8"
-
-
-def _encoding(path: Path) -> str:
-    """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    utf8, holes, lines, foreign = True, False, 1, 0
-    try:
-        with _bytes(path) as stream:
-            head = stream.read(1 << 16)
-            for mark, encoding in BOMS:
-                if head.startswith(mark):
-                    return encoding
-            wide = _utf16_without_mark(head)
-            if wide:
-                return wide
-            chunk = head
-            while chunk:
-                if b"\0" in chunk:
-                    line = lines + chunk[: chunk.index(b"\0")].count(b"\n")
-                    raise CohortError(
-                        f"{path.name}, line {line}: a NUL byte; the file is binary or was damaged, "
-                        "export it again as UTF-8"
-                    )
-                lines += chunk.count(b"\n")
-                foreign += len(chunk) - len(chunk.translate(None, NOT_ASCII))
-                holes = holes or any(hole in chunk for hole in CP1252_HOLES)
-                if utf8:
-                    try:
-                        decoder.decode(chunk)
-                    except UnicodeDecodeError:
-                        utf8 = False
-                chunk = stream.read(1 << 20)
-            if utf8:
-                left = len(decoder.getstate()[0])
-                # A last character cut in two after others that were whole: UTF-8, but not all of it.
-                if left and foreign > left:
-                    raise CohortError(_damaged(path.name, "utf-8"))
-                utf8 = not left
-    except (EOFError, OSError, zlib.error):
-        raise CohortError(_damaged(path.name, "bytes")) from None
-    control = sum(byte < 9 or 13 < byte < 32 for byte in head)
-    if not utf8 and control > len(head) / 50:
-        raise CohortError(
-            f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet"
-        )
-    return "utf-8" if utf8 else "latin-1" if holes else "cp1252"
-
-
-def _utf16_without_mark(head: bytes) -> str | None:
-    even, odd = head[0::2], head[1::2]
-    # ASCII digits and delimiters have a zero in the high byte only.
-    if len(head) < 4 or len(head) % 2:
-        return None
-    if odd.count(0) > 0.6 * len(odd) and even.count(0) == 0:
-        return "utf-16-le"
-    if even.count(0) > 0.6 * len(even) and odd.count(0) == 0:
-        return "utf-16-be"
-    return None
 
 
 def _parsed(head: str, delimiter: str) -> list[list[str]]:

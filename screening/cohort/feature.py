@@ -17,7 +17,7 @@ def _texts(value: Any) -> Any:
 
 
 def _name(value: Any) -> Any:
-    return value or None
+    return None if value == "" else value
 
 
 Texts = Annotated[list[str], BeforeValidator(_texts)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import glob
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.csv_text import CsvForm, csv_blocks, csv_form
+from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
+from screening.cohort.parquet_pages import TooLarge, check_pages
 from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
-from screening.errors import CohortError, UsageError
+from screening.errors import CohortError, UsageError, of_system
+from screening.files import refuse_other_bytes
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".xlsx")
+MOST_FILES = 10_000
 # First bytes of files that are no table but are often handed over as one.
 STRANGERS = {
     b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
@@ -136,6 +140,8 @@ def open_source(source: str | Path) -> Source:
         Files that are empty, no tables, or have faulty headers; all of them are named.
     """
     paths, notes = _found(source)
+    if len(paths) > MOST_FILES:
+        raise UsageError(f"{source} stands for {len(paths)} files, more than {MOST_FILES}; join them first")
     files: list[SourceFile] = []
     faults: list[str] = []
     for path in paths:
@@ -207,7 +213,7 @@ def _opened(path: Path) -> SourceFile:
                 digest.update(chunk)
                 chunk = stream.read(1 << 18)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise of_system(error, path) from error
     if not head.strip():
         raise CohortError(f"{path.name}: the file is empty; export it again")
     if is_workbook(path, head):
@@ -224,7 +230,11 @@ def _opened(path: Path) -> SourceFile:
     else:
         form = csv_form(path)
         header = form.header
-    return SourceFile(path, path.name, digest.hexdigest(), stamp[0], header, form, stamp=stamp)
+    if len(header) > MOST_COLUMNS:
+        raise CohortError(f"{path.name}: {len(header)} columns, more than {MOST_COLUMNS}")
+    # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
+    name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
+    return SourceFile(path, name, digest.hexdigest(), stamp[0], header, form, stamp=stamp)
 
 
 def _header_faults(file: SourceFile) -> list[str]:
@@ -243,10 +253,17 @@ def _header_faults(file: SourceFile) -> list[str]:
 
 
 def _parquet_header(path: Path) -> list[str]:
+    refuse_other_bytes(path)
     try:
         with pq.ParquetFile(path) as file:
+            with path.open("rb") as stream:
+                check_pages(stream, file.metadata)
             return list(file.schema_arrow.names)
-    except (pa.ArrowException, OSError):
+    except TooLarge as error:
+        raise CohortError(f"{path.name}: {error}; write it again with pages of a megabyte") from None
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise of_system(error, path) from error
         raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from None
 
 
@@ -262,7 +279,9 @@ def _parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -
                 none = np.zeros(batch.num_rows, dtype=bool)
                 yield Block(columns, batch.num_rows, first, none, none)
                 first += batch.num_rows
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise of_system(error, path) from error
         raise CohortError(
             f"{name}: the Parquet file is damaged behind row {first - 1}; export it again"
         ) from None

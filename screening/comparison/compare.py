@@ -20,7 +20,7 @@ from screening.page.comparison import render_comparison
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
-from screening.storage.model import canonical
+from screening.storage.sealing import FORMATS, canonical, sealed
 from screening.training.train import DEFAULT_RULE
 from screening.training.versions import versions
 from screening.validation.figures import truth_of
@@ -162,7 +162,7 @@ def compare(
     shelf = None if kept is None else Shelf(kept, settings)
     outcomes = work_through(plan, seed, jobs, shelf, progress)
     document: dict[str, Any] = {
-        "format": 1,
+        "format": FORMATS["comparison"],
         "settings": settings
         | {"control": control, "command": command, "recipes": [each.name for each in methods]},
         "asked_sensitivity": rule.value if rule.name == "min_sensitivity" else ASKED,
@@ -221,7 +221,7 @@ def place_of_folds(out: Path) -> Path:
 
 def write(found: Comparison, folder: Path, templates: Path | None = None) -> None:
     """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
-    (folder / "comparison.json").write_bytes(canonical(found.document))
+    (folder / "comparison.json").write_bytes(canonical(sealed(found.document, "comparison")))
     found.scores.to_parquet(folder / "scores.parquet", index=False)
     (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
 

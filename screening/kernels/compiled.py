@@ -1,7 +1,7 @@
 """Telling the user that the first run compiles, and where numba may keep what it compiled.
 
 numba writes its cache beside the package and, where that is read-only, into the user's cache folder
-(``NUMBA_CACHE_DIR`` overrides both); the loops are compiled in each process where none can be written.
+(``NUMBA_CACHE_DIR`` overrides both); where none can be written, `kept` has each process compile anew.
 """
 
 from __future__ import annotations
@@ -19,6 +19,16 @@ def prepare() -> None:
     """Import the compiled loops, one thread at a time: numba's modules import each other in circles."""
     with _importing:
         import screening.kernels.loops  # noqa: F401
+
+
+def tell_of_no_cache() -> None:
+    """Log one line for all the loops that will be compiled in this process and then forgotten."""
+    if not _told.is_set():
+        _told.set()
+        logger.warning(
+            "the numerical loops are compiled anew in every process, which takes half a minute: there is no "
+            "folder to keep them in; set NUMBA_CACHE_DIR to one that can be written"
+        )
 
 
 def tell_of_compiling() -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
 from screening.kernels.compiled import tell_of_compiling
+from screening.kernels.kept import njit
 from screening.kernels.vector import BLOCK, fused, maximum, scaled
 
 SQUARED, ABSOLUTE = 0, 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from screening.kernels.kept import njit
 from screening.kernels.loops import distances_to, exp2_of_product
 from screening.kernels.vector import maximum
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from screening.errors import Locked, UsageError
+from screening.errors import Locked, ModelError, UsageError, of_system
 from screening.ledger.tables import AUDIT, FORMAT, SETTINGS, TABLES
 
 WAIT_SECONDS = 30
+# "scrn": by this SQLite, `file` and we tell a ledger from other databases. The version is that of the tables.
+APPLICATION = 0x7363726E
+VERSION = int(FORMAT)
 SERVER = "postgresql+psycopg"
 # Any number will do, as long as nobody else on the server locks by it: "screen" in letters of five bits.
 MAKING_TABLES = 0x13 << 25 | 0x3 << 20 | 0x12 << 15 | 0x5 << 10 | 0x5 << 5 | 0xE
@@ -73,8 +79,10 @@ class Ledger:
             if re.search("is locked|lock timeout|deadlock", str(error.orig)):
                 raise Locked("another run is writing in the ledger; try again when it has ended") from None
             raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
-        except sa.exc.DatabaseError as error:
+        except sa.exc.DBAPIError as error:
             raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
+        except json.JSONDecodeError:
+            raise ModelError("the ledger is damaged: an entry cannot be read") from None
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -87,7 +95,9 @@ class Ledger:
         self.close()
 
 
-def open_ledger(place: str | Path, *, make: bool = False, clock: Callable[[], str] = now) -> Ledger:
+def open_ledger(
+    place: str | Path, *, make: bool = False, read_only: bool = False, clock: Callable[[], str] = now
+) -> Ledger:
     """Open the ledger at a path or URL.
 
     Parameters
@@ -96,16 +106,18 @@ def open_ledger(place: str | Path, *, make: bool = False, clock: Callable[[], st
         Path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
     make : bool
         Make the file (mode 0600) and the tables where they are missing.
+    read_only : bool
+        Look and touch nothing, in a file that nobody may write as well.
     clock : callable
         See `Ledger`.
 
     Raises
     ------
     UsageError
-        There is no ledger, it cannot be reached, or it is of a newer format.
+        There is no ledger, it cannot be reached, is not ours (and is left as it is), or is of a newer format.
     """
     url = _url(place)
-    ledger = Ledger(_engine(url, make), clock)
+    ledger = Ledger(_engine(url, make, read_only), clock)
     try:
         _check_tables(ledger, make)
     except BaseException:
@@ -118,7 +130,7 @@ def _url(place: str | Path) -> sa.URL:
     text = str(place)
     try:
         url = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         raise UsageError(
             "the ledger's URL cannot be read; write sqlite:///PATH or " + SERVER + "://..."
         ) from None
@@ -128,10 +140,12 @@ def _url(place: str | Path) -> sa.URL:
         raise UsageError(f"a ledger is kept in sqlite or {SERVER}, not in {url.drivername}")
     if url.drivername == "sqlite" and url.database in (None, "", ":memory:"):
         raise UsageError("a ledger in memory would remember nothing; give the path of a file")
+    if url.drivername == "sqlite" and (url.host or url.query or "\0" in str(url.database)):
+        raise UsageError("the ledger's URL has more than a path; write sqlite:///PATH")
     return url
 
 
-def _engine(url: sa.URL, make: bool) -> sa.Engine:
+def _engine(url: sa.URL, make: bool, read_only: bool) -> sa.Engine:
     if url.drivername == SERVER:
         try:
             return sa.create_engine(url, connect_args={"connect_timeout": WAIT_SECONDS})
@@ -139,9 +153,19 @@ def _engine(url: sa.URL, make: bool) -> sa.Engine:
             raise UsageError(
                 'a ledger on PostgreSQL needs psycopg: pip install "screening[postgres]"'
             ) from None
+        except (sa.exc.ArgumentError, ValueError, TypeError):
+            raise UsageError(
+                f"the ledger's URL cannot be read; write {SERVER}://user@host/database"
+            ) from None
     path = Path(str(url.database))
-    _private(path, make)
-    engine = sa.create_engine(url, connect_args={"timeout": WAIT_SECONDS})
+    try:
+        _look(path, make, read_only)
+        # What a killed writer left half-done is taken back at opening, by who may write.
+        only = read_only and not (os.path.exists(f"{path}-journal") and os.access(path, os.W_OK))
+    except OSError as error:
+        raise of_system(error, path) from None
+    place = f"file:{quote(str(path.absolute()))}?mode={'ro' if only else 'rw'}"
+    engine = sa.create_engine(f"sqlite:///{place}&uri=true", connect_args={"timeout": WAIT_SECONDS})
 
     @sa.event.listens_for(engine, "connect")
     def _by_hand(connection: Any, _: Any) -> None:
@@ -156,16 +180,40 @@ def _engine(url: sa.URL, make: bool) -> sa.Engine:
     return engine
 
 
-def _private(path: Path, make: bool) -> None:
-    """Make the file where it is wanted, for its owner alone; SQLite's side files take over its mode."""
-    if not path.exists() and not make:
-        raise UsageError(f"there is no ledger at {path}; `screen score --ledger {path}` begins one")
-    try:
+def _look(path: Path, make: bool, read_only: bool) -> None:
+    """Refuse what is no ledger before anything of it is changed; begin one where that is wanted."""
+    if not path.exists():
+        if not make:
+            raise UsageError(f"there is no ledger at {path}; `screen score --ledger {path}` begins one")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        path.chmod(0o600)
-    except OSError as error:
-        raise UsageError(f"cannot write the ledger {path}: {error.strerror}") from None
+    if not path.is_file():
+        raise UsageError(f"{path} is no file, so it is no ledger")
+    with path.open("rb") as file:
+        head = file.read(100)
+    ours, version = int.from_bytes(head[68:72], "big"), int.from_bytes(head[60:64], "big")
+    if head and (head[:16] != b"SQLite format 3\0" or (ours != APPLICATION and not _has_settings(path))):
+        raise UsageError(f"{path} is not a ledger of this program; it was left as it is")
+    if ours == APPLICATION and version > VERSION:
+        raise UsageError(f"the ledger has format {version}, this program writes {VERSION}; update screening")
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    # A group that may write was let in on purpose; SQLite's side files take over the mode.
+    kept = mode & (0o660 if mode & stat.S_IWGRP else 0o600)
+    if not read_only and mode != kept and status.st_uid == os.geteuid():
+        path.chmod(kept)
+
+
+def _has_settings(path: Path) -> bool:
+    """Whether a database without our number is a ledger of a time before it had one."""
+    import sqlite3
+
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
+            asked = "SELECT value FROM screening_ledger WHERE name = 'format'"
+            return connection.execute(asked).fetchone() is not None
+    except sqlite3.Error:
+        return False
 
 
 @contextmanager
@@ -180,11 +228,15 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
         if make and connection.dialect.name == "postgresql":
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MAKING_TABLES})"))
         there = sa.inspect(connection).has_table(SETTINGS.name)
+        lite = connection.dialect.name == "sqlite"
         if not there and not make:
             raise UsageError("the ledger is empty; `screen score --ledger` begins one")
         if not there:
             TABLES.create_all(connection)
             connection.execute(SETTINGS.insert().values(name="format", value=FORMAT))
+        if lite and make:
+            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
+            connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
         known = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format"))
     if known != FORMAT:
         raise UsageError(f"the ledger has format {known}, this program writes {FORMAT}; update screening")

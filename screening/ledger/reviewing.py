@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from screening.errors import UsageError, VerdictError
+from screening.errors import ModelError, UsageError, VerdictError
+from screening.files import read_bounded
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
-from screening.storage.model import read_document
+from screening.storage.sealing import read_document
 
 FORMAT = 1
 MAX_BYTES = 16 << 20
@@ -43,21 +44,20 @@ def review(run: str | Path, verdicts: str | Path, ledger: Ledger) -> dict[str, A
     known = document.get("ledger")
     if not isinstance(known, dict):
         raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")
+    key, revision = known.get("key"), known.get("revision")
+    if not isinstance(key, str) or type(revision) is not int:
+        raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")
     content = _content(Path(verdicts))
-    given = _checked(content, document["run_id"], reviewable(ledger, known["key"]))
+    given = _checked(content, document["run_id"], reviewable(ledger, key))
     # Its page exists, since somebody judged by it; a killed run may not have come to say so.
-    publish_night(ledger, known["key"], known["revision"])
-    told = record_verdicts(ledger, known["key"], given)
+    publish_night(ledger, key, revision)
+    told = record_verdicts(ledger, key, given)
     return {"run_id": document["run_id"], "night": document["date"], "verdicts": len(given)} | told
 
 
 def _content(path: Path) -> Any:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise VerdictError(f"{path.name} is too large to be a file of verdicts")
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+        return json.loads(read_bounded(path, MAX_BYTES, UsageError))
     except (ValueError, RecursionError):
         raise VerdictError(f"{path.name} is no JSON; save the verdicts from the page again") from None
 
@@ -110,5 +110,6 @@ def _text_fault(value: Any, name: str, place: str) -> list[str]:
         return [f"{place}: its {name} is no text"]
     if len(value) > LONGEST[name]:
         return [f"{place}: its {name} is longer than {LONGEST[name]} characters"]
-    # PostgreSQL cannot hold it, and nobody types it.
-    return [f"{place}: its {name} holds a null character"] if "\0" in value else []
+    # No ledger can hold them, and nobody types them.
+    broken = "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)
+    return [f"{place}: its {name} holds a null or half a character"] if broken else []

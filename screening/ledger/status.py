@@ -36,10 +36,13 @@ class Pulse:
 
 
 def pulse(ledger: Ledger, max_age: datetime.timedelta, now: datetime.datetime) -> Pulse:
-    """Say whether a run was published within `max_age` before `now`."""
+    """Say whether a run was published within `max_age` before `now`; a night to come is not believed."""
+    # It is the 2nd somewhere while it is the 1st here.
+    believed = RUNS.c.night <= (now + datetime.timedelta(days=1)).date().isoformat()
     with ledger.reading() as connection:
         joined = RUNS.join(AUDIT, RUNS.c.entry == AUDIT.c.number)
         chosen = sa.select(RUNS, AUDIT.c.recorded).select_from(joined).order_by(RUNS.c.entry.desc()).limit(1)
+        chosen = chosen.where(believed)
         last = connection.execute(chosen).first()
         whole = connection.execute(chosen.where(RUNS.c.published)).first()
     if last is None or whole is None:
@@ -49,6 +52,9 @@ def pulse(ledger: Ledger, max_age: datetime.timedelta, now: datetime.datetime) -
     facts = json.loads(whole.facts)
     rows, reasons = facts["rows"], tuple(reasons_in(facts.get("attention", ())))
     said = f"night {whole.night}, {hours:.1f} h ago: {rows['flagged']} of {rows['scored']} flagged"
+    if hours < -1:
+        said += "; it was recorded in the future: is the clock right?"
+        return Pulse(False, said, whole.night, hours)
     if last.entry != whole.entry:
         said += f"; a run of {last.night} was recorded since, but its page never appeared: run it again"
         return Pulse(False, said, whole.night, hours, reasons)

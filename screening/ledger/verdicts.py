@@ -107,7 +107,7 @@ def _series_and_night(connection: sa.Connection, key: str) -> tuple[str, str]:
 
 
 def record_threshold(ledger: Ledger, change: Mapping[str, Any]) -> Head:
-    """Enter a change of operating points; the same change twice in a row is one.
+    """Enter a change of operating points; the same change twice in a row is one, and no change is none.
 
     Parameters
     ----------
@@ -115,6 +115,8 @@ def record_threshold(ledger: Ledger, change: Mapping[str, Any]) -> Head:
         Digests of the model before and after, classes with their thresholds and rules, and the reason.
     """
     with ledger.writing() as connection:
+        if change["model_before"] == change["model_after"]:
+            return audit.head(connection)
         body = audit.plain(change)
         last = connection.execute(
             sa.select(AUDIT).where(AUDIT.c.action == "threshold").order_by(AUDIT.c.number.desc()).limit(1)

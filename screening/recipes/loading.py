@@ -7,8 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from screening.errors import RecipeError
+from screening.files import read_bounded
 from screening.recipes.recipe import Recipe
-from screening.recipes.text import fields_of
+from screening.recipes.text import MOST_BYTES, fields_of
 from screening.spelling import did_you_mean
 
 
@@ -68,8 +69,8 @@ def _found(name_or_path: str | Path) -> tuple[str, str]:
     if text.endswith(".toml") or isinstance(name_or_path, Path):
         path = Path(name_or_path)
         try:
-            return path.read_text(encoding="utf-8"), path.name
-        except (OSError, UnicodeDecodeError) as error:
+            return read_bounded(path, MOST_BYTES, RecipeError).decode(), path.name
+        except UnicodeDecodeError as error:
             raise RecipeError(f"cannot read the recipe {path.name}: {type(error).__name__}") from None
     shipped = {source: found for found, source in _shipped()}
     if f"{text}.toml" not in shipped:

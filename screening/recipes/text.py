@@ -28,6 +28,8 @@ BASELINES = {
 PERSISTABLE_BASELINES = ("logistic", "random_forest", "balanced_forest", "boosting")
 CRITERIA = ("auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy")
 
+MOST_CANDIDATES = 10_000
+MOST_BYTES = 1 << 20
 _REQUIRED = ("name", "title", "paper", "machine")
 _OPTIONAL = (
     "about",
@@ -50,11 +52,18 @@ def fields_of(text: str, source: str) -> dict[str, Any]:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{source}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise RecipeError(f"{source}: tables are nested too deeply for a recipe") from None
     problems = [f"{key!r} is missing" for key in _REQUIRED if not isinstance(table.get(key), str)]
     problems += _unknown(table, (*_REQUIRED, *_OPTIONAL), "")
     for key in ("kernel", "factor", "remedy", "parameters", "search"):
         if not isinstance(table.get(key, {}), dict):
             problems.append(f"[{key}] must be a table")
+    texts = ("about", "scheme", "baseline")
+    problems += [f"{key} must be text" for key in texts if not isinstance(table.get(key, ""), str)]
+    for part in ("grid", "paper"):
+        if isinstance(table.get("search"), dict) and not isinstance(table["search"].get(part, {}), dict):
+            problems.append(f"search.{part} must be a table")
     if problems:
         raise RecipeError(f"{source}: {'; '.join(problems)}")
     search = table.get("search", {})
@@ -70,6 +79,9 @@ def fields_of(text: str, source: str) -> dict[str, Any]:
         problems.append(f"machine {table['machine']!r} is not one of {', '.join(MACHINE_PARAMETERS)}")
     if search.get("criterion", "auroc") not in CRITERIA:
         problems.append(f"search.criterion must be one of {', '.join(CRITERIA)}")
+    candidates = search.get("candidates", 8)
+    if type(candidates) is not int or not 1 <= candidates <= MOST_CANDIDATES:
+        problems.append(f"search.candidates must be a whole number from 1 to {MOST_CANDIDATES}")
     for key in ("members", "scarce"):
         named = table.get(key, [])
         if not isinstance(named, list) or not all(isinstance(name, str) for name in named):

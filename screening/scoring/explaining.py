@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from screening.errors import UsageError
-from screening.storage.model import Model, read_document
+from screening.storage.model import Model
+from screening.storage.sealing import read_document
 
 REMEDY = "give --model and --cohort, the ones of this run, to work its reasons out again"
 

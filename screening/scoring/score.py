@@ -29,8 +29,9 @@ from screening.scoring.gathering import Night, Scored
 from screening.scoring.remembering import night_of, remembered
 from screening.scoring.spreadsheet import write_flagged
 from screening.statistics.p_values import p_values
-from screening.storage.model import FORMAT, Model, canonical
+from screening.storage.model import Model
 from screening.storage.publishing import publish
+from screening.storage.sealing import FORMATS, canonical, sealed
 from screening.training.versions import versions
 from screening.validation.task import excess, overall
 
@@ -80,6 +81,7 @@ def score(
     date: str | None = None,
     ledger: Ledger | None = None,
     force: bool = False,
+    allow_future: bool = False,
     batch_rows: int = BATCH_ROWS,
     jobs: int = -1,
     device: str = "cpu",
@@ -103,6 +105,8 @@ def score(
         Tells new cases from known ones. The same night again is found there and gives the same page.
     force : bool
         With a ledger: enter a night it has already as a new revision, judged by what is known now.
+    allow_future : bool
+        Take a date after tomorrow, as tests need it.
     batch_rows : int
         Rows in memory at a time; the scores do not depend on it.
     jobs : int
@@ -125,7 +129,7 @@ def score(
     Locked
         Another run is writing there.
     """
-    night = _day(date)
+    night = _day(date, allow_future)
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), publish(out, "run") as folder:
@@ -146,7 +150,7 @@ def score(
         facts = blocks.completed(tally.facts(stream.refused, gates), tally.groups)
         facts = blocks.pictured(facts, stream, folder / "scores.parquet")
         document = {
-            "format": FORMAT,
+            "format": FORMATS["run"],
             "run_id": key[:12],
             "date": night,
             "model": {"id": model.id, "digest": model.digest} | model.document,
@@ -171,7 +175,7 @@ def score(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        (folder / "run.json").write_bytes(canonical(document | {"times": times}))
+        (folder / "run.json").write_bytes(canonical(sealed(document | {"times": times}, "run")))
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)
@@ -232,11 +236,15 @@ class _ScoreTable:
         self.writer.write_table(pa.table([columns[name] for name in self.schema.names], schema=self.schema))
 
 
-def _day(date: str | None) -> str:
+def _day(date: str | None, allow_future: bool) -> str:
     try:
-        return (datetime.date.fromisoformat(date) if date else datetime.date.today()).isoformat()
+        night = datetime.date.fromisoformat(date) if date else datetime.date.today()
     except ValueError:
         raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
+    # It is the 2nd somewhere while it is the 1st here: a day's grace for clocks in other zones.
+    if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
+        raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")
+    return night.isoformat()
 
 
 def _run_key(model: Model, source: dict[str, Any], night: str, label: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Behind the others, so that what reads a night without a ledger reads one with it.
 REMEMBERED = ("state", "nights", "drawn")
-# Text that a spreadsheet would run as a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
+# There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
+# An apostrophe is marked as well: removing one at every such place gives back what was written.
+FORMULA = re.compile(
+    "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
+    "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
+)
 
 
 def write_flagged(
@@ -55,4 +61,4 @@ def write_flagged(
 
 def as_text(value: str) -> str:
     """Text that a spreadsheet shows and does not run as a formula."""
-    return "'" + value if value.startswith(FORMULA_STARTS) else value
+    return FORMULA.sub(r"\1'", value)

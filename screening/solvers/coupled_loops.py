@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from screening.kernels.kept import njit
 
 SMALLEST = 1e-300
 

@@ -8,8 +8,8 @@ and an alpha that stays is exchanged back, so that going on without it costs no 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from screening.kernels.kept import njit
 from screening.solvers.rows import fetch
 
 # Share of its diagonal that is added to the block, above the rounding of float32 rows. The objective then has

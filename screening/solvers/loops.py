@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from screening.kernels.kept import njit
 from screening.kernels.vector import maximum
 from screening.solvers.rows import DIRECT, fetch
 

@@ -8,8 +8,8 @@ grows and later holds more rows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from screening.kernels.kept import njit
 from screening.kernels.loops import kernel_row
 
 DIRECT, GATHERED, COMPUTED = 0, 1, 2

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from screening.kernels.kept import njit
 from screening.solvers.face_loops import go, invert, leave, spread
 from screening.solvers.loops import pair_steps
 from screening.solvers.problem import AT_BOUND

@@ -10,8 +10,10 @@ import numpy as np
 
 from screening.errors import ModelError
 
-# What a small file may unfold to: no model comes near, and memory holds it.
+# What a file may unfold to: arrays shrink to a third, not to a hundredth, and memory holds it.
 _LARGEST = 1 << 30
+_LEAST, _FOLDS = 16 << 20, 16
+_MOST_ARRAYS = 100_000
 
 
 def pack(arrays: dict[str, np.ndarray]) -> bytes:
@@ -38,8 +40,11 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             items = archive.infolist()
-            if sum(item.file_size for item in items) > max(_LARGEST, len(content)):
+            allowed = max(min(_LEAST + _FOLDS * len(content), _LARGEST), len(content))
+            if len(items) > _MOST_ARRAYS or sum(item.file_size for item in items) > allowed:
                 raise ValueError("unfolds to more than any model holds")
+            if len({item.filename for item in items}) < len(items):
+                raise ValueError("two arrays have one name")
             arrays = {item.filename.removesuffix(".npy"): _read(archive, item) for item in items}
     except Exception as error:  # zip, zlib and numpy each complain of damage in ways of their own
         raise ModelError(
@@ -60,7 +65,7 @@ def _read(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> np.ndarray:
         raise ValueError("a newer kind of array")
     shape, by_columns, kind = np.lib.format.read_array_header_1_0(content)
     values = content.getbuffer()[content.tell() :]
-    if kind.hasobject or math.prod(shape) * kind.itemsize != len(values):
+    if kind.kind not in "biufU" or math.prod(shape) * kind.itemsize != len(values):
         raise ValueError("header and content differ")
     return np.ndarray(shape, kind, values, order="F" if by_columns else "C").copy()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import io
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from screening.errors import CohortError, ModelError, RecipeError
+from screening.files import read_bounded
 from screening.storage.arrays import pack, unpack
-from screening.storage.publishing import publish, write_whole
+from screening.storage.publishing import publish
+from screening.storage.sealing import as_stored, canonical, read_document, sealed, steady
 
 if TYPE_CHECKING:
     import pandas
@@ -32,14 +33,13 @@ if TYPE_CHECKING:
     from screening.machines.fold_ensemble import FoldEnsemble
     from screening.recipes.recipe import Recipe
 
-__all__ = [
-    "FORMAT", "Model", "canonical", "load_model", "publish", "read_document", "save_model", "write_whole",
-]  # fmt: skip
+__all__ = ["Model", "canonical", "load_model", "read_document", "save_model", "write_model"]
 
-FORMAT = 3
-MAX_DOCUMENT_BYTES = 64 << 20
+# Bytes of a file on disk; no model comes near.
+LARGEST = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
 # Another processor or BLAS may differ in the last digits; a damaged machine differs in the first.
 SELF_TEST_TOLERANCE = 1e-5
+MOST_SELF_TEST_ROWS = 1000
 
 
 @dataclass
@@ -126,7 +126,8 @@ class Model:
         """The document with its format number and digests: exactly what `model.json` holds."""
         if self.directory is not None:
             return self.document
-        return _seal(self.document, self.array_bytes, self.table_bytes)
+        digests = {"arrays_sha256": self.array_bytes, "validation_sha256": self.table_bytes}
+        return sealed(self.document | {key: _digest(content) for key, content in digests.items()}, "model")
 
     @cached_property
     def array_bytes(self) -> bytes:
@@ -191,108 +192,80 @@ def write_model(model: Model, folder: Path, draw: Callable[[dict[str, Any]], str
 def load_model(directory: str | Path) -> Model:
     """Read a model directory and prove that it still scores as it did when it was trained.
 
+    One that is replaced meanwhile is read as it was before or as it is after.
+
     Raises
     ------
     ModelError
         A file is missing, damaged or of a newer format, or the self-test rows score differently.
     """
-    import pandas
+    folder = Path(directory)
+    document, content, table, trained = steady(folder, lambda: _files(folder))
+    return _rebuilt(folder, document, unpack(content), table, trained)
 
+
+def _files(folder: Path) -> tuple[dict[str, Any], bytes, bytes, datetime.datetime]:
+    document = read_document(folder, "model")
+    try:
+        trained = datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime)
+    except OSError as error:
+        raise ModelError(f"cannot read {folder / 'arrays.npz'}: {error.strerror}") from None
+    arrays = _verified(folder, "arrays.npz", document.get("arrays_sha256"))
+    table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
+    return document, arrays, table, trained
+
+
+def _rebuilt(
+    folder: Path,
+    document: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    table: bytes,
+    trained: datetime.datetime,
+) -> Model:
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
+    from screening.cohort.parquet_pages import read_small_table
     from screening.recipes.loading import read_recipe
     from screening.storage.restoring import restored
 
-    folder = Path(directory)
-    document = read_document(folder, "model")
-    arrays = unpack(_verified(folder, "arrays.npz", document.get("arrays_sha256")))
-    table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
-    try:
-        recipe = read_recipe(document["recipe"]["text"])
-        contract = Contract.from_dict(document["contract"])
-        model = Model(
-            document=document,
-            recipe=recipe,
-            contract=contract,
-            encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
-            ensemble=restored(
-                recipe, document["recipe"], len(document["task"]["classes"]), _under(arrays, "estimator/")
-            ),
-            calibration=arrays["calibration"],
-            validation=pandas.read_parquet(io.BytesIO(table)),
-            selftest=arrays["selftest/x"],
-            directory=folder,
-            trained=datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime),
-        )
-        again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
-    except (KeyError, TypeError, ValueError, IndexError, CohortError, RecipeError) as error:
-        raise ModelError(
-            f"{folder}: the model cannot be rebuilt ({type(error).__name__}: {error}); train it again"
-        ) from error
+    with as_stored(folder / "model.json"):
+        try:
+            recipe = read_recipe(document["recipe"]["text"])
+            contract = Contract.from_dict(document["contract"])
+            model = Model(
+                document=document,
+                recipe=recipe,
+                contract=contract,
+                encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
+                ensemble=restored(
+                    recipe, document["recipe"], len(document["task"]["classes"]), _under(arrays, "estimator/")
+                ),
+                calibration=arrays["calibration"],
+                validation=read_small_table(table),
+                selftest=arrays["selftest/x"],
+                directory=folder,
+                trained=trained,
+            )
+            if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
+                raise ModelError(f"{folder}: it has more self-test rows than any model")
+            again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
+        except (CohortError, RecipeError, MemoryError) as error:
+            raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error
     scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
     if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
         raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
     return model
 
 
-def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
-    """Read `model.json` or `run.json` ("model" or "run"); the former with its digest checked."""
-    path = Path(directory) / f"{kind}.json"
-    try:
-        if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            raise ModelError(f"{path} is too large to be a {kind}")
-        content = path.read_bytes()
-        document = json.loads(content)
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror}; is this a {kind} directory?") from None
-    except (ValueError, RecursionError):
-        raise ModelError(f"{path} is damaged; restore it from a copy or make it again") from None
-    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
-        raise ModelError(f"{path} is damaged: it has no format number")
-    if document["format"] > FORMAT:
-        raise ModelError(f"{path} has format {document['format']}, newer than {FORMAT}; update screening")
-    if kind == "model" and not _is_sealed(document, content):
-        raise ModelError(f"{path} is damaged: its digest does not match; restore a copy or train again")
-    return document
-
-
-def canonical(document: dict[str, Any]) -> bytes:
-    """Write a document as JSON text that is the same for the same content.
-
-    Keys keep their order, because the order of a contract's features is that of the encoded columns.
-    """
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
-    return text.encode() + b"\n"
-
-
-def _seal(document: dict[str, Any], arrays: bytes, table: bytes) -> dict[str, Any]:
-    sealed = document | {
-        "format": FORMAT,
-        "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
-        "validation_sha256": hashlib.sha256(table).hexdigest(),
-    }
-    sealed.pop("sha256", None)
-    return sealed | {"sha256": hashlib.sha256(canonical(sealed)).hexdigest()}
-
-
-def _is_sealed(document: dict[str, Any], content: bytes) -> bool:
-    rest = {name: value for name, value in document.items() if name != "sha256"}
-    try:
-        # The bytes themselves too: a flip in white space or a repeated key leaves the content as it was.
-        same = canonical(document) == content
-        return same and hashlib.sha256(canonical(rest)).hexdigest() == document.get("sha256")
-    except ValueError:
-        return False
-
-
 def _verified(folder: Path, name: str, digest: object) -> bytes:
-    try:
-        content = (folder / name).read_bytes()
-    except OSError as error:
-        raise ModelError(f"cannot read {folder / name}: {error.strerror}; restore it from a copy") from None
-    if hashlib.sha256(content).hexdigest() != digest:
+    content = read_bounded(folder / name, LARGEST[name], ModelError)
+    if _digest(content) != digest:
         raise ModelError(f"{folder / name} is damaged: its digest does not match model.json")
     return content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

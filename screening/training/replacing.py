@@ -7,7 +7,7 @@ from pathlib import Path
 from screening.cohort.cohort import Cohort
 from screening.errors import ModelError, UsageError
 from screening.recipes.recipe import Recipe
-from screening.storage.model import read_document
+from screening.storage.sealing import read_document
 
 
 def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:

@@ -1,0 +1,169 @@
+"""Where the outside world ends: what system, terminal and memory do becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import typer
+
+from screening.cli.usage import refused
+from screening.errors import CohortError, Locked, ModelError, ScreenError, UsageError, of_system
+from screening.storage.publishing import let_go
+
+EXIT_CODES: dict[type[BaseException], int] = {
+    UsageError: 2,
+    CohortError: 3,
+    ModelError: 4,
+    Locked: 75,
+    ScreenError: 1,
+    OSError: 2,
+    MemoryError: 2,
+    KeyboardInterrupt: 130,
+}
+# What a library raises when memory is too short to load or to start a thread; a bug where there is no cap.
+STARVED = (ImportError, RuntimeError, SystemError)
+# Below this the numerical libraries cannot even be loaded, and some die without a word.
+LEAST_MEMORY = 1 << 30
+# SIGHUP is not known on Windows.
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked the process to end; libraries let it through as they do Ctrl-C."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def exits() -> Iterator[None]:
+    """Turn an error meant for the user into a message and its exit code; a bug keeps its traceback."""
+    try:
+        yield
+    except tuple(EXIT_CODES) as error:
+        raise typer.Exit(ended_by(error)) from None
+    except STARVED as error:
+        if _most() is None:
+            raise
+        raise typer.Exit(ended_by(MemoryError(error))) from None
+
+
+def ended_by(error: BaseException) -> int:
+    """Say on stderr, if anybody listens, what ended the command; return its exit code."""
+    number = 128 + error.number if isinstance(error, Stopped) else None
+    code = number or next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+    with suppress(OSError, ValueError):
+        refused(f"screen: {_message(error)}", code)
+    return code
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, Stopped) and error.number != signal.SIGINT:
+        return f"stopped by {signal.Signals(error.number).name}; what was begun is removed"
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; what was begun is removed"
+    if isinstance(error, BrokenPipeError):
+        return "whoever was to read the answer has gone (broken pipe)"
+    # A library that could not be mapped says so without a number.
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is None and _most()):
+        most = _most()
+        cap = f": the process may use {most / 2**30:.1f} GiB (ulimit -v)" if most else ""
+        return f"not enough memory{cap}; allow it more, or train on fewer rows with --max-rows"
+    if isinstance(error, OSError):
+        return str(of_system(error))
+    if isinstance(error, CohortError) and len(error.violations) > 1:
+        count = len(error.violations)
+        return "\n  ".join([f"{error.broken} in {count} places:", *error.violations])
+    return str(error)
+
+
+def _most() -> int | None:
+    """Bytes of address space that the process may use, None without a cap."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if most == resource.RLIM_INFINITY else most
+
+
+@contextmanager
+def boundary() -> Iterator[None]:
+    """What surrounds the whole command: three open streams, signals that clean up, an answer that arrived."""
+    _open_streams()
+    # Broken log lines are no reason to print tracebacks.
+    logging.raiseExceptions = False
+    _listen()
+    if (_most() or LEAST_MEMORY) < LEAST_MEMORY:
+        sys.exit(ended_by(MemoryError()))
+    code: int | str | None = 0
+    try:
+        try:
+            yield
+        except SystemExit as ended:
+            code = ended.code
+            _uncover(ended)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except tuple(EXIT_CODES) as error:
+        _ignore_signals()
+        code = ended_by(error)
+    finally:
+        _ignore_signals()
+        let_go()
+        _mute_broken_streams()
+    sys.exit(code)
+
+
+def _uncover(ended: SystemExit) -> None:
+    """Raise what typer hid behind an exit code of its own: a reader that has gone, a signal."""
+    cause: BaseException | None = ended
+    while cause is not None:
+        if isinstance(cause, BrokenPipeError | Stopped):
+            raise cause from None
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def _open_streams() -> None:
+    """Open what was closed, or a patient's file would get the number of stderr, and the log in it."""
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # takes the lowest free number, which is this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def _mute_broken_streams() -> None:
+    """Let the interpreter find nothing left to write when it closes stdout and stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _listen() -> None:
+    for number in SIGNALS:
+        # `nohup` has SIGHUP ignored, and a shell SIGINT of what runs in the background: that stands.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+
+
+def _stop(number: int, frame: types.FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def _ignore_signals() -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

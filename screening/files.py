@@ -1,0 +1,52 @@
+"""Files read whole: only what is a file, and no more of it than a stated number of bytes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from screening.errors import ScreenError, UsageError, of_system
+
+
+def refuse_other_bytes(path: str | Path) -> None:
+    """Refuse a path that is not UTF-8: Parquet files cannot be opened by it."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise UsageError(f"{shown} is not UTF-8 and cannot be used; give it another name") from None
+
+
+def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> bytes:
+    """Content of a regular file.
+
+    Parameters
+    ----------
+    path : path
+    most : int
+        Bytes; a larger file is refused unread.
+    refusal : type of ScreenError
+        Raised for what is missing, no file, or too large.
+
+    Raises
+    ------
+    UsageError
+        The system cannot read it: a permission, a disk.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise refusal(f"{path} is no file that can be read whole")
+            if status.st_size > most:
+                raise refusal(f"{path} has {status.st_size} bytes, more than the {most} that it may have")
+            with open(handle, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(handle)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise refusal(f"cannot read {path}: {error.strerror}") from None
+    except OSError as error:
+        raise of_system(error, path) from error

@@ -1,0 +1,121 @@
+"""Documents on disk: canonical JSON with its own digest, so that one flipped byte is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from screening.errors import ModelError
+from screening.files import read_bounded
+
+# The number a program writes; of these on, a document has a digest.
+FORMATS = {"model": 3, "run": 4, "comparison": 2}
+SEALED_SINCE = {"model": 1, "run": 4, "comparison": 2}
+MAX_DOCUMENT_BYTES = 64 << 20
+# What the pages and commands go by; where a value is of another type nothing below it can be trusted.
+KEYS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
+    "model": {"recipe": dict, "contract": dict, "task": dict, "operating_points": list},
+    "run": {"run_id": str, "date": str, "model": dict, "input": dict, "counts": dict, "cases": list},
+    "comparison": {"settings": dict, "cohorts": list, "first_figure": str},
+}  # fmt: skip
+
+Read = TypeVar("Read")
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """Write a document as JSON text that is the same for the same content.
+
+    Keys keep their order, because the order of a contract's features is that of the encoded columns.
+
+    Raises
+    ------
+    ValueError
+        A number that is not finite, or half a character.
+    """
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
+    return text.encode() + b"\n"
+
+
+def sealed(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The document with its format number, and the digest of its own canonical text."""
+    whole = {**document, "format": FORMATS[kind]}
+    whole.pop("sha256", None)
+    return whole | {"sha256": hashlib.sha256(canonical(whole)).hexdigest()}
+
+
+def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
+    """Read `model.json`, `run.json` or `comparison.json` and check its digest.
+
+    A run or comparison of an older format has none.
+
+    Raises
+    ------
+    ModelError
+        It is missing, damaged, of a newer format, or no such document; a key of a wrong type is named.
+    """
+    path = Path(directory) / f"{kind}.json"
+    content = read_bounded(path, MAX_DOCUMENT_BYTES, ModelError)
+    try:
+        document = json.loads(content)
+        # The bytes themselves too: a flip in white space or a repeated key leaves the content as it was.
+        same = canonical(document) == content
+    except (ValueError, RecursionError):
+        raise ModelError(f"{path} is damaged; restore it from a copy or make it again") from None
+    number = document.get("format") if isinstance(document, dict) else None
+    if type(number) is not int or number < 1:
+        raise ModelError(f"{path} is damaged: it has no format number")
+    if number > FORMATS[kind]:
+        raise ModelError(f"{path} has format {number}, newer than {FORMATS[kind]}; update screening")
+    digest = document.get("sha256")
+    if number >= SEALED_SINCE[kind] or digest is not None:
+        rest = {name: value for name, value in document.items() if name != "sha256"}
+        if not same or hashlib.sha256(canonical(rest)).hexdigest() != digest:
+            raise ModelError(
+                f"{path} is damaged: its digest does not match; restore it from a copy or make it again"
+            )
+    for name, wanted in KEYS[kind].items():
+        if not isinstance(document.get(name), wanted):
+            raise ModelError(f"{path} is damaged: '{name}' is missing or of another type")
+    return document
+
+
+@contextmanager
+def as_stored(path: str | Path) -> Iterator[None]:
+    """Read on in a stored document: what is not there, or of another type, is its fault and not a bug.
+
+    Raises
+    ------
+    ModelError
+        Naming the key where it is known.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        # Only what is written like one of our keys is told: it might be a patient's id.
+        key = re.fullmatch(r"'([a-z_]{1,30})'", str(error)) if isinstance(error, KeyError) else None
+        what = f"'{key[1]}'" if key else "something in it"
+        raise ModelError(f"{path} is damaged: {what} is missing or of another type") from error
+
+
+def steady(directory: str | Path, read: Callable[[], Read]) -> Read:
+    """Read a directory that may be replaced meanwhile: half of one and half of the other is read again."""
+    while True:
+        before = _identity(directory)
+        try:
+            return read()
+        except ModelError:
+            if _identity(directory) == before:
+                raise
+
+
+def _identity(directory: str | Path) -> tuple[int, ...]:
+    try:
+        status = Path(directory).stat()
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns

@@ -1,0 +1,60 @@
+"""A folder with two small tables, a model, a run and a ledger, made once and copied for every attack."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from commands import screen
+from flow_cohorts import patients, written
+
+QUICK = ("--recipe", "logistic", "--search", "1", "--folds", "2", "--repeats", "1", "--beside", "none")
+ROLES = ("--label", "ill", "--id", "patient", "--max-flag-rate", "0.3", "--jobs", "1")
+EMPTY = {"format": 1, "verdicts": []}
+
+
+def train(folder: Path, *more: object) -> tuple[object, ...]:
+    """The words of a quick training in a folder."""
+    return ("train", folder / "past.csv", *QUICK, *ROLES, *more)
+
+
+def laid(folder: Path) -> Path:
+    """Lay the desk: past.csv, tonight.csv, model, run (in screening.db), verdicts.json, compared."""
+    written(patients(120), folder / "past.csv")
+    written(patients(40, seed=7), folder / "tonight.csv")
+    screen(*train(folder), "--out", folder / "model")
+    ledger = ("--ledger", folder / "screening.db")
+    screen(
+        "score",
+        folder / "model",
+        folder / "tonight.csv",
+        "--out",
+        folder / "run",
+        "--date",
+        "2026-03-01",
+        *ledger,
+    )
+    run = json.loads((folder / "run" / "run.json").read_bytes())
+    judged = [{"id": case["id"], "verdict": "not"} for case in run["cases"][:2]]
+    (folder / "verdicts.json").write_text(json.dumps(EMPTY | {"run_id": run["run_id"], "verdicts": judged}))
+    return folder
+
+
+def copied(desk: Path, folder: Path) -> Path:
+    """A copy of the desk to work on."""
+    return Path(shutil.copytree(desk, folder))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file under a folder."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Names of what was begun and not removed, at any depth."""
+    hidden = (name for _, folders, files in os.walk(folder) for name in (*folders, *files) if name[0] == ".")
+    # Finished folds of a comparison wait there on purpose.
+    return sorted(name for name in hidden if not name.endswith(".folds"))

@@ -1,0 +1,135 @@
+"""Malformed inputs through whole commands for as long as is asked: no traceback, no hang.
+
+`python tests/faults/fuzz.py --minutes 10` makes its inputs by hypothesis from valid ones (table, contract,
+recipe, verdicts, run.json, ledger) and runs the command that reads each in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from faults.amounts import counted
+from faults.desk import laid
+from screening.cli import app
+
+LONGEST_SECONDS = 60
+PIECES = (
+    b"",
+    b"\0",
+    b"\xff\xfe",
+    b'"',
+    b";",
+    b",",
+    b"\n",
+    b"\r",
+    b"=",
+    b"[",
+    b"{",
+    b"]]",
+    b"1e999",
+    b"NaN",
+    b"-1",
+)
+MORE = (
+    b"99999999999999999999",
+    b'"\\ud83d"',
+    "\u202e\U0001f600".encode(),
+    b"null",
+    b"true",
+    b"\x1f\x8b",
+    b"PAR1",
+)
+
+
+@st.composite
+def damage(draw, content: bytes) -> bytes:
+    """A valid file with pieces put in, cut out or doubled."""
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(content)))
+        end = draw(st.integers(at, min(len(content), at + 40)))
+        piece = draw(st.sampled_from(PIECES + MORE) | st.binary(max_size=6) | st.just(content[at:end] * 2))
+        content = content[:at] + piece + content[end:]
+    return content
+
+
+def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
+    """By kind: the valid file, and the command that reads the broken one."""
+    recipe = Path(__file__).parents[2] / "models" / "logistic.toml"
+    run = broken.parent / "run"
+    return {
+        "tables": (desk / "tonight.csv", ["check", broken, "--model", desk / "model"]),
+        "contracts": (desk / "contract.toml", ["check", desk / "tonight.csv", "--contract", broken]),
+        "recipes": (recipe, ["recipes", broken]),
+        "verdicts": (
+            desk / "verdicts.json",
+            ["review", desk / "run", broken, "--ledger", desk / "screening.db"],
+        ),
+        "runs": (desk / "run" / "run.json", ["report", run]),
+        "ledgers": (desk / "screening.db", ["history", "--verify", "--ledger", broken]),
+    }
+
+
+def fuzzed(valid: bytes, attempt: Callable[[bytes], None]) -> None:
+    """Attempt fifty damaged forms of a valid file."""
+
+    @settings(max_examples=50, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(damage(valid))
+    def one(content: bytes) -> None:
+        attempt(content)
+
+    one()
+
+
+def main() -> None:
+    """Fuzz every kind in turn until the time is over; say what was tried, and stop at the first bad end."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--minutes", type=float, default=10)
+    until = time.monotonic() + 60 * options.parse_args().minutes
+    desk = laid(Path(tempfile.mkdtemp(prefix="fuzz")))
+    runner, tried = CliRunner(), Counter[str]()
+    runner.invoke(app, ["init", str(desk / "past.csv"), "--out", str(desk / "contract.toml")])
+    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError("a hang")))
+
+    def attempt(kind: str, content: bytes) -> None:
+        broken = Path(tempfile.mkdtemp(dir=desk)) / (
+            "broken.toml" if kind in ("contracts", "recipes") else "broken"
+        )
+        (broken.parent / "run").mkdir()
+        place = broken.parent / "run" / "run.json" if kind == "runs" else broken
+        place.write_bytes(content)
+        signal.alarm(LONGEST_SECONDS)
+        ended = runner.invoke(app, [str(word) for word in attacks(desk, broken)[kind][1]])
+        signal.alarm(0)
+        shutil.rmtree(broken.parent)
+        if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+            (Path.cwd() / f"bad-{kind}").write_bytes(content)
+            raise ended.exception
+        tried[kind] += 1
+
+    while time.monotonic() < until:
+        for kind, (valid, _) in attacks(desk, desk / "broken.toml").items():
+            fuzzed(valid.read_bytes(), partial(attempt, kind))
+    shutil.rmtree(desk)
+    for kind, n in tried.items():
+        counted(f"fuzzed {kind}", n)
+    print(json.dumps(tried))
+
+
+if __name__ == "__main__":
+    main()

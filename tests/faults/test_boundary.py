@@ -1,0 +1,312 @@
+"""What system, terminal and files do to a command ends in a message and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import screen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faults.amounts import counted
+from faults.desk import content, copied, laid, leftovers
+from screening.cli.printing import printable
+from screening.cohort.contract import Contract
+from screening.errors import CohortError, ModelError, RecipeError, UsageError
+from screening.ledger import open_ledger
+from screening.recipes.loading import load_recipe, read_recipe
+from screening.scoring.spreadsheet import FORMULA, as_text
+from screening.storage.publishing import MARK, publish, write_whole
+from screening.storage.sealing import canonical, read_document, sealed
+
+NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    return laid(tmp_path_factory.mktemp("desk"))
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=errno.errorcode.get)
+def test_every_refusal_of_the_system_is_told_with_path_and_reason(number, tmp_path, monkeypatch):
+    def refuse(*words: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(UsageError, match=f"{tmp_path / 'page.html'}: .*{os.strerror(number)}"):
+        write_whole(tmp_path / "page.html", b"x")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", ["recipes", "--help", "recipes --json"])
+def test_a_full_disk_behind_the_answer_is_told(words):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "screening", *words.split()]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("screen: ") and "No space left" in ended.stderr
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback():
+    command = f"{sys.executable} -m screening recipes --json | head -c 1"
+    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+
+    assert ended.returncode in (0, 2)
+    assert "Traceback" not in ended.stderr
+
+
+def test_closed_streams_are_opened_so_that_no_file_takes_their_numbers(desk):
+    command = f"{sys.executable} -m screening report {desk / 'run'} 0<&- >&- 2>&-"
+    before = content(desk / "run")
+
+    assert subprocess.run(["bash", "-c", command]).returncode == 0
+    assert content(desk / "run") == before
+
+
+def test_a_small_cap_on_memory_is_named(desk):
+    command = f"ulimit -v 600000; {sys.executable} -m screening report {desk / 'run'}"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+
+    assert ended.returncode == 2
+    assert "not enough memory: the process may use 0.6 GiB" in ended.stderr
+
+
+def test_a_path_that_is_not_utf_8_is_refused_by_its_bytes_and_a_table_of_such_a_name_is_read(desk, tmp_path):
+    folder = os.fsencode(tmp_path) + b"/r\xff"
+    table = os.fsdecode(folder + b".csv")
+    Path(table).write_bytes((desk / "tonight.csv").read_bytes())
+    refused = screen("score", desk / "model", desk / "tonight.csv", "--out", os.fsdecode(folder), code=2)
+    screen("score", desk / "model", table, "--out", tmp_path / "run")
+
+    assert "r\\xff is not UTF-8" in refused.stderr
+    assert read_document(tmp_path / "run", "run")["input"]["files"][0]["name"] == "r\\xff.csv"
+
+
+def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is_not(tmp_path):
+    (tmp_path / ".other.partial").mkdir()
+    (tmp_path / ".other.partial" / "scores.parquet").touch()
+    (tmp_path / ".other.lock").write_bytes(MARK)
+    (tmp_path / ".theirs.lock").touch()
+    with publish(tmp_path / "run", "run") as folder:
+        (folder / "run.json").touch()
+
+    assert {path.name for path in tmp_path.iterdir()} == {"run", ".theirs.lock"}
+
+
+def test_a_report_that_was_killed_does_not_block_the_next_night(desk, tmp_path):
+    folder = copied(desk, tmp_path / "desk")
+    (folder / "run" / ".report.html.partial").touch()
+    screen("score", folder / "model", folder / "tonight.csv", "--out", folder / "run")
+
+    assert leftovers(folder) == []
+
+
+def test_with_umask_0_nothing_is_open_to_others(tmp_path):
+    before = os.umask(0)
+    try:
+        with publish(tmp_path / "made" / "run", "run") as folder:
+            (folder / "run.json").touch()
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "made").rglob("*") if path.is_dir()}
+
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o700
+    assert modes == {0o700}
+
+
+def test_a_link_is_followed_and_a_circle_of_links_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with publish(tmp_path / "link", "run") as folder:
+        (folder / "run.json").touch()
+    with pytest.raises(UsageError), publish(tmp_path / "circle", "run"):
+        pytest.fail("the block must not start")
+
+    assert (tmp_path / "there" / "run.json").exists() and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("place", ["/proc", "/dev/null", "/dev/full"])
+def test_mount_points_and_devices_are_never_replaced(place):
+    with pytest.raises(UsageError), publish(place, "run"):
+        pytest.fail("the block must not start")
+    with pytest.raises(UsageError):
+        write_whole(place, b"x")
+
+
+def test_a_run_with_one_byte_changed_is_refused_and_an_old_one_is_read(desk, tmp_path):
+    folder = copied(desk / "run", tmp_path / "run")
+    document = json.loads((folder / "run.json").read_bytes())
+    before = canonical(document)
+    for old, new in (
+        (b'"flagged": 9', b'"flagged": 8'),
+        (b'"sha256": "', b'"sha257": "'),
+        (b'"format": 4,', b'"format": 3,'),
+    ):
+        (folder / "run.json").write_bytes(before.replace(old, new, 1))
+        with pytest.raises(ModelError, match="damaged"):
+            read_document(folder, "run")
+    old = {name: value for name, value in document.items() if name != "sha256"} | {"format": 3}
+    (folder / "run.json").write_bytes(canonical(old))
+
+    assert read_document(folder, "run") == old
+
+
+@pytest.mark.parametrize("key", ["run_id", "date", "model", "counts", "cases"])
+@pytest.mark.parametrize("value", [5, None, "x"[:0], [[]]])
+def test_a_key_of_another_type_is_refused_by_name_or_drawn(desk, tmp_path, key, value):
+    folder = copied(desk / "run", tmp_path / "run")
+    document = json.loads((folder / "run.json").read_bytes())
+    (folder / "run.json").write_bytes(canonical(sealed(document | {key: value}, "run")))
+
+    assert run_code("report", folder) in (0, 4)
+
+
+def run_code(*words: object) -> int:
+    from typer.testing import CliRunner
+
+    from screening.cli import app
+
+    return CliRunner().invoke(app, [str(word) for word in words]).exit_code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "feature_order = 5",
+        "feature_order = [1]",
+        "cohort = 5",
+        "features = 1",
+        "[cohort]\nminutes_per_review = inf",
+        "[cohort]\nid = []",
+        "[features]\nx = 1",
+        "format = []",
+        "x = " + "[" * 5000,
+        "\0",
+    ],
+)
+def test_a_contract_with_a_wrong_value_is_refused(text, tmp_path):
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(CohortError):
+        Contract.load(tmp_path / "c.toml")
+
+
+@pytest.mark.parametrize(
+    "change",
+    ['grid = "C"', "grid = 5", 'candidates = "x"', "candidates = 0", "criterion = []", "paper = []"],
+)
+def test_a_recipe_with_a_wrong_value_is_refused_by_key(change):
+    text = load_recipe("logistic").text.split("[search")[0] + f"[search]\n{change}\n"
+    with pytest.raises(RecipeError, match=change.split()[0]):
+        read_recipe(text, "r.toml")
+
+
+def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
+    verdicts = json.loads((desk / "verdicts.json").read_text())
+    verdicts["verdicts"][0]["note"] = "\ud83d"
+    (tmp_path / "v.json").write_text(json.dumps(verdicts))
+
+    assert run_code("review", desk / "run", tmp_path / "v.json", "--ledger", desk / "screening.db") == 3
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://h:port/x",
+        "sqlite://host/x",
+        "sqlite:///x?mode=memory",
+        "mysql://x",
+        "sqlite://",
+        "x://",
+        "://",
+    ],
+)
+def test_a_bad_url_of_a_ledger_is_a_usage_error(url):
+    with pytest.raises(UsageError):
+        open_ledger(url, make=True)
+
+
+def test_a_database_that_is_not_ours_is_refused_unchanged(tmp_path):
+    path = tmp_path / "theirs.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE patients (name TEXT)")
+    path.chmod(0o644)
+    before = path.read_bytes()
+    for make in (True, False):
+        with pytest.raises(UsageError, match="left as it is"):
+            open_ledger(path, make=make)
+
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_ledger_bears_our_number_stays_shared_and_is_read_without_writing(desk):
+    path = desk / "screening.db"
+    path.chmod(0o660)
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    for words in (("history", "--verify"), ("status", "--max-age", "1000d")):
+        screen(*words, "--ledger", path)
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    with open_ledger(path):
+        pass
+
+    assert path.read_bytes()[68:72] == b"scrn"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+
+
+def test_the_same_threshold_twice_makes_one_entry(desk, tmp_path):
+    folder = copied(desk, tmp_path / "desk")
+    words = ("threshold", folder / "model", "--max-flag-rate", "0.2", "--reason", "fewer")
+    for _ in range(2):
+        screen(*words, "--ledger", folder / "screening.db")
+    told = json.loads(screen("history", "--ledger", folder / "screening.db", "--json").stdout)
+
+    assert len(told["threshold_changes"]) == 1
+
+
+def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
+    folder = copied(desk, tmp_path / "desk")
+    words = ("score", folder / "model", folder / "tonight.csv", "--date", "2999-01-01")
+    words = (*words, "--ledger", folder / "screening.db", "--out", folder / "later")
+    screen(*words, code=2)
+    screen(*words, "--allow-future")
+    told = json.loads(screen("status", "--ledger", folder / "screening.db", "--json").stdout)
+
+    assert told["night"] == "2026-03-01"
+
+
+@given(st.text(), st.text())
+def test_two_values_never_become_one_in_a_spreadsheet(one, two):
+    assert one == two or as_text(one) != as_text(two)
+
+
+@given(st.text(alphabet=" =+-@;,|\t\r\n'\"＝＋ab1​"))
+def test_no_part_of_a_cell_begins_like_a_formula(text):
+    parts = [
+        part.strip()
+        for part in as_text(text).replace(",", ";").replace("|", ";").replace("\t", ";").split(";")
+    ]
+
+    assert not [part for part in parts if part[:1] in ("=", "+", "-", "@", "＝", "＋") and part]
+    assert not FORMULA.match("a" + as_text(text)[:0])
+
+
+@given(st.text(), st.booleans())
+def test_what_is_printed_steers_no_terminal_and_json_reads_it_back(text, ascii_only):
+    line = printable(json.dumps({"id": text}, ensure_ascii=ascii_only))
+
+    assert not [c for c in line if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028"]
+    assert json.loads(line) == {"id": text}
+
+
+def test_what_was_tried_is_counted():
+    counted("refusals of the system", len(NUMBERS))

@@ -1,0 +1,152 @@
+"""A hostile model directory is refused with exit code 4, quickly, and without taking memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from faults.amounts import LONG, counted, tries
+from faults.desk import copied, laid
+from screening.errors import ModelError
+from screening.storage.model import _digest, load_model
+from screening.storage.sealing import canonical, sealed
+
+VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
+SECONDS, BYTES = 5, 500 << 20
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    return laid(tmp_path_factory.mktemp("desk"))
+
+
+def resealed(folder, document) -> None:
+    """Write a document as somebody would who knows how the digests are made."""
+    tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
+    digests = {key: _digest((folder / name).read_bytes()) for key, name in tables.items()}
+    (folder / "model.json").write_bytes(canonical(sealed(document | digests, "model")))
+
+
+def places(value, path=()):
+    """Every place of a nested document."""
+    yield path
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, child in children:
+        yield from places(child, (*path, key))
+
+
+def put(document, path, value):
+    """A copy of a document with another value at one place."""
+    copy = json.loads(json.dumps(document))
+    at = copy
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return copy
+
+
+def zipped(sizes: int, level: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", level) as archive:
+        archive.writestr("calibration.npy", bytes(sizes))
+    return buffer.getvalue()
+
+
+def parquet_of(table: pa.Table, **form) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, **form)
+    return buffer.getvalue()
+
+
+def repeated(text: str, rows: int) -> pa.Table:
+    return pa.table({"id": pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [text])})
+
+
+BOMBS = {
+    "arrays of zeros": ("arrays.npz", lambda: zipped(300 << 20)),
+    "an empty archive": ("arrays.npz", lambda: zipped(0)),
+    "no archive": ("arrays.npz", lambda: b"PK" * 1000),
+    "a page of zeros": (
+        "validation.parquet",
+        lambda: parquet_of(pa.table({"id": [b"\0" * (300 << 20)]}), compression="zstd"),
+    ),
+    "a long text in every row": ("validation.parquet", lambda: parquet_of(repeated("x" * 900_000, 100_000))),
+    "many rows": (
+        "validation.parquet",
+        lambda: parquet_of(pa.table({"id": pa.nulls(60_000_000, pa.int8())})),
+    ),
+    "no table": ("validation.parquet", lambda: b"PAR1" + bytes(100) + b"PAR1"),
+}
+
+
+def refused(folder) -> tuple[float, int]:
+    """Check a cohort by a model in a process of its own; return its seconds and peak bytes."""
+    code = (
+        "import sys, time\nimport screening.storage.model, pandas, pyarrow.parquet\n"
+        "from screening.errors import ModelError\nbegan = time.perf_counter()\n"
+        "try:\n    screening.storage.model.load_model(sys.argv[1])\n    sys.exit(9)\n"
+        "except ModelError:\n    pass\n"
+        # Not `ru_maxrss`, which a child takes over from its parent.
+        "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]\n"
+        "print(time.perf_counter() - began, peak)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
+    seconds, kilobytes = answer.stdout.split()
+    return float(seconds), int(kilobytes) << 10
+
+
+@pytest.mark.parametrize("name", list(BOMBS)[:: 1 if LONG else 3])
+def test_a_bomb_is_refused_in_5_seconds_and_500_megabytes(name, desk, tmp_path):
+    folder = copied(desk / "model", tmp_path / "model")
+    file, content = BOMBS[name]
+    (folder / file).write_bytes(content())
+    resealed(folder, json.loads((folder / "model.json").read_bytes()))
+
+    seconds, taken = refused(folder)
+
+    assert seconds < SECONDS
+    assert taken < BYTES
+    counted("bombs in a model directory", 1)
+
+
+@pytest.mark.parametrize("name", ["model.json", "arrays.npz", "validation.parquet"])
+@pytest.mark.parametrize("put_there", [os.mkfifo, os.mkdir, lambda p: os.symlink("/dev/zero", p)])
+def test_what_is_no_file_is_refused_and_not_waited_for(name, put_there, desk, tmp_path):
+    folder = copied(desk / "model", tmp_path / "model")
+    (folder / name).unlink()
+    put_there(folder / name)
+
+    with pytest.raises(ModelError):
+        load_model(folder)
+    counted("FIFOs, folders and devices in a model directory", 1)
+
+
+def test_any_value_at_any_place_of_a_resealed_document_is_refused_or_harmless(desk, tmp_path):
+    folder = copied(desk / "model", tmp_path / "model")
+    document = json.loads((folder / "model.json").read_bytes())
+    spots, dice, n = [path for path in places(document) if path], random.Random(2), tries(25, 3000)
+    used = [path for path in spots if path[0] in ("recipe", "contract", "task", "operating_points")]
+
+    for at in range(n):
+        changed = put(document, dice.choice(used if at % 2 else spots), dice.choice(VALUES))
+        resealed(folder, changed)
+        began = time.monotonic()
+        with suppress(ModelError):
+            load_model(folder)
+        assert time.monotonic() - began < 4 * SECONDS
+    counted("hostile values in a resealed model.json", n)

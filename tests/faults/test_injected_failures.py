@@ -1,0 +1,100 @@
+"""A failure at every open, write, sync, rename and SQL call: the result is whole before or whole after."""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+
+import pytest
+from commands import screen
+from typer.testing import CliRunner
+
+from faults.amounts import LONG, counted
+from faults.desk import ROLES, content, copied, laid, leftovers, train
+from faults.injection import REMOVALS, Fault, injected
+from screening.cli import app
+from screening.ledger import history, open_ledger
+from screening.page import render_comparison, render_run
+from screening.storage.model import load_model, read_document
+
+NIGHT = ("--date", "2026-03-02", "--jobs", "1")
+FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
+TWO_FOLDS = ("--recipes", "logistic", "--control", "logistic", "--search", "1", "--folds", "2")
+ONCE = ("--repeats", "1", *ROLES)
+
+
+def commands(desk):
+    """What is done on a desk, by name."""
+    ledger = ("--ledger", desk / "screening.db")
+    model, run = desk / "model", desk / "run"
+    return {
+        "train": train(desk, "--seed", "1", "--out", model),
+        "score": ("score", model, desk / "tonight.csv", "--out", run, *NIGHT, *ledger),
+        "review": ("review", run, desk / "verdicts.json", *ledger),
+        "threshold": ("threshold", model, *FEWER, *ledger),
+        "report": ("report", run),
+        "compare": ("compare", desk / "past.csv", *TWO_FOLDS, *ONCE, "--out", desk / "compared"),
+    }
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    return laid(tmp_path_factory.mktemp("desk"))
+
+
+def n_calls(words, folder, monkeypatch) -> int:
+    """How many calls a command makes in a folder."""
+    with injected(Fault(folder), monkeypatch) as fault:
+        screen(*words)
+    return len(fault.calls)
+
+
+def assert_whole(folder, desk) -> None:
+    """Everything on the desk can be read and belongs together, and the ledger's trail holds."""
+    load_model(folder / "model")
+    run = read_document(folder / "run", "run")
+    assert (folder / "run" / "report.html").read_text(encoding="utf-8") == render_run(run)
+    if run["date"] == "2026-03-01":
+        assert content(folder / "run") == content(desk / "run")
+    if (folder / "compared").exists():
+        compared = read_document(folder / "compared", "comparison")
+        page = (folder / "compared" / "report.html").read_text(encoding="utf-8")
+        assert page == render_comparison(compared)
+    with open_ledger(folder / "screening.db") as book:
+        history(book, verify=True)
+
+
+@pytest.mark.parametrize("name", ["train", "score", "review", "threshold", "report", "compare"])
+def test_a_failure_at_any_call_leaves_the_result_whole(name, desk, tmp_path, monkeypatch):
+    first = copied(desk, tmp_path / "counting")
+    total = n_calls(commands(first)[name], first, monkeypatch)
+    after = content(first / "model")
+    runs = {"score": 2}.get(name, 1)
+    tried = range(1, total + 1, 1 if LONG else max(1, total // 3))
+    assert total > 5
+
+    for at in tried:
+        folder = copied(desk, tmp_path / "tried")
+        with injected(Fault(folder, at, errno.ENOSPC), monkeypatch) as fault:
+            result = CliRunner().invoke(app, [str(word) for word in commands(folder)[name]])
+
+        where = f"call {at} of {total}, {fault.calls[at - 1]}: {result.exit_code} {result.output}"
+        # What is open is removed by way of an open folder.
+        cleaning = fault.struck in REMOVALS or fault.calls[at - 1] in (
+            "open .compared.folds",
+            "open .model.partial",
+        )
+        assert result.exit_code == 2 or (result.exit_code == 0 and cleaning), where
+        assert result.exit_code == 0 or re.search("No space left|disk I/O", result.output), where
+        assert cleaning or leftovers(folder) == [], where
+        assert content(folder / "model") in (content(desk / "model"), after), where
+        assert_whole(folder, desk)
+
+        screen(*commands(folder)[name])
+        assert leftovers(folder) == [], where
+        assert_whole(folder, desk)
+        with open_ledger(folder / "screening.db", read_only=True) as book:
+            assert len(history(book)["runs"]) == runs, where
+        shutil.rmtree(folder)
+    counted(f"failures injected into {name}", len(tried))
