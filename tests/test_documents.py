@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, save_model, score, train
 from screening.cli import app
+from screening.cohort.reading import infer_contract
 from screening.comparison.compare import compare
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.model import ModelDocument
@@ -22,6 +23,7 @@ from screening.documents.schemas import DOCUMENTS
 from screening.documents.shape import read
 from screening.documents.upgrading import model_of_any_version, run_of_any_version
 from screening.errors import UsageError
+from screening.ledger import open_ledger
 from screening.storage.model import load_model
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +38,8 @@ def night(tmp_path_factory):
     cohort = read_cohort(table, label="ill", positive="yes", id="patient")
     save_model(train(cohort, "logistic", search=1), folder / "model")
     new = written(patients(60, seed=1).drop(columns="ill"), folder / "new.csv")
-    score(load_model(folder / "model"), new, folder / "run")
+    with open_ledger(str(folder / "screening.db"), make=True) as book:
+        score(load_model(folder / "model"), new, folder / "run", ledger=book)
     return folder
 
 
@@ -44,8 +47,9 @@ def night(tmp_path_factory):
 def volumes(tmp_path_factory):
     """Several classes, voxels of patients."""
     folder = tmp_path_factory.mktemp("volumes")
+    table = written(voxels(), folder / "past.parquet")
     roles = {"label": "tissue", "group": "patient", "coordinates": ["x", "y", "z"]}
-    cohort = read_cohort(written(voxels(), folder / "past.parquet"), **roles)
+    cohort = read_cohort(table, infer_contract(table, label="tissue", group="patient").with_roles(**roles))
     save_model(train(cohort, "one_vs_rest", search=1), folder / "model")
     new = written(voxels(3, seed=1), folder / "new.parquet")
     score(load_model(folder / "model"), new, folder / "run", label="tissue")

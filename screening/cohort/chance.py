@@ -11,8 +11,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from scipy.special import gammaln
-from scipy.stats import hypergeom
 
 Counts = Sequence[float] | np.ndarray
 
@@ -34,7 +32,20 @@ def more_often(events: float, rows: float, past_events: float, past_rows: float)
         return 1.0
     drawn, before = _in_units(events, rows), _in_units(past_events, past_rows)
     every = drawn[1] + before[1]
-    return float(hypergeom.sf(drawn[0] - 1, every, drawn[0] + before[0], drawn[1]))
+    return _at_least(drawn[0], every, drawn[0] + before[0], drawn[1])
+
+
+def _at_least(least: int, every: int, events: int, drawn: int) -> float:
+    """Chance that `drawn` rows of `every` hold `least` or more of its `events` (hypergeometric tail)."""
+    x = np.arange(max(least, drawn + events - every, 0), min(events, drawn) + 1)
+    ways = _log_choose(events, x) + _log_choose(every - events, drawn - x) - _log_choose(every, drawn)
+    return float(min(1.0, np.exp(ways).sum()))
+
+
+def _log_choose(n: int, k: np.ndarray | int) -> np.ndarray:
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(n + 1.0) - gammaln(np.asarray(k) + 1.0) - gammaln(n - np.asarray(k) + 1.0))
 
 
 def other_shares(counts: Counts, past: Counts) -> float:
@@ -116,7 +127,7 @@ def other_distribution(distance: float, rows: float, past_rows: float) -> float:
         weights, log_scale = weights / largest, log_scale + math.log(largest)
     if not weights[-1]:
         return 1.0
-    inside = math.log(weights[-1]) + log_scale - (gammaln(m + n + 1) - gammaln(m + 1) - gammaln(n + 1))
+    inside = math.log(weights[-1]) + log_scale - float(_log_choose(m + n, m))
     return float(min(1.0, max(0.0, -math.expm1(min(inside, 0.0)))))
 
 
@@ -130,5 +141,5 @@ def _in_units(events: float, rows: float) -> tuple[int, int]:
 def _log_all_tonight(sizes: np.ndarray, tonight: int, every: int) -> np.ndarray:
     """Log chance that `sizes` named rows of `every` all lie among the `tonight` drawn."""
     fits = np.minimum(sizes, tonight)
-    log = gammaln(tonight + 1) - gammaln(tonight - fits + 1) - gammaln(every + 1) + gammaln(every - fits + 1)
+    log = _log_choose(tonight, fits) - _log_choose(every, fits)
     return np.where(sizes > tonight, -np.inf, log)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
 from screening.cohort.conversions import Conversion
 
@@ -171,7 +170,7 @@ def unit_shift(
                 whole.append(shift)
         hits = int(of_rows.share * units)
         often = hits >= FEWEST_ROWS and of_rows.share >= LEAST_SHARE
-        if often and binom.sf(hits - 1, int(units), 1 / ROW_RATIO) <= chance:
+        if often and _so_many(hits, int(units), 1 / ROW_RATIO) <= chance:
             part.append(of_rows)
     if whole:
         return max(whole, key=lambda shift: shift.ratio)
@@ -222,3 +221,10 @@ def _spread_out(training: Mapping[str, Any], log: bool) -> tuple[np.ndarray, np.
         np.concatenate(places),
         np.concatenate([np.full(len(p), n / len(p)) for p, n in zip(places, counts, strict=True)]),
     )
+
+
+def _so_many(hits: int, rows: int, rate: float) -> float:
+    """Chance of so many rows or more, each having `rate` (binomial)."""
+    from scipy.special import bdtrc
+
+    return float(bdtrc(hits - 1, rows, rate)) if hits else 1.0

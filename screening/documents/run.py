@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
+from screening.documents.drift import ScoreCounts
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.shape import Range, document, named
@@ -45,6 +46,7 @@ class Counts:
     reviewed: int | None = None
     known: int | None = None
     resolved: int | None = None
+    drawn: int | None = None
 
 
 @document
@@ -88,7 +90,7 @@ class Case:
     state: str | None = None
     nights: int | None = None
     last_verdict: Verdict | None = None
-    sampled: bool | None = None
+    drawn: bool | None = None
 
 
 @document
@@ -104,6 +106,7 @@ class GroupFacts:
     state: str | None = None
     nights: int | None = None
     last_verdict: Verdict | None = None
+    drawn: bool | None = None
 
 
 @document
@@ -124,7 +127,7 @@ class NightFeature:
 
 
 @document
-class ScoreCounts:
+class ReachingCounts:
     """How many rows reach each threshold tonight."""
 
     thresholds: Sequence[float | None]
@@ -214,6 +217,13 @@ class Voxels:
 
 
 @document
+class Unflagged:
+    """How many were not flagged."""
+
+    cases: int
+
+
+@document
 class LedgerFacts:
     """Where the ledger has the run."""
 
@@ -236,8 +246,7 @@ class RunDocument:
     """Everything that a night's run states.
 
     `evaluation` is there where the table had labels: figures of each watched class by its name, and of
-    several classes `confusion` and `per_class`. `unflagged` says how those not flagged rank among past
-    negatives.
+    several classes `confusion` and `per_class`. `drift` says how the scores lie among those of training.
     """
 
     format: int
@@ -253,7 +262,7 @@ class RunDocument:
     groups: Sequence[GroupFacts] | None
     groups_total: int | None = None
     groups_flagged: int | None = None
-    score_counts: Mapping[str, ScoreCounts]
+    score_counts: Mapping[str, ReachingCounts]
     cases: Sequence[Case]
     cases_total: int
     cases_shown: int
@@ -261,7 +270,8 @@ class RunDocument:
     near_misses: Sequence[Case]
     attention: Sequence[Reason]
     sample: Sequence[str]
-    unflagged: Mapping[str, object]
+    unflagged: Unflagged
+    drift: ScoreCounts | None = None
     discoveries: Discoveries
     subgroups: Sequence[NightSubgroup]
     prevalence_estimate: Share | None
@@ -269,3 +279,4 @@ class RunDocument:
     ledger: LedgerFacts | None = None
     pseudonymised: bool | None = None
     times: Times
+    sha256: str

@@ -54,6 +54,8 @@ def run_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
     upgraded = defaults | dict(stored) | {"model": model_of_any_version(stored["model"])}
     chances = dict.fromkeys(("chance", "chance_low", "chance_high"))
+    upgraded.setdefault("sha256", "")
+    upgraded["unflagged"] = {"cases": upgraded["unflagged"]["cases"]}
     for name in ("cases", "near_misses"):
         upgraded[name] = [chances | case for case in upgraded[name]]
     upgraded["attention"] = [
