@@ -14,6 +14,7 @@ from screening.statistics.evidence import widening
 from screening.statistics.ranking import delong
 from screening.validation.blending import held_out_by
 from screening.validation.folds import planned, units
+from screening.validation.held_out import Effort
 from screening.validation.lesson import labels_of
 from screening.validation.task import ask
 from screening.validation.validation import Validation
@@ -32,7 +33,9 @@ def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[f
     target = task.target(labels_of(cohort))
     kept = units(cohort, target, 5)
     plan = planned(cohort, target, kept, 1, seed)
-    held_out = held_out_by(cohort, load_recipe(recipe), task, plan, params={}, search=3, seed=seed, jobs=1)
+    held_out = held_out_by(
+        cohort, load_recipe(recipe), task, plan, params={}, search=3, seed=seed, effort=Effort(jobs=1)
+    )
     validation = Validation.of(held_out, cohort, task, kept.groups)
     return delong(validation.scores[:, 0], validation.watched[:, 0], widening=widening(validation.n_settings))
 

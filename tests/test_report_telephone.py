@@ -64,8 +64,8 @@ def test_a_night_says_beside_each_figure_what_it_is(opened: Any, nights: str) ->
     )
     heads = view.locator(".runs thead th").all_text_contents()
 
-    assert [words.strip('" ') for words in said[1:10]] == [head.lower() for head in heads[1:10]]
-    assert said[10] == '"found "' and said[11] == '"drift, p "'
+    assert [words.strip('" ') for words in said[1:11]] == [head.lower() for head in heads[1:11]]
+    assert said[11] == '"found "' and said[12] == '"drift, p "'
 
 
 def test_a_date_stands_on_one_line_on_paper_and_on_any_screen(opened: Any, nights: str) -> None:

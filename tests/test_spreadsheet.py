@@ -47,7 +47,7 @@ def test_with_a_ledger_the_state_of_every_case_stands_behind(model, ledger, tmp_
     run = score(model, two, tmp_path / "run2", date="2026-03-02", ledger=ledger)
 
     table = flagged(run).set_index("id")
-    assert list(table.columns) == [*COLUMNS[:1], *COLUMNS[2:], "state", "nights"]
+    assert list(table.columns) == [*COLUMNS[:1], *COLUMNS[2:], "state", "nights", "drawn"]
     assert dict(table.loc[judged, ["state", "nights"]]) == {"state": "reviewed", "nights": "2"}
     assert set(table.loc[table.index.isin(later["patient"]), "state"]) == {"new"}
     for state in ("new", "ongoing", "reviewed"):

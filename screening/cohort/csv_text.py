@@ -30,7 +30,7 @@ DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_ROWS = 2000
 CHUNK_ROWS = 1024
 # No table comes near, and memory holds it.
-LONGEST_NAME, MOST_COLUMNS = 1000, 50_000
+LONGEST_NAME, MOST_COLUMNS = 20_000, 50_000
 NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 

@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 # Writers make pages of a megabyte; one that holds a long text may be larger.
 LARGEST_PAGE = 64 << 20
 # A page header without statistics has some 20 bytes, and with them holds two values.
-_LONGEST_HEADER = 1 << 20
+_USUAL_HEADER, _LONGEST_HEADER = 1 << 12, 1 << 20
 # Of the held-out table of a model: cells, and bytes once texts that are stored once stand in every row.
 _MOST_CELLS, _MOST_BYTES = 50_000_000, 1 << 28
 
 
 class TooLarge(ValueError):
     """The pages unfold to more than is read."""
+
+
+class NoEnd(TooLarge):
+    """A page header goes on behind what was read of it."""
 
 
 def check_pages(stream: BinaryIO, metadata: pq.FileMetaData) -> int:
@@ -43,13 +47,25 @@ def check_pages(stream: BinaryIO, metadata: pq.FileMetaData) -> int:
             at = min(start for start in starts if start)
             end = at + chunk.total_compressed_size
             while at < end:
-                stream.seek(at)
-                header = _Header(stream.read(_LONGEST_HEADER if end - at > _LONGEST_HEADER else end - at))
+                header = _header_at(stream, at, end)
                 if not 0 <= header.unpacked <= LARGEST_PAGE or not 0 <= header.packed <= end - at:
                     raise TooLarge("a page of the Parquet file is too large")
                 total += header.unpacked
                 at += header.length + header.packed
     return total
+
+
+def _header_at(stream: BinaryIO, at: int, end: int) -> _Header:
+    """The page header that begins `at`; few are longer than what is read first."""
+    for length in (_USUAL_HEADER, _LONGEST_HEADER):
+        stream.seek(at)
+        content = stream.read(min(length, end - at))
+        try:
+            return _Header(content)
+        except NoEnd:
+            if len(content) < length or length == _LONGEST_HEADER:
+                raise
+    raise AssertionError
 
 
 class _Header:
@@ -66,7 +82,7 @@ class _Header:
         try:
             return self._content[self._at - 1]
         except IndexError:
-            raise TooLarge("a page header of the Parquet file has no end") from None
+            raise NoEnd("a page header of the Parquet file has no end") from None
 
     def _varint(self) -> int:
         value = shift = 0

@@ -27,6 +27,8 @@ class Counted:
     codes : ndarray of int, shape (n_counted,), or None
     class_weight : dict or None
         By class number.
+    whole : bool
+        Whether they are all rows of the table, each once.
     """
 
     rows: np.ndarray
@@ -34,6 +36,11 @@ class Counted:
     weights: np.ndarray
     codes: np.ndarray | None
     class_weight: dict[int, float] | None = None
+    whole: bool = False
+
+    def of(self, array: np.ndarray) -> np.ndarray:
+        """Their part of an array over the table; the array itself where all rows count."""
+        return array if self.whole else array[self.rows]
 
     def of_class(self, codes: np.ndarray) -> np.ndarray | float:
         """The class weight of rows of these classes."""
@@ -72,7 +79,7 @@ def counted_rows(
             raise ValueError("sample_weight is 0 for every row")
     weights = np.ones(len(rows)) if given is None else given
     if codes is None:
-        return Counted(rows, given, weights, None)
+        return Counted(rows, given, weights, None, whole=sample_weight is None)
     codes = codes[rows]
     if classes is not None and len(np.unique(codes)) < len(classes):
         raise ValueError("sample_weight leaves a class without rows")
@@ -83,4 +90,4 @@ def counted_rows(
             raise ValueError(f"class_weight must be > 0 for every class, got {class_weight!r}")
         weights = weights * per_class[codes]
         by_code = dict(enumerate(per_class.tolist()))
-    return Counted(rows, given, weights, codes, by_code)
+    return Counted(rows, given, weights, codes, by_code, sample_weight is None)

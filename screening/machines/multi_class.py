@@ -131,10 +131,10 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         counted = counted_rows(
             sample_weight, X, codes, self.class_weight, self.classes_, bool(self._n_passes)
         )
-        x, codes, weights = np.ascontiguousarray(X[counted.rows]), codes[counted.rows], counted.weights
+        x, codes, weights = np.ascontiguousarray(counted.of(X)), counted.of(codes), counted.weights
         kernel = self._kernel.resolved(x, counted.given)
         n_passes = self._passes_wanted(
-            x, codes, None if groups is None else np.asarray(groups)[counted.rows], counted.class_weight
+            x, codes, None if groups is None else counted.of(np.asarray(groups)), counted.class_weight
         )
         # Factors see how common each class is among all rows.
         class_counts = counted.per_class(len(self.classes_))

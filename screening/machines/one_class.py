@@ -98,7 +98,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         x = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
         self.check_parameters()
         counted = counted_rows(sample_weight, x, repeat=bool(self._n_passes))
-        x, own = np.ascontiguousarray(x[counted.rows]), counted.weights
+        x, own = np.ascontiguousarray(counted.of(x)), counted.weights
         kernel = self._kernel.resolved(x, counted.given)
         chosen = None
         if self.approximation != "none" and self.n_landmarks < len(x):

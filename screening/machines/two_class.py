@@ -123,8 +123,8 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         counted = counted_rows(
             sample_weight, X, codes, self.class_weight, self.classes_, bool(self._n_passes or self.remedies)
         )
-        whole, all_codes = np.ascontiguousarray(X[counted.rows]), codes[counted.rows]
-        all_units = None if groups is None else np.asarray(groups)[counted.rows]
+        whole, all_codes = np.ascontiguousarray(counted.of(X)), counted.of(codes)
+        all_units = None if groups is None else counted.of(np.asarray(groups))
         kernel = self._kernel.resolved(whole, counted.given)
         n_passes = self._passes_wanted(whole, all_codes, all_units, counted.class_weight)
         x, codes, units, weights = whole, all_codes, all_units, counted.weights
