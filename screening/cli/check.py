@@ -38,8 +38,11 @@ def check(
         else:
             raise UsageError("give either --contract FILE or --model DIR")
         violations, notes = check_cohort(cohort, asked, gates=gates, to_score=model is not None)
-        notes += [reason.words for reason in gates.attention()] if gates and not violations else []
-        if as_json or not violations:
-            tell({"violations": violations, "notes": notes}, as_json)
+        attention = gates.attention() if gates and not violations else []
+        if as_json:
+            reasons = [reason.to_dict() for reason in attention]
+            tell({"violations": violations, "notes": notes, "attention": reasons}, as_json)
+        elif not violations:
+            tell({"violations": [], "notes": [*notes, *(each.words for each in attention)]}, as_json)
         if violations:
             raise CohortError(violations)
