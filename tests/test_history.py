@@ -143,3 +143,18 @@ def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
     assert told["series"][0]["ppv_flagged"]["value"] is None
     assert "unknown" in sentences(told["series"][0])[2] and "unknown" in sentences(told["series"][0])[3]
     assert ">None<" not in render_history(told)
+
+
+def test_the_page_of_the_nights_says_what_wanted_attention_and_on_how_many(place):
+    with open_ledger(place, make=True) as ledger:
+        simulate(ledger, 4)
+        told = history(ledger)
+    quiet, crowded = ({"code": code, "words": words} for code, words in (("a", "Quiet."), ("b", "Crowded.")))
+    told["runs"] = [run | {"attention": [quiet]} for run in told["runs"]]
+    told["runs"][1]["attention"] = [quiet, crowded]
+
+    page = render_history(told)
+
+    first, second = told["runs"][-1]["night"], told["runs"][1]["night"]
+    assert f"Quiet. (4 nights, last {first})" in page
+    assert f"Crowded. (1 night, last {second})" in page

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from screening.documents.reading import mapping, sequence
+from screening.documents.reason import reasons_in
 from screening.page import format as shown
 from screening.page.charts import Axes
 from screening.page.drawing import draw
@@ -158,9 +159,24 @@ def _question(series: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], numb
                 f"{_tenth(mapping(series, 'workload').get('waiting_per_night'))} not yet reviewed",
             ),
         ],
+        "attention": _attention(used),
         "charts": _charts(series, used, number) if len(used) > 1 else [],
         "rows": [_row(run) for run in reversed(mine)],
     }
+
+
+def _attention(used: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the nights in force said of themselves: each kind of reason with its nights, in its latest words."""
+    said: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
+    for run in used:
+        for reason in reasons_in(sequence(run, "attention")):
+            said.setdefault((reason.code, reason.column), []).append((run["night"], reason.words))
+    latest_first = sorted(said.values(), key=lambda nights: nights[-1][0], reverse=True)
+    return [
+        f"{shown.text(nights[-1][1], 300)} ({shown.plural(len(nights), 'night')}, "
+        f"last {shown.name(nights[-1][0])})"
+        for nights in latest_first
+    ]
 
 
 def _of_judged(found: Mapping[str, Any], words: str, none: str) -> str:
