@@ -6,28 +6,63 @@ Names are imported when they are first used, so that `screen --help` does not wa
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from screening.cohort.reading import read_cohort
+    from screening.comparison.compare import compare
+    from screening.machines.multi_class import MultiClassSVM
+    from screening.machines.one_class import OneClassSVM
+    from screening.machines.two_class import TwoClassSVM
+    from screening.recipes.building import build
+    from screening.recipes.loading import load_recipe
+    from screening.scoring.score import score
+    from screening.statistics.rules import Rule
+    from screening.storage.model import load_model, save_model
+    from screening.training.train import train
 
 _HOMES = {
-    "build": "screening.recipes.building",
-    "load_recipe": "screening.recipes.loading",
-    "read_cohort": "screening.cohort.reading",
-    "train": "screening.training.train",
-    "score": "screening.scoring.score",
-    "load_model": "screening.storage.model",
-    "save_model": "screening.storage.model",
-    "OneClassSVM": "screening.machines.one_class",
-    "TwoClassSVM": "screening.machines.two_class",
-    "MultiClassSVM": "screening.machines.multi_class",
+    "MultiClassSVM": "machines.multi_class",
+    "OneClassSVM": "machines.one_class",
+    "Rule": "statistics.rules",
+    "TwoClassSVM": "machines.two_class",
+    "build": "recipes.building",
+    "compare": "comparison.compare",
+    "load_model": "storage.model",
+    "load_recipe": "recipes.loading",
+    "read_cohort": "cohort.reading",
+    "save_model": "storage.model",
+    "score": "scoring.score",
+    "train": "training.train",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = [
+    "MultiClassSVM",
+    "OneClassSVM",
+    "Rule",
+    "TwoClassSVM",
+    "__version__",
+    "build",
+    "compare",
+    "load_model",
+    "load_recipe",
+    "read_cohort",
+    "save_model",
+    "score",
+    "train",
+]
+
+__version__: str
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("screening")
     if name not in _HOMES:
         raise AttributeError(f"module 'screening' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"screening.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
-from screening.scoring.chances import CHANCES, Chances
 from screening.statistics.chances import calibrate
 from screening.statistics.operating_point import FLAG_EVERYTHING, Rule
+from screening.storage.chances import CHANCES, Chances
 from screening.storage.model import save_model
 
 

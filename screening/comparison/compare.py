@@ -15,6 +15,7 @@ from screening.cohort.cohort import Cohort
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
 from screening.comparison.plan import Unit, common_ground, judged_on, units_of, work_through
+from screening.documents.notebook import comparison_html
 from screening.errors import UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import list_recipes, load_recipe
@@ -46,6 +47,9 @@ class Comparison:
 
     document: dict[str, Any]
     scores: pd.DataFrame
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self.document)
 
     def summary(self) -> dict[str, Any]:
         """Every figure of every method, without intervals and curves."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numba
 
-from screening.kernels.compiled import tell_of_no_cache
+from screening.kernels.telling import tell_of_no_cache
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from screening.kernels.compiled import tell_of_compiling
 from screening.kernels.kept import njit
+from screening.kernels.telling import tell_of_compiling
 from screening.kernels.vector import BLOCK, fused, maximum, scaled
 
 SQUARED, ABSOLUTE = 0, 1

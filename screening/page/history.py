@@ -166,7 +166,7 @@ def _question(series: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], numb
 
 
 def _attention(used: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the nights in force said of themselves: each kind of reason with its nights, in its latest words."""
+    """What the nights in force said of themselves: each kind of reason, in its latest words."""
     said: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
     for run in used:
         for reason in reasons_in(sequence(run, "attention")):

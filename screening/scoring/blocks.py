@@ -10,14 +10,14 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.documents.drift_words import reason
-from screening.scoring.chances import Chances
 from screening.scoring.discoveries import Discoveries, with_discoveries
 from screening.scoring.drift import Drift
-from screening.scoring.gathering import Scored
 from screening.scoring.voxels import VoxelTally, pictured
 from screening.statistics.local import prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts
+from screening.storage.chances import Chances
 from screening.storage.model import Model
+from screening.storage.scored import Scored
 
 
 class Blocks:

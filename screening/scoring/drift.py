@@ -13,9 +13,10 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.documents import ScoreCounts
+from screening.statistics.operating_point import overall
 from screening.statistics.shift import cells_of, inner_edges, shift
 from screening.storage.model import Model
-from screening.validation.task import Task, overall
+from screening.validation.task import Task
 
 MOST_ROWS = 20_000
 REMEMBERED = 500

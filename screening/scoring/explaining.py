@@ -86,9 +86,9 @@ def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str) -> dict[str, Any]:
     from screening.cohort.reading import open_cohort
-    from screening.scoring.chances import Chances
     from screening.scoring.contributions import contributions
-    from screening.scoring.score import score_batch
+    from screening.storage.chances import Chances
+    from screening.storage.scored import score_batch
 
     if model.digest != document["model"]["digest"]:
         raise UsageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from screening.scoring.contributions import contributions
 from screening.scoring.unflagged import Unflagged
 from screening.statistics.operating_point import performance
 from screening.storage.model import Model
+from screening.storage.scored import Scored
 from screening.training.per_class import per_class
 from screening.validation.task import Task
 
@@ -26,32 +26,6 @@ CASES_SHOWN = 5000
 VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
 GROUPS_SHOWN = 200
-
-
-@dataclass(frozen=True)
-class Scored:
-    """The figures of one batch of rows.
-
-    Parameters
-    ----------
-    encoded : ndarray, shape (n_rows, n_encoded)
-    decisions : ndarray, shape (n_rows, 1) or (n_rows, n_classes)
-    excess : ndarray, shape (n_rows, n_watched)
-        Score minus threshold of every watched class; 0 or more is flagged.
-    score, p_value, flagged : ndarray, shape (n_rows,)
-    """
-
-    encoded: np.ndarray
-    decisions: np.ndarray
-    excess: np.ndarray
-    score: np.ndarray
-    p_value: np.ndarray
-    flagged: np.ndarray
-
-    @property
-    def column(self) -> np.ndarray:
-        """The watched class that speaks loudest for each row, shape (n_rows,)."""
-        return self.excess.argmax(axis=1)
 
 
 class _Top:

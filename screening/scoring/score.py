@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening.cohort.cohort import Cohort
@@ -19,21 +17,20 @@ from screening.cohort.drift import gates_of
 from screening.cohort.reading import open_cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
+from screening.documents.notebook import run_html
 from screening.errors import UsageError
 from screening.kernels.placing import placed
 from screening.page import render_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
-from screening.scoring.chances import CHANCES, Chances
-from screening.scoring.gathering import Night, Scored
+from screening.scoring.gathering import Night
 from screening.scoring.remembering import night_of, remembered
 from screening.scoring.spreadsheet import write_flagged
-from screening.statistics.p_values import p_values
 from screening.storage.model import Model
 from screening.storage.publishing import publish
+from screening.storage.scored import ScoreColumns, Scored, score_batch
 from screening.storage.sealing import FORMATS, canonical, sealed
 from screening.training.versions import versions
-from screening.validation.task import excess, overall
 
 if TYPE_CHECKING:
     from screening.ledger import Ledger
@@ -60,6 +57,9 @@ class Run:
     def attention(self) -> list[Reason]:
         """Why the head of the page says ATTENTION; empty where it says OK."""
         return reasons_in(self.document["attention"])
+
+    def _repr_html_(self) -> str:
+        return run_html(self.document)
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
@@ -182,58 +182,22 @@ def score(
     return Run(Path(out), document)
 
 
-def score_batch(model: Model, batch: Cohort) -> Scored:
-    """Score the rows of one batch at the model's operating points."""
-    encoded = model.encoder.transform(batch)
-    decisions = model.decisions(encoded)
-    watched = decisions[:, model.watched_columns]
-    one = overall(watched, model.thresholds)
-    return Scored(
-        encoded=encoded,
-        decisions=decisions,
-        excess=excess(watched, model.thresholds),
-        score=one,
-        p_value=p_values(model.calibration, one),
-        flagged=np.any(watched >= model.thresholds, axis=1),
-    )
-
-
 class _ScoreTable:
     """`scores.parquet`, written batch by batch."""
 
     def __init__(self, path: Path, model: Model):
-        task = model.document["task"]
-        self.classes = np.array(task["classes"]) if task["kind"] == "multi" else None
-        fields = [("id", pa.string())]
-        fields += [("group", pa.string())] if model.contract.group else []
-        fields += [("score", pa.float64()), ("p_value", pa.float64()), ("flagged", pa.bool_())]
-        self.chances = Chances(model)
-        fields += [(name, pa.float64()) for name in CHANCES if self.chances.earned]
-        if self.classes is not None:
-            fields += [
-                ("predicted", pa.string()),
-                *((f"score_{name}", pa.float64()) for name in self.classes),
-            ]
-        self.schema = pa.schema(fields)
+        self.columns = ScoreColumns(model)
         self.path = path
 
     def __enter__(self) -> _ScoreTable:
-        self.writer = pq.ParquetWriter(self.path, self.schema)
+        self.writer = pq.ParquetWriter(self.path, self.columns.schema)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.writer.close()
 
     def write(self, batch: Cohort, scored: Scored) -> None:
-        columns: dict[str, Any] = {"id": batch.id, "group": batch.group}
-        columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}
-        if self.chances.earned:
-            found = self.chances.of(scored.score, scored.column)
-            columns |= {name: pa.array(values, from_pandas=True) for name, values in found.items()}
-        if self.classes is not None:
-            columns["predicted"] = self.classes[scored.decisions.argmax(axis=1)]
-            columns |= {f"score_{name}": scored.decisions[:, m] for m, name in enumerate(self.classes)}
-        self.writer.write_table(pa.table([columns[name] for name in self.schema.names], schema=self.schema))
+        self.writer.write_table(self.columns.table(batch, scored))
 
 
 def _day(date: str | None, allow_future: bool) -> str:

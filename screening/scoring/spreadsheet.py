@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.scoring.chances import Chances
 from screening.scoring.gathering import Night
+from screening.storage.chances import Chances
 
 if TYPE_CHECKING:
     from screening.ledger import Known

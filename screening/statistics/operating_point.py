@@ -18,7 +18,7 @@ from screening.statistics.rules import FLAG_EVERYTHING, RULES, Rule
 
 __all__ = [
     "FLAG_EVERYTHING", "RULES", "OperatingPoint", "Rule",
-    "choose", "curve", "performance", "points", "summary",
+    "choose", "curve", "excess", "overall", "performance", "points", "summary",
 ]  # fmt: skip
 
 ATOM = 0.05
@@ -83,6 +83,27 @@ class OperatingPoint:
             nne_low=1 / point.ppv_high if point.ppv_high else None,
             nne_high=1 / point.ppv_low if point.ppv_low else None,
         )
+
+
+def excess(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """How far each score is above its class's threshold, shape (n_rows, n_watched); 0 or more is flagged.
+
+    A class whose rule is only kept by flagging everything says nothing about a row: its excess is 0.
+    """
+    above = scores - thresholds
+    above[:, thresholds <= FLAG_EVERYTHING] = 0.0
+    return above
+
+
+def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """One score a row from one a watched class, shape (n_rows,).
+
+    With one watched class it is that class's score; with several it is the largest excess over the
+    class's own threshold, so that a row is flagged where it is 0 or more.
+    """
+    if scores.shape[1] == 1:
+        return scores[:, 0]
+    return excess(scores, thresholds).max(axis=1)
 
 
 def choose(scores, y, rule: Rule, groups=None, seed: int = 0, *, fold=None, repeats=None) -> OperatingPoint:

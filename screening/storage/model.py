@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from screening.documents.notebook import model_html
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.files import read_bounded
 from screening.storage.arrays import pack, unpack
@@ -120,6 +121,33 @@ class Model:
     def scores(self, encoded: np.ndarray) -> np.ndarray:
         """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
         return self.decisions(encoded)[:, self.watched_columns]
+
+    def score_frame(self, frame: Any) -> pandas.DataFrame:
+        """Score a pandas, polars or Arrow table, or a file.
+
+        Returns
+        -------
+        DataFrame
+            As `scores.parquet` has it: `id`, `score` (higher is more suspicious), `p_value`, `flagged`, ...
+
+        Raises
+        ------
+        CohortError
+            The table breaks the model's contract, or a column is in other units.
+        """
+        import pyarrow
+
+        from screening.cohort.drift import gates_of
+        from screening.cohort.reading import open_cohort
+        from screening.storage.scored import ScoreColumns, score_batch
+
+        columns = ScoreColumns(self)
+        rows = open_cohort(frame, self.contract, gates=gates_of(self.document, self.contract))
+        tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
+        return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
+
+    def _repr_html_(self) -> str:
+        return model_html(self.document)
 
     @cached_property
     def sealed(self) -> dict[str, Any]:

@@ -10,9 +10,9 @@ import numpy as np
 from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
 from screening.errors import ModelError, UsageError
-from screening.statistics.operating_point import OperatingPoint, Rule, curve, points
+from screening.statistics.operating_point import OperatingPoint, Rule, curve, overall, points
 from screening.storage.model import Model
-from screening.validation.task import Task, overall
+from screening.validation.task import Task
 from screening.validation.validation import Validation, calibration_of
 
 

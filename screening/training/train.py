@@ -20,7 +20,7 @@ from screening.recipes.blend import tells_apart
 from screening.recipes.building import build
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
-from screening.statistics.operating_point import OperatingPoint, Rule
+from screening.statistics.operating_point import OperatingPoint, Rule, overall
 from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.appraisal import appraise
@@ -33,7 +33,7 @@ from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import in_hash_order, planned, sub_sample, units
 from screening.validation.held_out import Effort, Progress
 from screening.validation.lesson import labels_of
-from screening.validation.task import Task, ask, overall, watchable
+from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation, calibration_of
 
 DEFAULT_RULE = Rule("min_sensitivity", 0.9)

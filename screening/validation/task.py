@@ -9,7 +9,6 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.errors import CohortError, UsageError
-from screening.statistics.operating_point import FLAG_EVERYTHING
 
 
 @dataclass(frozen=True)
@@ -146,24 +145,3 @@ def _rare(classes: list[str], counts: np.ndarray) -> tuple[str, ...]:
     chosen = rare if len(rare) else np.array([int(np.argmin(counts))])
     chosen = chosen[np.argsort(counts[chosen], kind="stable")]
     return tuple(classes[i] for i in chosen)
-
-
-def excess(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """How far each score is above its class's threshold, shape (n_rows, n_watched); 0 or more is flagged.
-
-    A class whose rule is only kept by flagging everything says nothing about a row: its excess is 0.
-    """
-    above = scores - thresholds
-    above[:, thresholds <= FLAG_EVERYTHING] = 0.0
-    return above
-
-
-def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """One score a row from one a watched class, shape (n_rows,).
-
-    With one watched class it is that class's score; with several it is the largest excess over the
-    class's own threshold, so that a row is flagged where it is 0 or more.
-    """
-    if scores.shape[1] == 1:
-        return scores[:, 0]
-    return excess(scores, thresholds).max(axis=1)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.statistics.operating_point import OperatingPoint, Rule, choose, summary
+from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall, summary
 from screening.statistics.p_values import group_maxima
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
-from screening.validation.task import Task, overall
+from screening.validation.task import Task
 
 
 @dataclass(frozen=True)

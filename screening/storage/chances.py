@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from screening.statistics.chances import chance_range, probability
 from screening.statistics.operating_point import FLAG_EVERYTHING
-from screening.storage.model import Model
+
+if TYPE_CHECKING:
+    from screening.storage.model import Model
 
 CHANCES = ("chance", "chance_low", "chance_high")
 
