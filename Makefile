@@ -5,17 +5,31 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test faults fuzz sbom audit lock clean
+.PHONY: help demo test lint docs faults fuzz sbom audit lock clean
 MINUTES ?= 10
 .DELETE_ON_ERROR:
+
+help:
+	@echo "make demo     the whole job on the sample cohorts, reports under demo/"
+	@echo "make test     formatting, types and all tests"
+	@echo "make lint     formatting and types only"
+	@echo "make docs     write again what the code knows: commands, contract, schemas, templates"
+	@echo "make faults   the attacks of docs/reliability.md at their full number (hours)"
+	@echo "make fuzz     generated input for MINUTES=10"
+	@echo "make lock sbom audit   what an installation consists of"
 
 demo: $(VENV)/installed
 	$(BIN)/screen demo --out demo
 
-test: $(VENV)/installed-test
+lint: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(VENV)/installed-test
+	for page in commands contract schemas templates; do $(BIN)/python docs/$$page.py; done
+
+test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 # The attacks of docs/reliability.md at their full number; what was tried is counted in faults.jsonl.
