@@ -30,7 +30,7 @@ docs: $(VENV)/installed-test
 	for page in commands contract schemas templates; do $(BIN)/python docs/$$page.py; done
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The attacks of docs/reliability.md at their full number; what was tried is counted in faults.jsonl.
 faults: $(VENV)/installed-test
