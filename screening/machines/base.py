@@ -19,7 +19,7 @@ from screening.machines.fitted import FittedKernel
 from screening.machines.stopping import inner_scores, passes_worth
 
 STOP_FOLDS = 5
-FEW_ROWS, EXACT_TOL = 100, 1e-10
+FEW_ROWS, EXACT_TOL = 40, 1e-10
 
 
 class Checked(BaseEstimator):
