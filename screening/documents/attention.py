@@ -84,7 +84,8 @@ def of_run(
     # What may have leaked into training is for whoever trained; the ward would read it every night.
     found = [*_model_gates(mapping(run, "model")), *_age(run, trained), *_counts(run)]
     found += [*_workload(run), *_silence(run, quiet), *reasons_in(sequence(run, "attention"))]
-    if not recognisable:
+    # Row numbers for ids say it already.
+    if not recognisable and "ids_are_row_numbers" not in {each.code for each in found}:
         found.append(
             Reason(
                 "not_recognisable",

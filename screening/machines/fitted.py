@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
 
 from screening.errors import ModelError
 from screening.kernels import Gaussian
@@ -217,6 +216,8 @@ class FittedBoosting(FittedTrees):
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
         self._check_fitted()
+        from scipy.special import log_softmax
+
         sums = self._sums(self._rows(X))
         return sums[:, 0] if sums.shape[1] == 1 else log_softmax(sums, axis=1)
 
