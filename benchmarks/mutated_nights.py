@@ -1,14 +1,18 @@
 """Five hundred nights as an export may spoil them: a page or exit 3, never anything else.
 
+A page counts where it, `run.json` and `--json` give the same reasons.
+
 python benchmarks/mutated_nights.py --nights 500
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections import Counter
+from html import unescape
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -19,6 +23,14 @@ from mutations import mutated
 
 from screening import read_cohort, save_model, train
 from screening.cli import app
+
+
+def agree(printed: str, run: Path) -> bool:
+    """Whether the answer, `run.json` and the page give the same reasons."""
+    kept = json.loads((run / "run.json").read_text(encoding="utf-8"))["attention"]
+    page = unescape((run / "report.html").read_text(encoding="utf-8"))
+    said = json.loads(printed)["attention"] == kept and all(reason["words"] in page for reason in kept)
+    return said and ("ATTENTION</strong>" in page) == bool(kept)
 
 
 def main() -> None:
@@ -34,10 +46,11 @@ def main() -> None:
         for number in range(asked.nights):
             name, column, night = mutated(number)
             source, run = written(night, place / f"{number}.csv"), place / f"run {number}"
-            answer = CliRunner().invoke(app, ["score", str(place / "model"), str(source), "--out", str(run)])
+            words = ["score", str(place / "model"), str(source), "--out", str(run), "--json"]
+            answer = CliRunner().invoke(app, words)
             page = (run / "report.html").exists()
-            named = any(word in answer.stderr for word in ("column", "no data rows"))
-            outcome = "page" if answer.exit_code == 0 and page else "other"
+            named = any(word in answer.output for word in ("column", "no data rows"))
+            outcome = "page" if answer.exit_code == 0 and page and agree(answer.stdout, run) else "other"
             if answer.exit_code == 3 and not page and named:
                 outcome = "exit 3"
             found[name, outcome] += 1

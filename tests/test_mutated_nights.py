@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
@@ -56,3 +58,32 @@ def test_recoded_unseen_and_missing_values_never_stop_a_ward(models, tmp_path, n
     screen("score", models / kind, source, "--out", tmp_path / "run", code=0)
 
     assert (tmp_path / "run" / "report.html").exists()
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory):
+    """Models whose contracts leave rows of an unseen ward out, or stop at them."""
+    folder = tmp_path_factory.mktemp("strict")
+    past = written(patients(400), folder / "past.csv")
+    starter = infer_contract(past, label="ill", positive="yes", id="patient")
+    for name in ("refuse_row", "stop"):
+        given = starter.with_roles(on_unseen=name)
+        cohort = read_cohort(past, given, label="ill", positive="yes", id="patient", need_label=True)
+        save_model(train(cohort, "logistic", search=1, jobs=1), folder / name)
+    night = patients(30, seed=5).drop(columns="ill")
+    written(night.assign(ward=night["ward"].where(night.index > 1, "annex")), folder / "night.csv")
+    return folder
+
+
+def test_rows_of_a_category_never_seen_are_left_out_and_counted_where_the_contract_asks(strict, tmp_path):
+    answer = screen("score", strict / "refuse_row", strict / "night.csv", "--out", tmp_path / "run", "--json")
+
+    counts = json.loads(answer.stdout)["counts"]
+    assert (counts["read"], counts["scored"], counts["refused"]) == (30, 28, 2)
+
+
+def test_a_category_never_seen_stops_the_night_where_the_contract_asks(strict, tmp_path):
+    answer = screen("score", strict / "stop", strict / "night.csv", "--out", tmp_path / "run", code=3)
+
+    assert "ward" in answer.stderr and "annex" not in answer.stderr
+    assert not (tmp_path / "run").exists()
