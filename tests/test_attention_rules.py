@@ -83,6 +83,13 @@ def test_what_only_a_ledger_knows_is_said_where_it_tells(code, beyond, before):
     assert code not in codes(run(), **before)
 
 
+def test_quiet_nights_of_a_few_rows_are_no_silence():
+    few = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate": 0.1}
+
+    assert "quiet_nights" not in codes(run(**few), quiet=5)
+    assert "quiet_nights" in codes(run(**few), quiet=60)
+
+
 def test_a_model_of_ten_years_is_old_on_the_night_whatever_tells_its_age():
     by_rows = run(model__training__window=["2014-01-01", "2015-03-11"])
     by_files = run(model__training__window=None)

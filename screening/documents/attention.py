@@ -234,10 +234,16 @@ def _silence(run: Mapping[str, Any], quiet: int) -> list[Reason]:
     elif counts.get("flagged") == 0 and least > 0:
         words = f"No row was flagged where {least:,} or more were expected." if expected else ""
         found.append(Reason("nobody_flagged", words or "No row was flagged.", None, 0.0, least, check))
-    if quiet >= QUIET_NIGHTS:
+    if quiet >= QUIET_NIGHTS and not _quiet_by_chance(mapping(run, "model"), (scored or 0) * quiet):
         words = f"Nobody was flagged on {quiet} nights in a row."
         found.append(Reason("quiet_nights", words, None, quiet, QUIET_NIGHTS, check))
     return found
+
+
+def _quiet_by_chance(model: Mapping[str, Any], rows: int) -> bool:
+    """Whether so many rows may well pass without a flag; a threshold that never flags is not chance."""
+    rate = points(model)[0]["flag_rate"] if flags_expected(model, rows) else 0.0
+    return rate > 0.0 and (1.0 - rate) ** rows >= 0.01
 
 
 def _plural(how_many: float, one: str) -> str:
