@@ -108,19 +108,22 @@ def _rows(path: Path) -> Iterator[tuple[str, int, Iterator[list[str]]]]:
             unfolded = sum(entry.file_size for entry in archive.infolist())
         if unfolded > MOST_UNFOLDED * max(path.stat().st_size, 1 << 20):
             raise damaged
-        # By its content: openpyxl would refuse a path by its ending.
-        stream = path.open("rb")
-        workbook = load_workbook(stream, read_only=True, data_only=True)
     except DAMAGES:
         raise damaged from None
-    try:
-        sheet = workbook.worksheets[0]
-        texts = ([_text(value) for value in values] for values in sheet.iter_rows(values_only=True))
-        yield sheet.title, len(workbook.worksheets), (cells for cells in texts if any(cells))
-    except DAMAGES:
-        raise damaged from None
-    finally:
-        workbook.close()
+    # By its content: openpyxl would refuse a path by its ending.
+    with path.open("rb") as stream:
+        try:
+            workbook = load_workbook(stream, read_only=True, data_only=True)
+        except DAMAGES:
+            raise damaged from None
+        try:
+            sheet = workbook.worksheets[0]
+            texts = ([_text(value) for value in values] for values in sheet.iter_rows(values_only=True))
+            yield sheet.title, len(workbook.worksheets), (cells for cells in texts if any(cells))
+        except DAMAGES:
+            raise damaged from None
+        finally:
+            workbook.close()
         stream.close()
 
 
