@@ -28,6 +28,10 @@ def score(
     date: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
     ] = None,
+    require_signature: Annotated[
+        Path | None,
+        typer.Option(metavar="PUB", help="Refuse a model that this Ed25519 key (PEM) has not signed."),
+    ] = None,
     ledger: LedgerMaybe = None,
     force: Annotated[
         bool, typer.Option("--force", help="With --ledger: enter a known night as a new revision.")
@@ -48,12 +52,14 @@ def score(
 
     from screening.scoring import score as scoring
     from screening.storage.model import load_model
+    from screening.storage.signing import public_key
 
+    signed_by = None if require_signature is None else public_key(require_signature)
     if force and not ledger:
         raise UsageError("--force makes a new revision in a ledger; give --ledger too")
     with _opened(ledger) if ledger else nullcontext() as book:
         run = scoring.score(
-            load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
+            load_model(model, signed_by), cohort, out, label=label, date=date, ledger=book, force=force,
             allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
             templates=templates,
         )  # fmt: skip

@@ -26,6 +26,7 @@ def threshold(
         str | None, typer.Option("--class", metavar="NAME", help="Only this watched class.")
     ] = None,
     ledger: LedgerMaybe = None,
+    sign: options.Sign = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -42,6 +43,7 @@ def threshold(
         confidence=confidence,
         prevalence=prevalence,
     )
+    signer = options.signer_from(sign)
 
     from contextlib import nullcontext
     from functools import partial
@@ -58,7 +60,8 @@ def threshold(
     ):
         before = load_model(model)
         after = rechoosing.rechoose(before, rule, reason, watched)
-        write_model(after, folder, partial(render_model, templates=templates))
+        options.say_unsigned(model, signer)
+        write_model(after, folder, partial(render_model, templates=templates), signer)
         if book is not None:
             # Recorded before it is in force: a change that failed to appear is known, never the reverse.
             record_threshold(book, rechoosing.change_of(before, after))

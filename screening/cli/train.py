@@ -12,7 +12,7 @@ from screening.cli.console import bar, sentences, tell
 from screening.cli.options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
-WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force"})
+WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force", "sign"})
 
 
 def train(
@@ -50,6 +50,7 @@ def train(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a model of another recipe, cohort or label.")
     ] = False,
+    sign: options.Sign = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -70,6 +71,7 @@ def train(
     )
     parameters = options.parameters_from(param or [])
     n_bytes = options.bytes_from(memory)
+    signer = options.signer_from(sign)
 
     from functools import partial
 
@@ -107,7 +109,8 @@ def train(
             command=options.command_of(context, WHERE_AND_HOW),
             beside=options.others_from(beside),
         )
-        write_model(model, folder, partial(render_model, templates=templates))
+        options.say_unsigned(out, signer)
+        write_model(model, folder, partial(render_model, templates=templates), signer)
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
     notes, reasons = model.document["training"]["notes"], model.document["attention"]
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
