@@ -60,9 +60,15 @@ def widened(usual: Range | None, step: float) -> Range | None:
 
 
 def step_of(usual: Range | None, values: Sequence[float]) -> float:
-    """The step of a feature's bands: a fifth of its usual range, or of what its values span."""
+    """The step of a feature's bands: a fifth of its usual range, or of what the values span if that is more.
+
+    Parameters
+    ----------
+    usual : (low, high), optional
+    values : sequence of float
+        May be empty.
+    """
     low, high = usual or (None, None)
-    if low is not None and high is not None and high > low:
-        return even_step(high - low)
-    spread = max(values, default=0.0) - min(values, default=0.0)
-    return even_step(spread or max(map(abs, values), default=0.0) or 1.0)
+    spans = [high - low] if low is not None and high is not None else []
+    spans.append(max(values, default=0.0) - min(values, default=0.0))
+    return even_step(max(spans) or max(map(abs, values), default=0.0) or 1.0)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from screening.deidentify.bands import at_least, band, step_of, told, widened
-from screening.deidentify.crowds import crowds
+from screening.deidentify.crowds import LEAST, crowds
 from screening.deidentify.key import SiteKey
 from screening.deidentify.ranks import Ranks
 from screening.documents.model import FeatureFacts
@@ -15,6 +15,9 @@ from screening.documents.run import Case, Contribution
 
 WITHHELD = "withheld"
 CHANCE_STEP = 0.05
+# Values within so many steps of a band are taken for near each other.
+NEAR_STEPS = 4
+MOST_WORDS = 3
 
 
 def owner(case: Case) -> str:
@@ -53,39 +56,48 @@ def alike(
         by_kind.setdefault((case.label, case.contributions is None), []).append(i)
     patients = {kind: len({owner(cases[i]) for i in rows}) for kind, rows in by_kind.items()}
     kept = told({repr(kind): n for kind, n in patients.items()})
+    words = _common_words(cases)
     groups = []
     for kind, rows in by_kind.items():
         members = [cases[i] for i in rows] if repr(kind) in kept else []
         facts = [_facts(case, features) for case in members]
         groups += [[rows[j] for j in group] for group in crowds(facts, list(map(owner, members)))]
+    crowd_of = [[cases[i] for i in group] for group in groups]
+    lines = [_line(crowd, features, words, ranks[crowd[0].label]) for crowd in crowd_of]
     place = 1
-    # Within a group the order is that of the pseudonyms: the rank of a row is not told by where it stands.
-    for group in sorted(groups, key=statistics.mean):
-        rows = [cases[i] for i in group]
-        line = _line(rows, features, ranks[rows[0].label], place if numbered else None)
-        named = {key.pseudonym(case.id): owner(case) for case in rows}
-        yield from ((whose, replace(line, id=name)) for name, whose in sorted(named.items()))
-        place += len(group)
+    for line, crowd in sorted(zip(lines, crowd_of, strict=True), key=lambda pair: -pair[0].score):
+        # In the order of the pseudonyms: where a row stands does not tell its rank.
+        named = {key.pseudonym(case.id): owner(case) for case in crowd}
+        for name, whose in sorted(named.items()):
+            yield whose, replace(line, id=name, rank=place if numbered else None)
+        place += len(crowd)
 
 
 def _facts(case: Case, features: Mapping[str, FeatureFacts]) -> frozenset[Hashable]:
-    """What could be told of a row, from coarse to fine: rows that share more of it tell more together."""
-    facts: set[Hashable] = {("missing", name) for name in case.missing}
-    facts |= {("state", case.state), ("discovery", case.discovery)}
-    facts.add(("votes", tuple(sorted((case.votes or {}).items()))))
+    """What moves a row's score which way, and roughly how its values lie: by this rows are put together."""
+    facts: set[Hashable] = set()
     for one in case.contributions or ():
-        facts.add((one.feature, one.direction))
         number = _number(one)
         step = step_of(features[one.feature].usual, () if number is None else (number,))
-        facts |= {
-            (one.feature, width, one.value if number is None else number // (width * step))
-            for width in (1, 2, 4)
-        }
+        near = one.value if number is None else number // (NEAR_STEPS * step)
+        facts |= {(one.feature, one.direction), (one.feature, one.direction, near)}
     return frozenset(facts)
 
 
+def _common_words(cases: Sequence[Case]) -> frozenset[tuple[str, str]]:
+    """Categories, by feature, that five patients of the list have: no other is told."""
+    owners: dict[tuple[str, str], set[str]] = {}
+    for case in cases:
+        for one in case.contributions or ():
+            owners.setdefault((one.feature, one.value), set()).add(owner(case))
+    return frozenset(word for word, having in owners.items() if len(having) >= LEAST)
+
+
 def _line(
-    rows: Sequence[Case], features: Mapping[str, FeatureFacts], ranks: Ranks, place: int | None
+    rows: Sequence[Case],
+    features: Mapping[str, FeatureFacts],
+    words: frozenset[tuple[str, str]],
+    ranks: Ranks,
 ) -> Case:
     """What is true of all rows of a group: the same line for each of them, but for the name."""
     first = rows[0]
@@ -93,14 +105,13 @@ def _line(
     highs = [each.chance_high for each in rows if each.chance_high is not None]
     chances = [each.chance for each in rows if each.chance is not None]
     return Case(
-        rank=place,
         id="",
         group=None,
         row=None,
         score=statistics.median_low([ranks.of_score(each.score) for each in rows]),
         p_value=at_least(max(each.p_value for each in rows)),
         label=first.label,
-        contributions=None if first.contributions is None else _contributions(rows, features, ranks),
+        contributions=None if first.contributions is None else _contributions(rows, features, words, ranks),
         missing=[name for name in first.missing if all(name in each.missing for each in rows)],
         votes=first.votes if all(each.votes == first.votes for each in rows) else None,
         discovery=first.discovery if all(each.discovery == first.discovery for each in rows) else None,
@@ -116,7 +127,10 @@ def _even(chance: float) -> float:
 
 
 def _contributions(
-    rows: Sequence[Case], features: Mapping[str, FeatureFacts], ranks: Ranks
+    rows: Sequence[Case],
+    features: Mapping[str, FeatureFacts],
+    words: frozenset[tuple[str, str]],
+    ranks: Ranks,
 ) -> list[Contribution]:
     """Features that move all rows the same way; values in a band that holds them all."""
     shared = []
@@ -136,7 +150,9 @@ def _contributions(
         shared.append(
             Contribution(
                 feature=one.feature,
-                value=_value([each.value for _, each in same], numbers, step),
+                value=_band(numbers, step)
+                if len(numbers) == len(same)
+                else _either([each for _, each in same], words),
                 unit=one.unit,
                 usual=widened(usual, step),
                 direction=one.direction,
@@ -146,11 +162,16 @@ def _contributions(
     return sorted(shared, key=lambda one: (-abs(one.change), one.feature))
 
 
-def _value(values: Sequence[str], numbers: Sequence[float], step: float) -> str:
-    if len(numbers) == len(values):
-        low, high = band(numbers, step)
-        return f"{low:.10g} to {high:.10g}"
-    return values[0] if len(set(values)) == 1 and not numbers else WITHHELD
+def _band(numbers: Sequence[float], step: float) -> str:
+    low, high = band(numbers, step)
+    return f"{low:.10g} to {high:.10g}"
+
+
+def _either(found: Sequence[Contribution], words: frozenset[tuple[str, str]]) -> str:
+    """The categories of a group, where they are few and each is common."""
+    values = sorted({each.value for each in found})
+    common = all((found[0].feature, value) in words for value in values)
+    return " or ".join(values) if common and len(values) <= MOST_WORDS else WITHHELD
 
 
 def _number(one: Contribution) -> float | None:

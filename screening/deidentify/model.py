@@ -54,9 +54,9 @@ AREAS = (
 )
 
 
-def picked(kind: type[T], source: object, names: Sequence[str], **others: Any) -> T:
+def picked(kind: type[T], whole: object, names: Sequence[str], /, **others: Any) -> T:
     """Make a part of a document of the named fields of another, and of what is given."""
-    return kind(**{name: getattr(source, name) for name in names}, **others)
+    return kind(**{name: getattr(whole, name) for name in names}, **others)
 
 
 def deidentified_model(model: ModelDocument, key: SiteKey, number: int) -> RunModel:
@@ -109,7 +109,7 @@ def _rule(rule: RuleFacts, threshold: float) -> RuleFacts:
 
 def _threshold(point: Point, ranks: Ranks) -> dict[str, Any]:
     threshold = ranks.of_threshold(point.threshold)
-    return {"threshold": threshold, "rule": _rule(point.rule, threshold or 0.0), "misses": None, "notes": ()}
+    return {"threshold": threshold, "rule": _rule(point.rule, threshold), "misses": None, "notes": ()}
 
 
 def _operating_points(model: ModelDocument) -> list[OperatingPointFacts]:
@@ -150,9 +150,7 @@ def _validation(model: ModelDocument) -> ValidationFacts:
             for name, points in found.points.items()
             if name in ranks
         },
-        subgroups={
-            name: [_subgroup(each) for each in columns] for name, columns in found.subgroups.items()
-        },
+        subgroups={name: [_subgroup(each) for each in columns] for name, columns in found.subgroups.items()},
         predictive={
             name: Predictive(
                 source=each.source, rows=[picked(AtPrevalence, row, PREDICTIVE) for row in each.rows]
@@ -165,7 +163,12 @@ def _validation(model: ModelDocument) -> ValidationFacts:
 
 def _curve(curve: Curve, ranks: Ranks) -> Curve:
     rates = (*SENSITIVITY, *SPECIFICITY, "flag_rate", "ppv", "npv")
-    return picked(Curve, curve, rates, threshold=[ranks.of_threshold(each) for each in curve.threshold])
+    return picked(
+        Curve,
+        curve,
+        rates,
+        threshold=[None if each is None else ranks.of_threshold(each) for each in curve.threshold],
+    )
 
 
 def _subgroup(found: SubgroupFacts) -> SubgroupFacts:

@@ -1,8 +1,8 @@
-"""A night's document as a copy may show it: built from what may be told, so that nothing new slips through."""
+"""A night's document as a copy may show it, built of what may be told: nothing new slips through."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from screening.deidentify.bands import at_least, share, told
@@ -94,7 +94,7 @@ def _document(
     run: RunDocument,
     key: SiteKey,
     number: int,
-    ranks: dict[str, Ranks],
+    ranks: Mapping[str, Ranks],
     cases: Sequence[Case],
     near: Sequence[Case],
 ) -> RunDocument:
@@ -121,7 +121,9 @@ def _document(
         cases_shown=len(cases),
         cases_explained=sum(case.contributions is not None for case in cases),
         near_misses=near,
-        attention=[Reason(each.code, f"{each.code.replace('_', ' ').capitalize()}.") for each in run.attention],
+        attention=[
+            Reason(each.code, f"{each.code.replace('_', ' ').capitalize()}.") for each in run.attention
+        ],
         sample=(),
         unflagged=Unflagged(cases=run.unflagged.cases if run.unflagged.cases >= LEAST else 0),
         discoveries=_discoveries(run.discoveries),
@@ -170,7 +172,7 @@ def _reaching(found: ReachingCounts, ranks: Ranks) -> ReachingCounts:
     kept: list[tuple[float | None, int]] = []
     for threshold, count in zip(found.thresholds, found.counts, strict=True):
         if not kept or abs(count - kept[-1][1]) >= LEAST:
-            kept.append((ranks.of_threshold(threshold), count))
+            kept.append((None if threshold is None else ranks.of_threshold(threshold), count))
     return ReachingCounts(thresholds=[each for each, _ in kept], counts=[count for _, count in kept])
 
 

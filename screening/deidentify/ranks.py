@@ -21,16 +21,16 @@ class Ranks:
     ----------
     knots : sequence of float
         Ascending; between two of them the rank is a straight line.
-    origin : float
+    origin : float, optional
         What a stored score is counted from: the class's threshold where several classes are watched.
     """
 
     knots: Sequence[float]
-    origin: float = 0.0
+    origin: float | None = None
 
-    def of_threshold(self, value: float | None) -> float | None:
+    def of_threshold(self, value: float) -> float:
         """The rank of a threshold; one beyond all scores stands for none, and stays."""
-        if value is None or abs(value) >= BEYOND_SCORES:
+        if abs(value) >= BEYOND_SCORES:
             return value
         right = bisect.bisect_left(self.knots, value)
         if right in (0, len(self.knots)):
@@ -47,8 +47,9 @@ class Ranks:
         return round(self._above(score) - self._above(score - change), DIGITS)
 
     def _above(self, score: float) -> float:
-        start = self.of_threshold(self.origin) if self.origin else 0.0
-        return (self.of_threshold(self.origin + score) or 0.0) - (start or 0.0)
+        if self.origin is None:
+            return self.of_threshold(score)
+        return self.of_threshold(self.origin + score) - self.of_threshold(self.origin)
 
 
 def ranks_of(model: ModelDocument) -> Mapping[str, Ranks]:
@@ -59,5 +60,5 @@ def ranks_of(model: ModelDocument) -> Mapping[str, Ranks]:
         curve = model.validation.curves.get(point.label)
         knots = {each for each in (curve.threshold if curve else ()) if each is not None}
         finite = sorted(each for each in knots if math.isfinite(each) and abs(each) < BEYOND_SCORES)
-        found[point.label] = Ranks(finite, point.threshold if several else 0.0)
+        found[point.label] = Ranks(finite, point.threshold if several else None)
     return found
