@@ -1,0 +1,165 @@
+"""Would the tests see a mistake? One at a time is made in a copy of the tree, and the tests that should see it run.
+
+    nice python benchmarks/mutants.py --out mutants.csv [--only cohort/units]
+
+The mistakes are in mutants.toml beside this file. What was tried stands in the CSV and is not tried again.
+"""  # fmt: skip
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.util
+import multiprocessing
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# Imported once: of a run of two seconds they would be most. Nothing of ours, which is what changes.
+LARGE = ["numpy", "scipy.stats", "scipy.special", "pandas", "pyarrow", "numba", "sqlalchemy", "pytest"]
+LARGE += ["sklearn.linear_model", "sklearn.isotonic", "jinja2", "typer", "pydantic"]
+LOG = "pytest.log"
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A change of one file, and the test files that should fail by it; `accepted` says why none need to."""
+
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    accepted: str = ""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What the tests said: "killed", "survived", or "old text not found"; and which test killed it."""
+
+    file: str
+    old: str
+    new: str
+    outcome: str
+    by: str
+    seconds: float
+
+
+def mistakes() -> list[Mistake]:
+    """All of the list, in its order."""
+    stored = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["mistakes"]
+    return [
+        Mistake(of["file"], made[0], made[1], tuple(of["tests"]), *made[2:])
+        for of in stored
+        for made in of["made"]
+    ]
+
+
+def tried(mistake: Mistake, tree: Path, limit: float) -> Tried:
+    """Make a mistake in the tree, run its tests, and take it back."""
+    path = tree / mistake.file
+    text = path.read_text("utf-8")
+    began = time.monotonic()
+    outcome, by = "old text not found", ""
+    if text.count(mistake.old) == 1:
+        try:
+            _write(path, text.replace(mistake.old, mistake.new))
+            by = failing(tree, mistake.tests, limit)
+            outcome = "killed" if by else "survived"
+        finally:
+            _write(path, text)
+    return Tried(mistake.file, mistake.old, mistake.new, outcome, by, round(time.monotonic() - began, 1))
+
+
+def sound(name: str, tree: Path, limit: float) -> Tried:
+    """A test file without any mistake: it has to pass, or it would kill every one."""
+    began = time.monotonic()
+    if by := failing(tree, (name,), limit):
+        raise SystemExit(f"{(tree / LOG).read_text()}\n{by} fails without any mistake")
+    return Tried(name, "", "", "sound", "", round(time.monotonic() - began, 1))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+    # Python tells a stale cache by size and second alone.
+    Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+
+
+def failing(tree: Path, tests: tuple[str, ...], limit: float) -> str:
+    """The first test that fails in the tree, "no end" for one that never ends; nothing where all pass."""
+    log = tree / LOG
+    run = multiprocessing.get_context("forkserver").Process(target=_run, args=(tree, tests, log))
+    run.start()
+    run.join(limit)
+    if run.is_alive():
+        run.kill()
+        run.join()
+        return "no end"
+    if run.exitcode == 0:
+        return ""
+    found = re.search(r"^(?:FAILED|ERROR) tests/(\S+)", log.read_text("utf-8", "replace"), re.MULTILINE)
+    return found[1] if found else f"exit {run.exitcode}"
+
+
+def _run(tree: Path, tests: tuple[str, ...], log: Path) -> None:
+    import pytest
+
+    os.chdir(tree)
+    os.environ["PYTHONPATH"] = str(tree)
+    sys.path.insert(0, str(tree))
+    with log.open("w") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    names = [f"tests/test_{name}.py" for name in tests]
+    sys.exit(pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", *names]))
+
+
+def read(path: Path) -> Iterator[Tried]:
+    """What was tried before."""
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                yield Tried(**{**row, "seconds": float(row["seconds"])})  # type: ignore[arg-type]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=Path("mutants.csv"), help="CSV, continued where it ends")
+    parser.add_argument("--only", default="", help="mistakes in files with this in their path")
+    parser.add_argument("--limit", type=float, default=900, help="seconds after which tests do not end")
+    given = parser.parse_args()
+    multiprocessing.get_context("forkserver").set_forkserver_preload(LARGE)
+    known = {(each.file, each.old, each.new): each for each in read(given.out)}
+    wanted = [each for each in mistakes() if given.only in each.file]
+    left = [each for each in wanted if (each.file, each.old, each.new) not in known]
+    with tempfile.TemporaryDirectory() as folder, given.out.open("a", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, list(Tried.__annotations__))
+        if not file.tell():
+            table.writeheader()
+
+        def keep(found: Tried) -> None:
+            known[found.file, found.old, found.new] = found
+            table.writerow(asdict(found))
+            file.flush()
+            print(f"{found.outcome:9} {found.file}: {found.old!r} -> {found.new!r} {found.by}", flush=True)
+
+        tree = Path(shutil.copytree(ROOT, Path(folder) / "tree", ignore=NOT_COPIED))
+        for mistake in left:
+            for name in mistake.tests:
+                if (name, "", "") not in known:
+                    keep(sound(name, tree, given.limit))
+            keep(tried(mistake, tree, given.limit))
+    outcomes = [known[each.file, each.old, each.new].outcome for each in wanted]
+    print(f"{outcomes.count('killed')} of {len(outcomes)} killed")
+
+
+if __name__ == "__main__":
+    main()
