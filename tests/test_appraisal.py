@@ -85,6 +85,17 @@ def test_many_rows_of_few_patients_count_as_few():
     assert column["rows"][0]["sensitivity"] is column["rows"][0]["n"] is None
 
 
+def test_a_night_of_many_rows_of_few_patients_tells_no_rate():
+    described = performance_by_subgroup(
+        table_of(ward=["a"] * 100), np.arange(100.0), np.arange(100) % 3 == 0, 50.0
+    )
+    night = SubgroupCounts(described)
+    night.add(table_of(ward=["a"] * 40), np.ones(40, dtype=bool), np.repeat(["p1", "p2"], 20))
+    (row,) = night.facts()
+
+    assert row["n"] is row["flag_rate"] is None
+
+
 def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
     ages = np.array([str(age) for age in range(20, 100)], dtype=object)
     edges = banded(ages)

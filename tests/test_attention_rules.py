@@ -102,6 +102,13 @@ def test_a_model_of_ten_years_is_old_on_the_night_whatever_tells_its_age():
     assert codes(by_files, trained=datetime.datetime(2024, 3, 11)) == set()
 
 
+@pytest.mark.parametrize(("last", "old"), [("2023-03-12", False), ("2023-03-09", True)])
+def test_a_model_is_old_two_years_after_its_last_patient_whenever_it_was_trained(last, old):
+    found = codes(run(model__training__window=["2014-01-01", last]), trained=datetime.datetime(2025, 3, 1))
+
+    assert ("past_review_date" in found) == old
+
+
 def test_a_date_of_review_stands_above_the_usual_age():
     old = run(model__training__window=["2014-01-01", "2015-03-11"])
     old["model"]["contract"]["cohort"]["review_by"] = "2026-01-01"

@@ -17,7 +17,7 @@ from screening import read_cohort, score, train
 from screening.cli import app
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
-from screening.cohort.profiling import ks, profile, psi, tenths
+from screening.cohort.profiling import ks, profile, profile_of, psi, tenths
 from screening.cohort.reading import check_cohort, open_cohort
 from screening.cohort.units import SAMPLE, SampledValues
 from screening.errors import CohortError
@@ -259,7 +259,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     table = pd.DataFrame({"p": np.repeat(["a", "b"], 50), "t2": np.random.default_rng(0).normal(100, 9, 100)})
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
     raw = past.features.assign(**past.raw)
-    gates = Gates(profile(raw, contract, past.group), contract)
+    gates = Gates(profile_of(past), contract)
 
     violations, _ = check_cohort(
         written(table.assign(t2=table["t2"] * 1000), tmp_path / "night.csv"), contract, gates=gates
@@ -267,6 +267,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
 
     assert violations == gates.attention() == []
     assert gates.facts()["t2"]["ks"] > 0.9
+    assert profile_of(past) == profile(raw, contract, past.group) != profile(past.features, contract)
 
 
 @pytest.fixture(scope="module")

@@ -98,6 +98,14 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
         assert low < value < high
 
 
+def test_an_interval_holds_its_figure_even_where_no_case_is_found():
+    y = np.arange(60) < 20
+    point = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), y, Rule("threshold", 0.5))
+
+    assert point.sensitivity == point.sensitivity_low == point.ppv == point.ppv_low == 0
+    assert point.ppv_high > 0 and point.nne is None
+
+
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_row_order_does_not_move_a_threshold(rule):
     scores, y = labelled()

@@ -113,7 +113,17 @@ def test_what_is_computed_from_a_quantity_is_not_taken_for_it(column):
 
 
 def test_a_conversion_and_its_way_back_cancel_out():
-    for name in ("creatinine", "urea", "glucose", "bilirubin", "calcium", "weight", "height", "pressure"):
+    for name in (
+        "marker",
+        "creatinine",
+        "urea",
+        "glucose",
+        "bilirubin",
+        "calcium",
+        "weight",
+        "height",
+        "pressure",
+    ):
         factors = [each.factor for each in conversions_of(name, None)]
         assert all(np.isclose(factors, 1 / factor, rtol=0.01).any() for factor in factors)
 
