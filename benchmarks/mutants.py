@@ -9,7 +9,6 @@ in the CSV, with the test that saw it, and is not tried again.
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib.util
 import multiprocessing
 import os
@@ -21,13 +20,17 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
+from resumed import run_missing
 
 ROOT = Path(__file__).parents[1]
 # Imported once: of a run of two seconds they would be most. Nothing of ours, which is what changes.
 LARGE = ["numpy", "scipy.stats", "scipy.special", "pandas", "pyarrow", "numba", "sqlalchemy", "pytest"]
 LARGE += ["sklearn.linear_model", "sklearn.isotonic", "jinja2", "typer", "pydantic"]
+COLUMNS = ("file", "old", "new", "outcome", "by", "seconds")
 LOG = "pytest.log"
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 
@@ -43,18 +46,6 @@ class Mistake:
     accepted: str = ""
 
 
-@dataclass(frozen=True)
-class Tried:
-    """What the tests said: "killed", "survived", or "old text not found"; and which test killed it."""
-
-    file: str
-    old: str
-    new: str
-    outcome: str
-    by: str
-    seconds: float
-
-
 def mistakes() -> list[Mistake]:
     """All of the list, in its order."""
     stored = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["mistakes"]
@@ -65,11 +56,10 @@ def mistakes() -> list[Mistake]:
     ]
 
 
-def tried(mistake: Mistake, tree: Path, limit: float) -> Tried:
-    """Make a mistake in the tree, run its tests, and take it back."""
+def tried(tree: Path, limit: float, mistake: Mistake) -> Iterator[dict[str, object]]:
+    """Make a mistake in the tree, run its tests, take it back: "killed", "survived", "old text not found"."""
     path = tree / mistake.file
-    text = path.read_text("utf-8")
-    began = time.monotonic()
+    text, began = path.read_text("utf-8"), time.monotonic()
     outcome, by = "old text not found", ""
     if text.count(mistake.old) == 1:
         try:
@@ -78,7 +68,9 @@ def tried(mistake: Mistake, tree: Path, limit: float) -> Tried:
             outcome = "killed" if by else "survived"
         finally:
             _write(path, text)
-    return Tried(mistake.file, mistake.old, mistake.new, outcome, by, round(time.monotonic() - began, 1))
+    print(f"{outcome:9} {mistake.file}: {mistake.old!r} -> {mistake.new!r} {by}", flush=True)
+    seconds = round(time.monotonic() - began, 1)
+    yield dict(zip(COLUMNS, (mistake.file, mistake.old, mistake.new, outcome, by, seconds), strict=True))
 
 
 def _write(path: Path, text: str) -> None:
@@ -116,39 +108,28 @@ def _run(tree: Path, tests: tuple[str, ...], log: Path) -> None:
     sys.exit(pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", *names]))
 
 
-def read(path: Path) -> Iterator[Tried]:
-    """What was tried before."""
-    if path.exists():
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                yield Tried(**{**row, "seconds": float(row["seconds"])})  # type: ignore[arg-type]
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("mutants.csv"), help="CSV, continued where it ends")
+    """Try what is missing, then count."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("mutants.csv"))
     parser.add_argument("--only", default="", help="mistakes in files with this in their path")
     parser.add_argument("--limit", type=float, default=900, help="seconds after which tests do not end")
-    given = parser.parse_args()
+    asked = parser.parse_args()
     multiprocessing.get_context("forkserver").set_forkserver_preload(LARGE)
-    known = {(each.file, each.old, each.new): each for each in read(given.out)}
-    wanted = [each for each in mistakes() if given.only in each.file]
-    left = [each for each in wanted if (each.file, each.old, each.new) not in known]
+    wanted = [each for each in mistakes() if asked.only in each.file]
     # By lot, so that the first half an hour tells the share of all.
-    random.Random(0).shuffle(left)
-    with tempfile.TemporaryDirectory() as folder, given.out.open("a", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, list(Tried.__annotations__))
-        if not file.tell():
-            table.writeheader()
+    random.Random(0).shuffle(wanted)
+    with tempfile.TemporaryDirectory() as folder:
         tree = Path(shutil.copytree(ROOT, Path(folder) / "tree", ignore=NOT_COPIED))
-        for mistake in left:
-            found = tried(mistake, tree, given.limit)
-            known[found.file, found.old, found.new] = found
-            table.writerow(asdict(found))
-            file.flush()
-            print(f"{found.outcome:9} {found.file}: {found.old!r} -> {found.new!r} {found.by}", flush=True)
-    outcomes = [known[each.file, each.old, each.new].outcome for each in wanted]
-    print(f"{outcomes.count('killed')} of {len(outcomes)} killed")
+        pieces = [(each.file, each.old, each) for each in wanted]
+        run_missing(
+            asked.out, COLUMNS, COLUMNS[:2], pieces, lambda *piece: tried(tree, asked.limit, piece[2])
+        )
+    found = pd.read_csv(asked.out)
+    print(found.groupby("file")["outcome"].value_counts().unstack(fill_value=0))
+    print(found["outcome"].value_counts())
 
 
 if __name__ == "__main__":
