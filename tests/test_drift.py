@@ -52,6 +52,11 @@ def said(gates: Gates) -> str:
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)
 
 
+@pytest.mark.parametrize("per_tenth", [1, 5])
+def test_equal_bins_lie_in_their_own_tenths(per_tenth):
+    assert tenths(np.ones(10 * per_tenth)).tolist() == np.repeat(np.arange(10), per_tenth).tolist()
+
+
 @given(counts, st.integers(1, 20))
 def test_psi_and_ks_of_equal_shares_are_zero(bins, times):
     again = [times * n for n in bins]

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from labelled_scores import labelled
 
 from screening.errors import UsageError
-from screening.statistics.operating_point import FLAG_EVERYTHING, RULES, OperatingPoint, Rule, choose
+from screening.statistics.operating_point import (
+    FLAG_EVERYTHING,
+    RULES,
+    OperatingPoint,
+    Rule,
+    choose,
+    excess,
+    overall,
+)
 
 # Few distinct values, so that ties within and between the classes are the rule.
 cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(
@@ -199,6 +207,15 @@ def test_a_point_stored_before_there_were_misses_still_reads():
     assert point.nne_low == pytest.approx(1 / stored["ppv_high"])
     assert point.flag_rate_low is None
     assert point.sensitivity == 27 / 30
+
+
+def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_row():
+    scores, thresholds = np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]]), np.array([2.0, 2.0])
+
+    assert overall(scores, thresholds).tolist() == [1.0, 2.0, -1.0]
+    assert overall(scores[:, :1], thresholds[:1]).tolist() == [3.0, 0.0, 1.0]
+    # A class that flags everything says nothing of a row.
+    assert excess(scores, np.array([2.0, FLAG_EVERYTHING]))[:, 1].tolist() == [0.0, 0.0, 0.0]
 
 
 def test_a_threshold_needs_both_classes():
