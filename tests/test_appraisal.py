@@ -192,6 +192,18 @@ def test_voxels_of_few_patients_earn_no_probability():
     assert "8 patients are too few" in found["reason"]
 
 
+def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
+    scores, positive, fold = scored(1500)
+    once, often = (
+        calibrate(*(np.repeat(each, n) for each in (scores, positive, fold)), 0.2, np.arange(1500 * n) // n)
+        for n in (1, 10)
+    )
+
+    assert [ten["n"] / one["n"] for one, ten in zip(once["reliability"], often["reliability"])] == [10] * 10
+    for one, ten in zip(once["reliability"], often["reliability"], strict=True):
+        assert ten["size"] == pytest.approx(one["size"], rel=0.05)
+
+
 @pytest.mark.parametrize("prevalence", [0.2, 0.02])
 def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(prevalence):
     scores, positive, fold = scored(6000, share=0.2)

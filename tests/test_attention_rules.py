@@ -125,6 +125,12 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
     assert codes(night) == set()
 
 
+@pytest.mark.parametrize("said", ["model__validation__grouped", "model__contract__cohort__group"])
+def test_no_number_of_flags_is_expected_of_rows_that_come_in_groups(said):
+    assert "flags_unexpected" in codes(run(counts__flagged=200))
+    assert "flags_unexpected" not in codes(run(counts__flagged=200, **{said: "patient"}))
+
+
 def test_a_few_rows_without_a_flag_are_no_silence():
     few = {"counts__scored": 5, "counts__read": 5, "counts__flagged": 0}
     rare = {POINT + "flag_rate": 0.02}

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from screening import read_cohort, score, train
 from screening.cli import app
 from screening.cohort.contract import Contract
-from screening.cohort.drift import Gates
-from screening.cohort.profiling import ks, profile, profile_of, psi, tenths
+from screening.cohort.drift import ALARMS, Gates
+from screening.cohort.profiling import ks, missing_in, profile, profile_of, psi, tenths
 from screening.cohort.reading import check_cohort, open_cohort
 from screening.cohort.units import SAMPLE, SampledValues
 from screening.errors import CohortError
@@ -187,6 +187,57 @@ def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size()
 
     assert (reason.code, reason.column) == ("missing_more", "crp")
     assert "in training in 1" in reason.words
+
+
+EVEN = np.linspace(0, 1, 4000)
+
+
+@pytest.mark.parametrize(
+    ("night", "found"),
+    [
+        (0.92 * EVEN, []),
+        (0.85 * EVEN, ["values_differ"]),
+        (np.where(np.arange(4000) % 25 == 0, np.nan, EVEN), []),
+        (np.where(np.arange(4000) % 15 == 0, np.nan, EVEN), ["missing_more"]),
+        (np.where(np.arange(4000) % 70 == 0, 5, EVEN), []),
+        (np.where(np.arange(4000) % 40 == 0, -5, EVEN), ["outside_range"]),
+        (np.where(np.arange(4000) % 40 == 0, 5, EVEN), ["outside_range"]),
+    ],
+)
+def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, found):
+    contract = Contract.from_dict({"features": {"x": {"type": "number"}}})
+    gates = gated(pd.DataFrame({"x": night}), pd.DataFrame({"x": np.linspace(0, 1, 2000)}), contract)
+
+    assert [reason.code for reason in gates.attention()] == found
+
+
+@pytest.mark.parametrize("n_columns", [1, 4])
+def test_one_night_in_a_hundred_is_shared_among_gates_and_columns(n_columns):
+    names = [f"x{j}" for j in range(n_columns)]
+    contract = Contract.from_dict({"features": {name: {"type": "number"} for name in names}})
+    past, night = (pd.DataFrame(dict.fromkeys(names, scale * EVEN)) for scale in (1.0, 0.8))
+
+    thresholds = {reason.threshold for reason in gated(night, past, contract).attention()}
+
+    assert thresholds == {ALARMS["values"] / n_columns}
+    assert sum(ALARMS.values()) == pytest.approx(0.01)
+
+
+def test_rows_added_after_a_look_are_looked_at_too():
+    gates = gated(patients(30, seed=5))
+    assert gates.stops() == []
+    changed = patients(240, seed=6).assign(fever=lambda table: 1.8 * table["fever"] + 32)
+    gates.add(changed[list(CONTRACT.features)])
+
+    assert "in degrees F" in said(gates)
+
+
+def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
+    contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
+    kept = profile(pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3}), contract)
+
+    assert kept["features"]["code"]["more"] == 200
+    assert missing_in(kept, "code") == 3
 
 
 def test_a_table_of_many_zeros_does_not_stop_itself():
