@@ -55,7 +55,7 @@ TELLING = {
     "past_review_date": ({COHORT + "review_by": "2025-03-10"}, {COHORT + "review_by": "2025-03-11"}),
     "rows_refused": ({"counts__refused": 2, "counts__read": 242}, {"counts__refused": 0}),
     "counts_do_not_add_up": ({"counts__read": 241}, {"counts__read": 240}),
-    "over_capacity": ({COHORT + "capacity": 10}, {COHORT + "capacity": 200}),
+    "over_capacity": ({COHORT + "capacity": 80}, {COHORT + "capacity": 81}),
     "flags_unexpected": ({"counts__flagged": 200}, {"counts__flagged": 80}),
     "no_rows": (
         {"counts__scored": 0, "counts__read": 0, "counts__flagged": 0},
@@ -129,6 +129,16 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
 def test_no_number_of_flags_is_expected_of_rows_that_come_in_groups(said):
     assert "flags_unexpected" in codes(run(counts__flagged=200))
     assert "flags_unexpected" not in codes(run(counts__flagged=200, **{said: "patient"}))
+
+
+def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
+    low, high = flags_expected(run()["model"], 240)
+
+    for flagged, bound in ((low - 1, low), (high + 1, high)):
+        (reason,) = (each for each in of_run(run(counts__flagged=flagged)) if each.code == "flags_unexpected")
+        assert reason.threshold == bound
+    for flagged in (low, high):
+        assert "flags_unexpected" not in codes(run(counts__flagged=flagged))
 
 
 def test_a_few_rows_without_a_flag_are_no_silence():
