@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from screening.documents.drift import ScoreCounts
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.shape import Range, document, named
-from screening.documents.validation import Confusion, PerClass
+from screening.documents.validation import Confusion, Observed, PerClass
+
+State = Literal["new", "ongoing", "reviewed", "known"]
 
 
 @document
@@ -66,7 +68,7 @@ class Verdict:
     """The last verdict on a case, and the night it was given for."""
 
     night: str
-    verdict: str
+    verdict: Literal["confirmed", "not", "unsure", "known"]
 
 
 @document
@@ -76,7 +78,7 @@ class Case:
     rank: int | None = None
     id: str
     group: str | None
-    row: int
+    row: int | None
     score: float
     p_value: float
     label: Annotated[str, named("class")]
@@ -87,10 +89,17 @@ class Case:
     chance: float | None
     chance_low: float | None
     chance_high: float | None
-    state: str | None = None
+    state: State | None = None
     nights: int | None = None
     last_verdict: Verdict | None = None
     drawn: bool | None = None
+
+
+@document
+class ExplainedCase(Case):
+    """Any row of the table, explained by itself."""
+
+    flagged: bool
 
 
 @document
@@ -103,7 +112,7 @@ class GroupFacts:
     top_score: float
     p_value: float
     discovery: bool
-    state: str | None = None
+    state: State | None = None
     nights: int | None = None
     last_verdict: Verdict | None = None
     drawn: bool | None = None
@@ -257,7 +266,7 @@ class RunDocument:
     versions: Mapping[str, str]
     counts: Counts
     refused: Mapping[str, int]
-    evaluation: Mapping[str, Mapping[str, float | int | None] | Confusion | Sequence[PerClass]] | None
+    evaluation: Mapping[str, Observed | Confusion | Sequence[PerClass]] | None
     data: Sequence[NightFeature]
     groups: Sequence[GroupFacts] | None
     groups_total: int | None = None
@@ -272,7 +281,7 @@ class RunDocument:
     sample: Sequence[str]
     unflagged: Unflagged
     drift: ScoreCounts | None = None
-    discoveries: Discoveries
+    discoveries: Discoveries | None
     subgroups: Sequence[NightSubgroup]
     prevalence_estimate: Share | None
     voxels: Voxels | None = None
@@ -280,3 +289,25 @@ class RunDocument:
     pseudonymised: bool | None = None
     times: Times
     sha256: str
+
+    @property
+    def unit(self) -> str:
+        """What is reviewed as one: patients where rows are grouped."""
+        return "row" if self.groups is None else "patient"
+
+    @property
+    def to_review(self) -> int:
+        """How many are to be reviewed."""
+        if self.groups_flagged is not None:
+            return self.groups_flagged
+        return sum(bool(group.flagged) for group in self.groups) if self.groups else self.counts.flagged
+
+    @property
+    def awaited(self) -> int:
+        """How many still wait for a review: those flagged, less those that the ledger says were judged."""
+        return max(self.to_review - (self.counts.reviewed or 0) - (self.counts.known or 0), 0)
+
+    def observed(self, label: str) -> Observed | None:
+        """How the flags of a watched class agree with the table's labels, where it has them."""
+        found = self.evaluation[label] if self.evaluation else None
+        return found if isinstance(found, Observed) else None
