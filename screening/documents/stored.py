@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from screening.documents.attention import attention_of
+from screening.documents.case import ExplainedCase
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.model import ModelDocument
-from screening.documents.run import ExplainedCase, RunDocument
+from screening.documents.run import RunDocument
 from screening.documents.shape import read
 from screening.documents.upgrading import CHANCES, model_of_any_version, run_of_any_version
 from screening.errors import ModelError

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from screening.documents.case import Case, Contribution
 from screening.documents.contract import Declared
 from screening.documents.model import ModelDocument
-from screening.documents.run import Case, Contribution, RunDocument
+from screening.documents.run import RunDocument
 from screening.documents.shape import Range
 from screening.page import format as shown
 from screening.page.review import as_it_is, known

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from screening.documents.run import ExplainedCase, RunDocument
+from screening.documents.case import ExplainedCase
+from screening.documents.run import RunDocument
 from screening.documents.stored import case_in, run_in
 from screening.page import cases, night, performance, review
 from screening.page import format as shown

@@ -6,7 +6,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from screening.documents.run import Case, GroupFacts, RunDocument
+from screening.documents.case import Case, GroupFacts
+from screening.documents.run import RunDocument
 from screening.page import format as shown
 
 VERDICTS = (
