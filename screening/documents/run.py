@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from screening.documents.case import Case, GroupFacts
 from screening.documents.drift import ScoreCounts
+from screening.documents.figures import Observed
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.shape import document
-from screening.documents.validation import Confusion, Observed, PerClass
+from screening.documents.validation import Confusion, PerClass
 
 
 @document

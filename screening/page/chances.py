@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from screening.documents.figures import PredictiveValues
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.validation import Calibration, DecisionCurve, PredictiveValues
+from screening.documents.validation import Calibration, DecisionCurve
 from screening.page import format as shown
 from screening.page.charts import Axes
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 from screening.documents.beside import RuleFacts
-from screening.documents.validation import BEYOND_SCORES
+from screening.documents.figures import BEYOND_SCORES
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000

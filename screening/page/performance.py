@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from screening.documents.figures import Point
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.validation import OperatingPointFacts, Point
+from screening.documents.validation import OperatingPointFacts
 from screening.page import format as shown
 
 

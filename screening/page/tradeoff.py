@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from screening.documents import validation
+from screening.documents.figures import Ranking
 from screening.documents.model import ModelDocument
 from screening.documents.run import ReachingCounts, RunDocument
-from screening.documents.validation import OperatingPointFacts, Ranking
+from screening.documents.validation import OperatingPointFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
 
