@@ -17,7 +17,7 @@ from screening import read_cohort, train
 from screening.ledger.tables import STATES
 from screening.page import render_run
 from screening.statistics.operating_point import Rule
-from screening.storage.model import load_model
+from screening.storage.loading import load_model
 from screening.training.rechoosing import rechoose
 
 QUICK = ["--search", "1", "--folds", "3", "--jobs", "1"]

@@ -51,7 +51,7 @@ def score(
     from contextlib import nullcontext
 
     from screening.scoring import score as scoring
-    from screening.storage.model import load_model
+    from screening.storage.loading import load_model
     from screening.storage.signing import public_key
 
     signed_by = None if require_signature is None else public_key(require_signature)

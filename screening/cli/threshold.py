@@ -50,7 +50,8 @@ def threshold(
 
     from screening.ledger import open_ledger, record_threshold
     from screening.page import render_model
-    from screening.storage.model import load_model, write_model
+    from screening.storage.loading import load_model
+    from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import rechoosing
 

@@ -93,6 +93,7 @@ def score(
     Parameters
     ----------
     model : Model
+        Trained or loaded.
     source : str or Path
         CSV or Parquet file, a directory of them, or a glob; read twice, in batches.
     out : str or Path
@@ -113,12 +114,15 @@ def score(
         Threads; -1 for all cores. The scores do not depend on it.
     device : {"cpu", "cuda"}
         Where decisions are computed; "cuda" needs CuPy or torch, and may differ in the last digits.
+    progress : callable, optional
+        Called with (rows scored, rows in all).
     templates : Path, optional
         A site's own templates for the page.
 
     Returns
     -------
     Run
+        Where it lies, and what `run.json` states.
 
     Raises
     ------
@@ -128,6 +132,18 @@ def score(
         The date is none, the place cannot be written, or a template cannot be drawn.
     Locked
         Another run is writing there.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from tempfile import mkdtemp
+    >>> from screening import read_cohort, score, train
+    >>> samples = files("screening.sample_cohorts")
+    >>> past = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> model = train(past, "logistic", search=1)
+    >>> run = score(model, samples / "nosocomial_night.csv", mkdtemp())
+    >>> run.document["counts"]["scored"]
+    240
     """
     night = _day(date, allow_future)
     check_templates(templates, "run")
