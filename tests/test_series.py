@@ -178,7 +178,7 @@ def test_only_what_an_entry_names_may_be_gone(ledger, entry, part, text, told):
 
 
 def test_no_entry_may_rewrite_what_was_forgotten(ledger):
-    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, of_ward("ward-1", 1, ""))
     with ledger.writing() as connection:
         audit.rewrite(connection, ledger.clock(), "forget", {}, {(1, audit.PATIENTS): None})
         audit.rewrite(
