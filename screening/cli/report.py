@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from screening.cli.console import exits, sentences, tell
+from screening.cli.console import sentences, tell
 from screening.cli.options import AsJson, Templates
 from screening.errors import UsageError
 
@@ -34,26 +34,21 @@ def report(
     from screening.storage.publishing import write_whole
     from screening.storage.sealing import as_stored, read_document
 
-    with exits():
-        draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
-        kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
-        target = out or directory / "report.html"
-        document = read_document(directory, kind)
-        if pseudonymise is not None:
-            if kind != "run":
-                raise UsageError(
-                    f"--pseudonymise is for the page of a run; that of a {kind} names no patient"
-                )
-            if target.resolve() == (directory / "report.html").resolve():
-                raise UsageError(
-                    "--pseudonymise makes a copy; give --out, another file than the run's own page"
-                )
-            document = pseudonymised(document, site_key(pseudonymise))
-        with as_stored(directory / f"{kind}.json"):
-            page = draws[kind](document, templates).encode()
-            told: dict[str, Any] = {"report": str(target)}
-            if kind != "comparison":
-                reasons = [each.to_dict() for each in attention_of(document)]
-                told["attention"] = reasons if as_json else sentences(reasons)
-        write_whole(target, page)
+    draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
+    kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
+    target = out or directory / "report.html"
+    document = read_document(directory, kind)
+    if pseudonymise is not None:
+        if kind != "run":
+            raise UsageError(f"--pseudonymise is for the page of a run; that of a {kind} names no patient")
+        if target.resolve() == (directory / "report.html").resolve():
+            raise UsageError("--pseudonymise makes a copy; give --out, another file than the run's own page")
+        document = pseudonymised(document, site_key(pseudonymise))
+    with as_stored(directory / f"{kind}.json"):
+        page = draws[kind](document, templates).encode()
+        told: dict[str, Any] = {"report": str(target)}
+        if kind != "comparison":
+            reasons = [each.to_dict() for each in attention_of(document)]
+            told["attention"] = reasons if as_json else sentences(reasons)
+    write_whole(target, page)
     tell(told, as_json)
