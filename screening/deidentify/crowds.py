@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 LEAST = 5
 """Patients that must share what a copy shows of any of them; and the smallest count that it tells."""
@@ -28,21 +27,22 @@ def crowds(facts: Sequence[frozenset[Hashable]], owners: Sequence[Hashable]) -> 
     list of list of int
         Row numbers, each in one group; no group where there are fewer than five patients.
     """
-    left, groups = list(range(len(facts))), []
+    left, groups, common = list(range(len(facts))), [], []
     while len({owners[i] for i in left}) >= LEAST:
         group = [left.pop(0)]
         shared = facts[group[0]]
-        while len({owners[i] for i in group}) < LEAST:
-            known = {owners[i] for i in group}
-            best = max((i for i in left if owners[i] not in known), key=lambda i: len(shared & facts[i]))
+        while len(known := {owners[i] for i in group}) < LEAST:
+            others = [i for i in left if owners[i] not in known]
+            best = max(others, key=lambda i: len(shared & facts[i]))
             left.remove(best)
             group.append(best)
             shared &= facts[best]
         groups.append(group)
-    if not groups:
-        return []
-    for i in left:
-        max(groups, key=lambda group: len(facts[i].intersection(*(facts[j] for j in group)))).append(i)
+        common.append(shared)
+    for i in left if groups else ():
+        best = max(range(len(groups)), key=lambda g: len(common[g] & facts[i]))
+        groups[best].append(i)
+        common[best] &= facts[i]
     return groups
 
 
@@ -52,33 +52,3 @@ def smallest(shown: Sequence[Hashable], owners: Sequence[Hashable]) -> int | Non
     for what, owner in zip(shown, owners, strict=True):
         sharing.setdefault(what, set()).add(owner)
     return min(map(len, sharing.values())) if sharing else None
-
-
-def told(counts: Mapping[str, int]) -> dict[str, int]:
-    """Leave out counts below five, and one more where the sum would give a single one away."""
-    ordered = sorted((n, name) for name, n in counts.items() if n)
-    hidden = [(n, name) for n, name in ordered if n < LEAST]
-    if hidden and sum(n for n, _ in hidden) < LEAST:
-        hidden = ordered[: len(hidden) + 1]
-    names = {name for _, name in hidden}
-    return {name: n for name, n in counts.items() if name not in names}
-
-
-def band(values: Sequence[float], step: float) -> tuple[float, float]:
-    """Return the ends of the band in which all values lie: multiples of a step, so they are nobody's own.
-
-    Parameters
-    ----------
-    values : sequence of float, finite
-    step : float, > 0
-        Made even (`even_step`): the ends then have few digits.
-    """
-    low = math.floor(min(values) / step)
-    high = max(math.floor(max(values) / step) + 1, low + 1)
-    return low * step, high * step
-
-
-def even_step(spread: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, not below a fifth of a spread (> 0)."""
-    power = 10.0 ** math.floor(math.log10(spread / 5))
-    return next(power * m for m in (1.0, 2.0, 5.0, 10.0) if power * m >= spread / 5 * (1 - 1e-9))
