@@ -231,6 +231,8 @@ class LedgerFacts:
     revision: int
     entry: int
     head: str
+    series: str | None = None
+    shadow: bool = False
 
 
 @document
