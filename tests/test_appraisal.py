@@ -214,6 +214,8 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
     assert found["earned"] and found["method"] == "platt"
     assert probability(found, at) == pytest.approx(odds / (1 + odds), abs=0.06)
     assert found["slope"] == pytest.approx(1, abs=0.15)
+    assert found["brier_skill"] == pytest.approx(1 - found["brier"] / prevalence / (1 - prevalence))
+    assert 0.02 < found["brier_skill"] < 0.9
     assert all(b["low"] - 0.05 <= b["predicted"] <= b["high"] + 0.05 for b in found["reliability"])
 
 
