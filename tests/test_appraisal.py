@@ -85,6 +85,17 @@ def test_many_rows_of_few_patients_count_as_few():
     assert column["rows"][0]["sensitivity"] is column["rows"][0]["n"] is None
 
 
+def test_a_night_of_many_rows_of_few_patients_tells_no_rate():
+    described = performance_by_subgroup(
+        table_of(ward=["a"] * 100), np.arange(100.0), np.arange(100) % 3 == 0, 50.0
+    )
+    night = SubgroupCounts(described)
+    night.add(table_of(ward=["a"] * 40), np.ones(40, dtype=bool), np.repeat(["p1", "p2"], 20))
+    (row,) = night.facts()
+
+    assert row["n"] is row["flag_rate"] is None
+
+
 def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
     ages = np.array([str(age) for age in range(20, 100)], dtype=object)
     edges = banded(ages)
@@ -173,12 +184,32 @@ def test_a_probability_that_is_not_earned_is_not_given(change, reason):
     assert reason in calibrate(scores, positive, fold, float(positive.mean()))["reason"]
 
 
+@pytest.mark.parametrize(("apart", "earned"), [(0.3, True), (1.0, False)])
+def test_a_fold_whose_scores_lie_apart_earns_no_probability_for_any(apart, earned):
+    scores, positive, fold = scored(4000, shift=2.0)
+    found = calibrate(scores + apart * (fold == 0), positive, fold, 0.2)
+
+    assert found["earned"] == earned == (found["reason"] is None)
+    assert earned or "Spiegelhalter" in found["reason"]
+
+
 def test_voxels_of_few_patients_earn_no_probability():
     scores, positive, fold = scored()
 
     found = calibrate(scores, positive, fold, 0.2, np.arange(2000) % 8)
 
     assert "8 patients are too few" in found["reason"]
+
+
+def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
+    scores, positive, fold = scored(1500)
+    once, often = (
+        calibrate(*(np.repeat(each, n) for each in (scores, positive, fold)), 0.2, np.arange(1500 * n) // n)
+        for n in (1, 10)
+    )
+
+    for one, ten in zip(once["reliability"], often["reliability"], strict=True):
+        assert ten["n"] == 10 * one["n"] and ten["size"] == pytest.approx(one["size"], rel=0.05)
 
 
 @pytest.mark.parametrize("prevalence", [0.2, 0.02])
@@ -192,6 +223,8 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
     assert found["earned"] and found["method"] == "platt"
     assert probability(found, at) == pytest.approx(odds / (1 + odds), abs=0.06)
     assert found["slope"] == pytest.approx(1, abs=0.15)
+    assert found["brier_skill"] == pytest.approx(1 - found["brier"] / prevalence / (1 - prevalence))
+    assert 0.02 < found["brier_skill"] < 0.9
     assert all(b["low"] - 0.05 <= b["predicted"] <= b["high"] + 0.05 for b in found["reliability"])
 
 

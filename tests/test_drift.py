@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from screening import read_cohort, score, train
 from screening.cli import app
 from screening.cohort.contract import Contract
-from screening.cohort.drift import Gates
-from screening.cohort.profiling import ks, profile, psi, tenths
+from screening.cohort.drift import ALARMS, Gates
+from screening.cohort.profiling import ks, missing_in, profile, profile_of, psi, tenths, total_variation
 from screening.cohort.reading import check_cohort, open_cohort
 from screening.cohort.units import SAMPLE, SampledValues
 from screening.errors import CohortError
@@ -50,6 +50,11 @@ def said(gates: Gates) -> str:
 
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)
+
+
+@pytest.mark.parametrize("per_tenth", [1, 5])
+def test_equal_bins_lie_in_their_own_tenths(per_tenth):
+    assert tenths(np.ones(10 * per_tenth)).tolist() == np.repeat(np.arange(10), per_tenth).tolist()
 
 
 @given(counts, st.integers(1, 20))
@@ -184,6 +189,98 @@ def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size()
     assert "in training in 1" in reason.words
 
 
+EVEN = np.linspace(0, 1, 4000)
+WARD = Contract.from_dict({"features": {"ward": {"type": "category"}}})
+
+
+@pytest.mark.parametrize(
+    ("night", "found"),
+    [
+        (0.92 * EVEN, []),
+        (0.85 * EVEN, ["values_differ"]),
+        (np.where(np.arange(4000) % 25 == 0, np.nan, EVEN), []),
+        (np.where(np.arange(4000) % 15 == 0, np.nan, EVEN), ["missing_more"]),
+        (np.where(np.arange(4000) % 70 == 0, 5, EVEN), []),
+        (np.where(np.arange(4000) % 40 == 0, -5, EVEN), ["outside_range"]),
+        (np.where(np.arange(4000) % 40 == 0, 5, EVEN), ["outside_range"]),
+        (np.where(np.arange(4000) % 40 == 0, 1, EVEN), []),
+        (np.where(np.arange(4000) % 40 == 0, 0, EVEN), []),
+    ],
+)
+def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, found):
+    contract = Contract.from_dict({"features": {"x": {"type": "number"}}})
+    gates = gated(pd.DataFrame({"x": night}), pd.DataFrame({"x": np.linspace(0, 1, 2000)}), contract)
+
+    assert [reason.code for reason in gates.attention()] == found
+
+
+@pytest.mark.parametrize("n_columns", [1, 4])
+def test_one_night_in_a_hundred_is_shared_among_gates_and_columns(n_columns):
+    names = [f"x{j}" for j in range(n_columns)]
+    contract = Contract.from_dict({"features": {name: {"type": "number"} for name in names}})
+    past, night = (pd.DataFrame(dict.fromkeys(names, scale * EVEN)) for scale in (1.0, 0.8))
+
+    thresholds = {reason.threshold for reason in gated(night, past, contract).attention()}
+
+    assert thresholds == {ALARMS["values"] / n_columns}
+    assert sum(ALARMS.values()) == pytest.approx(0.01)
+
+
+def test_rows_added_after_a_look_are_looked_at_too():
+    gates = gated(patients(30, seed=5))
+    assert gates.stops() == []
+    changed = patients(240, seed=6).assign(fever=lambda table: 1.8 * table["fever"] + 32)
+    gates.add(changed[list(CONTRACT.features)])
+
+    assert "in degrees F" in said(gates)
+
+
+def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
+    contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
+    kept = profile(pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3}), contract)
+
+    gates = Gates(kept, contract)
+    gates.add(pd.DataFrame({"code": ["c5", "none that is kept"]}))
+
+    assert kept["features"]["code"]["more"] == 200
+    assert missing_in(kept, "code") == 3 and gates.columns["code"].n_past == 1200
+    # It may be one of those that training had and did not keep.
+    assert gates.facts()["code"]["unseen"] == 0
+    assert gates.unseen_rows(pd.DataFrame({"code": ["none that is kept"]})) == {}
+
+
+def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
+    contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
+    past = pd.DataFrame({"code": ["a", "b", "b"] * 100})
+    gates = Gates(profile(past, contract), contract)
+    gates.add(pd.DataFrame({"code": [f"new {n}" for n in range(3000)]}))
+
+    assert gates.facts()["code"]["psi"] > 5
+    assert gates.facts()["code"]["unseen"] == 3000 and len(gates.columns["code"].unseen) <= 1001
+
+
+def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_category():
+    contract = Contract.from_dict({"features": {"asa": {"type": "ordinal", "categories": ["low", "high"]}}})
+    gates = Gates(profile(pd.DataFrame({"asa": [0.0, 1.0] * 200}), contract), contract)
+    unlisted = np.arange(40) < 10
+    gates.add(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)}), unlisted={"asa": unlisted})
+
+    assert "asa: 10 of 40 rows with a category never seen in training" in said(gates)
+    assert "missing" not in said(gates)
+
+
+def test_shares_are_compared_as_their_definitions_say():
+    assert psi([10, 0], [5, 5]) == pytest.approx(0.5 * np.log(2) + (0.5 - 0.05) * np.log(10))
+    assert total_variation([1, 1], [2, 0]) == 0.5
+    assert list(profile(pd.DataFrame({"ward": list("abb")}), WARD)["features"]["ward"]["counts"]) == [
+        "b",
+        "a",
+    ]
+    # Twelve rows of one group and four of others: by Kish, 16^2 / (12^2 + 4).
+    ward = pd.DataFrame({"ward": ["a"] * 16})
+    assert profile(ward, WARD, np.array([0] * 12 + [1, 2, 3, 4]))["n_units"] == pytest.approx(256 / 148)
+
+
 def test_a_table_of_many_zeros_does_not_stop_itself():
     rng = np.random.default_rng(0)
     past = pd.DataFrame({"dose": np.where(rng.random(600) < 0.75, 0.0, rng.lognormal(1, 1, 600))})
@@ -256,10 +353,11 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     contract = Contract.from_dict(
         {"cohort": {"group": "p"}, "features": {"t2": {"type": "number", "normalise": "within_group"}}}
     )
-    table = pd.DataFrame({"p": np.repeat(["a", "b"], 50), "t2": np.random.default_rng(0).normal(100, 9, 100)})
+    names = np.repeat([f"p{n}" for n in range(60)], 5)
+    table = pd.DataFrame({"p": names, "t2": np.random.default_rng(0).normal(100, 9, 300)})
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
     raw = past.features.assign(**past.raw)
-    gates = Gates(profile(raw, contract, past.group), contract)
+    gates = Gates(profile_of(past), contract)
 
     violations, _ = check_cohort(
         written(table.assign(t2=table["t2"] * 1000), tmp_path / "night.csv"), contract, gates=gates
@@ -267,6 +365,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
 
     assert violations == gates.attention() == []
     assert gates.facts()["t2"]["ks"] > 0.9
+    assert profile_of(past) == profile(raw, contract, past.group) != profile(past.features, contract)
 
 
 @pytest.fixture(scope="module")
