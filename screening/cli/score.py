@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from screening.cli.console import ATTENTION, bar, exits, sentences, tell
-from screening.cli.options import AsJson, LedgerMaybe, Source, Templates
+from screening.cli.options import AsJson, LedgerMaybe, Query, Source, Table, Templates, source_of
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ def score(
     ],
     cohort: Source,
     out: Annotated[Path, typer.Option(help="Run directory to write.")],
+    table: Table = None,
+    query: Query = None,
     label: Annotated[
         str | None, typer.Option(help="Column of true labels, to evaluate; never written.")
     ] = None,
@@ -54,8 +56,8 @@ def score(
             raise UsageError("--force makes a new revision in a ledger; give --ledger too")
         with _opened(ledger) if ledger else nullcontext() as book:
             run = scoring.score(
-                load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
-                allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
+                load_model(model), source_of(cohort, table, query), out, label=label, date=date, ledger=book,
+                force=force, allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
                 templates=templates,
             )  # fmt: skip
     told = run.summary()

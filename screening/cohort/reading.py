@@ -8,6 +8,7 @@ from typing import Any
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
+from screening.cohort.database import Database
 from screening.cohort.drift import Gates
 from screening.cohort.frames import source_of
 from screening.cohort.inference import inferred
@@ -25,27 +26,24 @@ def read_cohort(
 ) -> Cohort:  # fmt: skip
     """Read a whole cohort.
 
-        Parameters
-        ----------
-        return CohortStream(_opened(source), complete, batch_rows, label, gates=gates, to_score=True)
+    Parameters
+    ----------
+    source : path, URL, Database, or table
+        A file, directory or glob, here or at `s3://`, `gs://` or `abfs://`; a table or query of a database;
+        a pandas, polars or Arrow table.
+    contract : Contract or path, optional
+        Without one, or with one that names no features, types are inferred and stated in `notes`.
+    label, positive, id, group, drop
+        Roles; they go before the contract's.
+    need_label : bool
+        A row without label is then a violation.
 
-
-    def check_cohort(
-        source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
-        gates: Gates | None = None, to_score: bool = False,
-        contract : Contract or path, optional
-            Without one, or with one that names no features, types are inferred and stated in `notes`.
-        label, positive, id, group, drop
-            Roles; they go before the contract's.
-        need_label : bool
-            A row without label is then a violation.
-
-        Raises
-        ------
-        CohortError
-            The table breaks the contract; every violation is named.
-        UsageError
-            There is no such file.
+    Raises
+    ------
+    CohortError
+        The table breaks the contract; every violation is named.
+    UsageError
+        There is no such file or table.
     """
     given = contract_of(contract, label=label, positive=positive, id=id, group=group, drop=drop)
     files = _opened(source)
@@ -118,8 +116,19 @@ def starter_contract(
 
 
 def _opened(source: Any) -> Source:
-    """The source of a cohort: files by their path, or a table in memory."""
-    return open_source(source) if isinstance(source, str | Path) else source_of(source)
+    """The source of a cohort: files by path or URL, a table or query of a database, or a table in memory."""
+    if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
+        return open_source(source)
+    # SQLAlchemy and fsspec are loaded by who needs them.
+    if isinstance(source, str):
+        from screening.cohort.remote import open_remote
+
+        return open_remote(source)
+    if isinstance(source, Database):
+        from screening.cohort.answers import open_database
+
+        return open_database(source)
+    return source_of(source)
 
 
 def contract_of(contract: Contract | str | Path | None, **roles: Any) -> Contract:
