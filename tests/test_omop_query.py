@@ -38,7 +38,11 @@ def omop() -> dict[str, pd.DataFrame]:
     known = pd.DataFrame({"visit_occurrence_id": 1000 + number[3::10], "condition_start_date": DAY})
     return {
         "person": pd.DataFrame(
-            {"person_id": number, "year_of_birth": 1950 + number, "gender_concept_id": 8532 - 25 * (number % 2)}
+            {
+                "person_id": number,
+                "year_of_birth": 1950 + number,
+                "gender_concept_id": 8532 - 25 * (number % 2),
+            }
         ),
         "visit_occurrence": pd.DataFrame(
             {

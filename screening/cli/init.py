@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.console import exits, tell
+from screening.cli.console import tell
 from screening.cli.options import AsJson, Query, Source, Table, source_of
 from screening.errors import UsageError
 
@@ -27,10 +27,9 @@ def init(
     from screening.cohort import starter_contract
     from screening.storage.publishing import write_whole
 
-    with exits():
-        if out.exists():
-            raise UsageError(f"{out} exists already, and may have been edited; give another --out")
-        contract, notes = starter_contract(source_of(cohort, table, query))
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, contract.to_toml(notes).encode())
+    if out.exists():
+        raise UsageError(f"{out} exists already, and may have been edited; give another --out")
+    contract, notes = starter_contract(source_of(cohort, table, query))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(out, contract.to_toml(notes).encode())
     tell({"contract": str(out), "features": len(contract.features), "notes": notes}, as_json)
