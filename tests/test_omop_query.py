@@ -20,7 +20,7 @@ STAYS = 40
 
 
 def omop() -> dict[str, pd.DataFrame]:
-    """Persons with one stay each; every fifth gets sepsis on its third day, every tenth had it on its first."""
+    """Persons with one stay each; every fifth gets sepsis on its third day, some had it on their first."""
     rng = np.random.default_rng(0)
     number = np.arange(STAYS)
     later = pd.Timestamp("2026-03-03").date()

@@ -12,17 +12,25 @@ from screening.errors import UsageError
 class Database:
     """A table or query of a database: give it wherever a cohort is read.
 
+    It is asked once, read-only, and its rows come in blocks.
+
     Parameters
     ----------
     url : str
         Any SQLAlchemy URL, or `duckdb:///file.db`. A password in it is told nowhere.
     table : str, optional
         Table or view, `schema.name` where it lies in a schema.
-    query : path, optional
+    query : str or Path, optional
         File with a single SELECT. Either this or `table` is given.
+
+    Raises
+    ------
+    UsageError
+        Neither table nor query is given, or both are.
 
     Examples
     --------
+    >>> from screening import Database
     >>> Database("postgresql://reader:secret@host/ward", table="admissions")
     Database(table='admissions', query=None)
     """
