@@ -110,8 +110,7 @@ class Stage:
     def _keep(self, what: str, x: np.ndarray, make: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         known = self._kept.get(what)
         if known is None or known[0] is not x:
-            known = (x, make(x))
-            self._kept[what] = known
+            known = self._kept[what] = (x, make(x))
         return known[1]
 
     def c(self, x: np.ndarray) -> np.ndarray:
