@@ -9,31 +9,33 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 _DIGEST = hashlib.sha256().digest_size
 
 
-def kept(name: str, made_from: bytes, make: Callable[[], bytes]) -> tuple[bytes, bool]:
-    """What was made from `made_from`, and whether there is a place where the next process will find it.
+def find(name: str, made_from: bytes) -> bytes | None:
+    """What was kept of `name` when it was made from the same bytes; None where no place has it whole.
 
     Parameters
     ----------
     name : str
-        A word for the file's name; names of what is made from the same bytes differ.
+        A word for the file's name.
     made_from : bytes
         All that the content depends on: other bytes are another file.
-    make : callable
-        Called where no place has it whole.
     """
-    file = f"{name}-{hashlib.sha256(made_from).hexdigest()[:24]}.kept"
-    for place in _places():
-        content = _read(place / file)
-        if content is not None:
-            return content, True
-    content = make()
-    return content, any(_written(place, file, content) for place in _places())
+    found = (_read(place / _file(name, made_from)) for place in _places())
+    return next((content for content in found if content is not None), None)
+
+
+def keep(name: str, made_from: bytes, content: bytes) -> bool:
+    """Keep it for the next process; False where there is no place for it."""
+    return any(_written(place, _file(name, made_from), content) for place in _places())
+
+
+def _file(name: str, made_from: bytes) -> str:
+    return f"{name}-{hashlib.sha256(made_from).hexdigest()[:24]}.kept"
 
 
 def _places() -> Iterator[Path]:

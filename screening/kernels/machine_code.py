@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.keeping import kept
+from screening.keeping import find, keep
+from screening.kernels.telling import tell, tell_of_no_cache
 
 _LINE = 64  # bytes of a line of the cache
 _building = threading.Lock()
@@ -78,11 +79,11 @@ class Loop:
         here = (llvmlite.__version__, machine.triple, llvm.get_host_cpu_name(), repr(self))
         features = llvm.get_host_cpu_features().flatten()
         key = b"\0".join([*sources, *(each.encode() for each in (*here, features))])
-        code, found_again = kept(self.name, key, lambda: self._code(machine))
-        if not found_again:
-            from screening.kernels.telling import tell_of_no_cache
-
-            tell_of_no_cache()
+        code = find(self.name, key)
+        if code is None:
+            code = self._code(machine)
+            if not keep(self.name, key, code):
+                tell_of_no_cache()
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
@@ -95,8 +96,6 @@ class Loop:
         from llvmlite import binding as llvm
         from numba import cfunc, from_dtype, types
 
-        from screening.kernels.telling import tell
-
         tell()
         function = getattr(importlib.import_module(self.module), self.name)
         pointers = [types.CPointer(from_dtype(each)) for each in self._dtypes]
@@ -106,7 +105,7 @@ class Loop:
 
 
 def aligned_zeros(shape: tuple[int, int], dtype: Any) -> np.ndarray:
-    """Zeros for a loop to work in, on a border of the cache: vectors across two lines load at half the speed."""
+    """Zeros for a loop to work in, from the start of a line: vectors across two load at half the speed."""
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.zeros(n_bytes + _LINE, np.uint8)
     skipped = -room.__array_interface__["data"][0] % _LINE

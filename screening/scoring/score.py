@@ -29,7 +29,7 @@ from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
 from screening.storage.scored import ScoreColumns, Scored, score_batch
-from screening.storage.sealing import FORMATS, canonical, sealed
+from screening.storage.sealing import FORMATS, canonical, sealed_text
 from screening.training.versions import versions
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def score(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        (folder / "run.json").write_bytes(canonical(sealed(document | {"times": times}, "run")))
+        (folder / "run.json").write_bytes(sealed_text(document | {"times": times}, "run"))
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)
