@@ -12,13 +12,15 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, train
 from screening.cli import app
+from screening.documents.stored import model_in
 from screening.errors import RecipeError, UsageError
 from screening.page import render_model
 from screening.page.beside import beside as block
 from screening.recipes.loading import load_recipe
 from screening.scoring.score import score
 from screening.statistics.operating_point import Rule
-from screening.storage.model import load_model, save_model
+from screening.storage.loading import load_model
+from screening.storage.model import save_model
 from screening.training import beside
 from screening.validation.folds import in_hash_order
 
@@ -103,7 +105,8 @@ def test_on_noise_the_intervals_hold_zero(tmp_path):
 
 
 def test_a_method_that_is_worse_is_said_to_be(cohort):
-    shown = block(train(cohort, "svm", search=1, params={"gamma": 300.0}, beside=["logistic"]).document)
+    trained = train(cohort, "svm", search=1, params={"gamma": 300.0}, beside=["logistic"])
+    shown = block(model_in(trained.document))
 
     assert "AUROC" in shown["rows"][0]["worse"]
     assert shown["said"][0].startswith("beside logistic, svm has a lower AUROC")

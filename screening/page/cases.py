@@ -2,126 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from screening.documents.reading import by_excess, mapping, multi, part, points, sequence, unit_of_review
+from screening.documents.case import Case, Contribution
+from screening.documents.contract import Declared
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
+from screening.documents.shape import Range
 from screening.page import format as shown
 from screening.page.review import as_it_is, known
 
 MISSING_SHOWN = 8
 
 
-def scores(run: Mapping[str, Any]) -> list[Any]:
+def scores(run: RunDocument) -> list[float]:
     """Return every score named on the page, to settle how many decimals tell them apart."""
-    return [c.get("score") for key in ("cases", "near_misses") for c in sequence(run, key)]
+    return [case.score for case in (*run.cases, *run.near_misses)]
 
 
-def flagged(run: Mapping[str, Any], places: int) -> dict[str, Any]:
+def flagged(run: RunDocument, places: int) -> dict[str, Any]:
     """Return the flagged rows, the ones just below the threshold, and how many of how many are shown."""
-    cases, near = list(sequence(run, "cases")), list(sequence(run, "near_misses"))
-    total = part(run, "cases_total")
-    total = total if shown.finite(total) else len(cases)
-    model = mapping(run, "model")
-    listed = [case_line(run, case, places, number) for number, case in enumerate(cases, start=1)]
-    rows = [line for line, case in zip(listed, cases, strict=True) if is_explained(case)]
-    further = [line for line, case in zip(listed, cases, strict=True) if not is_explained(case)]
-    below = [case_line(run, case, places, None) for case in near]
+    model = run.model
+    listed = [case_line(model, case, places, number) for number, case in enumerate(run.cases, start=1)]
+    rows = [line for line, case in zip(listed, run.cases, strict=True) if is_explained(case)]
+    further = [line for line, case in zip(listed, run.cases, strict=True) if not is_explained(case)]
+    below = [case_line(model, case, places, None) for case in run.near_misses]
     return {
         "further": further,
         "grouped": any(line["group"] for line in further),
-        "to_review": not sequence(run, "groups") and not run.get("pseudonymised"),
-        "unit": unit_of_review(model),
-        "multi": multi(model),
-        "by_excess": by_excess(model),
+        "to_review": not run.groups and not run.pseudonymised,
+        "unit": model.unit_of_review,
+        "multi": model.multi,
+        "by_excess": model.by_excess,
         "has_p": any(row["p_value"] != shown.NOT_KNOWN for row in listed),
         "rows": rows,
         "near": below,
         "near_lowest": below[-1]["score"] if below else "",
-        "capped": len(cases) < total,
-        "shown": shown.count(len(cases)),
+        "capped": len(run.cases) < run.cases_total,
+        "shown": shown.count(len(run.cases)),
         "explained": shown.count(len(rows)),
-        "total": shown.count(total),
+        "total": shown.count(run.cases_total),
     }
 
 
-def is_explained(case: Mapping[str, Any]) -> bool:
+def is_explained(case: Case) -> bool:
     """Whether a case has its contributing values; the others are named on one line each."""
-    return case.get("contributions") is not None
+    return case.contributions is not None
 
 
-def case_line(
-    run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: int | None
-) -> dict[str, Any]:
-    model = mapping(run, "model")
-    watched = {str(p.get("class")): i for i, p in enumerate(points(model))}
-    rank, missing = case.get("rank"), sequence(case, "missing")
+def case_line(model: ModelDocument, case: Case, places: int, number: int | None) -> dict[str, Any]:
+    panels = [point.label for point in model.points]
     return {
         "known": known(case),
-        "rank": shown.count(rank if shown.finite(rank) else number),
-        "id": shown.name(case.get("id")),
-        "as_it_is": as_it_is(case.get("id")),
-        "group": shown.name(case["group"]) if case.get("group") is not None else "",
-        "row": shown.count(case.get("row")),
-        "score": shown.fixed(case.get("score"), places),
+        "rank": shown.count(number if case.rank is None else case.rank),
+        "id": shown.name(case.id),
+        "as_it_is": as_it_is(case.id),
+        "group": shown.name(case.group) if case.group is not None else "",
+        "row": shown.count(case.row),
+        "score": shown.fixed(case.score, places),
         "exact": _on_class_scale(model, case),
-        "p_value": shown.p_value(case.get("p_value")) + (" · FDR" if case.get("discovery") else ""),
+        "p_value": shown.p_value(case.p_value) + (" · FDR" if case.discovery else ""),
         "chance": _chance(case),
         "votes": _votes(case),
-        "class": shown.name(case.get("class")),
-        "panel": watched.get(str(case.get("class")), 0),
-        "why": [_contribution(model, c, places) for c in sequence(case, "contributions")],
-        "missing": [shown.feature(m) for m in missing[:MISSING_SHOWN]],
-        "more_missing": shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
+        "class": shown.name(case.label),
+        "panel": panels.index(case.label),
+        "why": [_contribution(model, one, places) for one in case.contributions or ()],
+        "missing": [shown.feature(name) for name in case.missing[:MISSING_SHOWN]],
+        "more_missing": shown.count(len(case.missing) - MISSING_SHOWN)
+        if len(case.missing) > MISSING_SHOWN
+        else "",
     }
 
 
-def _votes(case: Mapping[str, Any]) -> str:
+def _votes(case: Case) -> str:
     """Say how many members of a blend would flag the case alone."""
-    votes = mapping(case, "votes")
-    if not votes:
+    return f"{sum(case.votes.values())} of {len(case.votes)} methods flag alone" if case.votes else ""
+
+
+def _chance(case: Case) -> str:
+    if case.chance is None:
         return ""
-    return f"{sum(map(bool, votes.values()))} of {len(votes)} methods flag alone"
+    ends = shown.interval(case.chance_low, case.chance_high)
+    return f"chance {shown.percent(case.chance)}" + (f" ({ends})" if ends else "")
 
 
-def _chance(case: Mapping[str, Any]) -> str:
-    chance, low, high = (case.get(key) for key in ("chance", "chance_low", "chance_high"))
-    if not shown.finite(chance):
-        return ""
-    between = f" ({shown.interval(low, high)})" if shown.finite(low) and shown.finite(high) else ""
-    return f"chance {shown.percent(chance)}{between}"
+def _on_class_scale(model: ModelDocument, case: Case) -> str:
+    """Return the score on the scale of the slider, exactly."""
+    own = next(point.threshold for point in model.points if point.label == case.label)
+    return repr(case.score + own if model.by_excess else case.score)
 
 
-def _on_class_scale(model: Mapping[str, Any], case: Mapping[str, Any]) -> str:
-    """Return the score on the scale of the slider, exactly; empty where there is none."""
-    score = case.get("score")
-    if not shown.finite(score):
-        return ""
-    own = [p.get("threshold") for p in points(model) if str(p.get("class")) == str(case.get("class"))]
-    return repr(float(score + own[0]) if by_excess(model) and own and shown.finite(own[0]) else float(score))
-
-
-def _contribution(model: Mapping[str, Any], found: Mapping[str, Any], places: int) -> dict[str, Any]:
-    declared = mapping(model, "contract", "features", str(found.get("feature")))
-    value, usual = as_number(found.get("value"), declared), found.get("usual")
-    change, unit = found.get("change"), found.get("unit") or declared.get("unit")
-    absent = value is None or value == "missing"
-    if on_other_scale(declared):
-        usual = None
+def _contribution(model: ModelDocument, found: Contribution, places: int) -> dict[str, Any]:
+    declared = model.declared(found.feature)
+    value = as_number(found.value, declared)
+    absent = value == "missing"
+    usual = None if declared.on_other_scale else found.usual
     return {
-        "feature": shown.feature(found.get("feature")),
+        "feature": shown.feature(found.feature),
         "value": value_text(value, declared),
-        "unit": "" if absent else shown.unit(unit),
+        "unit": "" if absent else shown.unit(found.unit),
         "usual": "" if absent else shown.usual(usual),
         "outside": _outside(value, usual),
-        "raises": found.get("direction") != "lowers",
-        "change": shown.minus(f"{change:+.{places}f}") if shown.finite(change) else "",
+        "raises": found.direction != "lowers",
+        "change": shown.minus(f"{found.change:+.{places}f}"),
     }
 
 
-def as_number(value: Any, declared: Mapping[str, Any]) -> Any:
+def as_number(value: str, declared: Declared) -> str | float:
     """Return the number in a text where the contract declares a number; anything else as it came."""
-    if not isinstance(value, str) or declared.get("type") != "number":
+    if declared.type != "number":
         return value
     try:
         return float(value)
@@ -129,16 +118,11 @@ def as_number(value: Any, declared: Mapping[str, Any]) -> Any:
         return value
 
 
-def on_other_scale(declared: Mapping[str, Any]) -> bool:
-    """Whether a range learned in training cannot stand beside the raw value: normalised within the group."""
-    return bool(declared.get("normalise")) and not declared.get("usual")
-
-
-def value_text(value: Any, declared: Mapping[str, Any]) -> str:
+def value_text(value: str | float | None, declared: Declared) -> str:
     """Return a patient's value as the contract means it: yes or no, the category, or a number."""
     if value is None or value != value:
         return "missing"
-    kind, categories = declared.get("type"), sequence(declared, "categories")
+    kind, categories = declared.type, declared.categories or ()
     if isinstance(value, bool) or (kind == "boolean" and value in (0, 1)):
         return "yes" if value else "no"
     if not shown.finite(value):
@@ -148,43 +132,38 @@ def value_text(value: Any, declared: Mapping[str, Any]) -> str:
     return shown.number(value)
 
 
-def _outside(value: Any, usual: Any) -> str:
+def _outside(value: str | float, usual: Range | None) -> str:
     """Return H or L, as laboratory sheets mark a value above or below the usual range."""
-    if not shown.finite(value) or not isinstance(usual, (list, tuple)) or len(usual) != 2:
+    if not shown.finite(value) or usual is None:
         return ""
     low, high = usual
-    if shown.finite(high) and value > high:
+    if high is not None and value > high:
         return "H"
-    return "L" if shown.finite(low) and value < low else ""
+    return "L" if low is not None and value < low else ""
 
 
-def groups(run: Mapping[str, Any], places: int) -> dict[str, Any] | None:
+def groups(run: RunDocument, places: int) -> dict[str, Any] | None:
     """Return the patients of a grouped run, most flagged first."""
-    found = part(run, "groups")
-    if not isinstance(found, (list, tuple)) or not found:
+    if not run.groups:
         return None
-    total = part(run, "groups_total")
+    total = len(run.groups) if run.groups_total is None else run.groups_total
     rows = [
         {
-            "known": known(g),
-            "group": shown.name(g.get("group")),
-            "rows": shown.count(g.get("rows")),
-            "flagged": shown.count(g.get("flagged")),
-            "any": bool(g.get("flagged")),
-            "discovery": bool(g.get("discovery")),
-            "share": _share(g.get("flagged"), g.get("rows")),
-            "top_score": shown.fixed(g.get("top_score"), places),
+            "known": known(group),
+            "group": shown.name(group.group),
+            "rows": shown.count(group.rows),
+            "flagged": shown.count(group.flagged),
+            "any": bool(group.flagged),
+            "discovery": group.discovery,
+            "share": shown.percent(group.flagged / group.rows),
+            "top_score": shown.fixed(group.top_score, places),
         }
-        for g in found
+        for group in run.groups
     ]
     return {
-        "unit": unit_of_review(mapping(run, "model")),
+        "unit": run.model.unit_of_review,
         "rows": rows,
-        "capped": shown.finite(total) and total > len(rows),
+        "capped": total > len(rows),
         "shown": shown.count(len(rows)),
-        "total": shown.count(total if shown.finite(total) else len(rows)),
+        "total": shown.count(total),
     }
-
-
-def _share(part_of: Any, whole: Any) -> str:
-    return shown.percent(part_of / whole) if shown.finite(part_of) and whole else shown.NOT_KNOWN

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from screening.documents.attention import attention_of
-from screening.documents.reading import (
-    awaited,
-    mapping,
-    multi,
-    part,
-    points,
-    sequence,
-    stated,
-    to_review,
-    unit_of_review,
-)
+from screening.documents import Reason
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
 from screening.page import format as shown
 
 CHANGES = (
@@ -28,131 +19,121 @@ CHANGES = (
 )
 
 
-def run_banner(run: Mapping[str, Any]) -> dict[str, Any]:
+def run_banner(run: RunDocument) -> dict[str, Any]:
     """Return the banner of a run: date, model, intended use, and OK or ATTENTION with its reasons."""
-    model = mapping(run, "model")
+    model = run.model
     return {
         "title": _title(model),
         "kind": "Night of",
-        "date": shown.name(run.get("date")),
+        "date": shown.name(run.date),
         "facts": [
-            ("Model", f"{_recipe(model)} · {shown.name(model.get('id'))}"),
-            ("Model digest", _digest(model.get("digest"))),
+            ("Model", f"{shown.name(model.recipe.title)} · {shown.name(model.id)}"),
+            ("Model digest", _digest(model.digest)),
             ("Trained on", _trained_on(model)),
-            ("Run", shown.name(run.get("run_id"))),
-            *([("Copy", "for teaching: every id is a pseudonym")] if run.get("pseudonymised") else []),
+            ("Run", shown.name(run.run_id)),
+            *([("Copy", "for teaching: every id is a pseudonym")] if run.pseudonymised else []),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons(run),
+        "reasons": _reasons(run.attention),
     }
 
 
-def model_banner(model: Mapping[str, Any]) -> dict[str, Any]:
+def model_banner(model: ModelDocument) -> dict[str, Any]:
     """Return the banner of a trained model."""
     return {
         "title": _title(model),
         "kind": "Trained model",
         "date": "",
         "facts": [
-            ("Method", _recipe(model)),
-            ("Model digest", _digest(model.get("digest") or model.get("sha256"))),
+            ("Method", shown.name(model.recipe.title)),
+            ("Model digest", _digest(model.sha256)),
             ("Trained on", _trained_on(model)),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons(model),
+        "reasons": _reasons(model.attention),
     }
 
 
-def _title(model: Mapping[str, Any]) -> str:
-    label = part(model, "task", "label")
-    return shown.name(stated(model, "title") or (f"Screening for {label}" if label else "Screening"))
+def terms(model: ModelDocument) -> dict[str, bool]:
+    """Return which of its terms a page has to explain."""
+    return {
+        "by_group": model.validation.grouped,
+        "chance": any(found.earned for found in model.validation.calibration.values()),
+        "factor": any(one.get("factor") for one in model.machine.passes),
+    }
 
 
-def _recipe(model: Mapping[str, Any]) -> str:
-    return shown.name(part(model, "recipe", "title") or part(model, "recipe", "name"))
+def _title(model: ModelDocument) -> str:
+    return shown.name(model.stated.title or f"Screening for {model.task.label}")
 
 
-def _digest(value: Any) -> str:
+def _digest(value: str) -> str:
     """Return the head of a digest; the model card has the whole."""
-    return f"{shown.text(str(value)[:16])}…" if value else shown.NOT_KNOWN
+    return f"{shown.text(value[:16])}…" if value else shown.NOT_KNOWN
 
 
-def _trained_on(model: Mapping[str, Any]) -> str:
-    words = shown.plural(part(model, "training", "n_rows_used"), "row")
-    window = sequence(model, "training", "window")
-    if len(window) == 2:
+def _trained_on(model: ModelDocument) -> str:
+    words, window = shown.plural(model.training.n_rows_used, "row"), model.training.window
+    if window:
         words += f", {shown.name(window[0])} to {shown.name(window[1])}"
     return words
 
 
-def _use(model: Mapping[str, Any]) -> str:
-    return shown.text(stated(model, "intended_use") or "Not stated in the contract.")
+def _use(model: ModelDocument) -> str:
+    return shown.text(model.stated.intended_use or "Not stated in the contract.")
 
 
-def _reasons(document: Mapping[str, Any]) -> list[dict[str, str]]:
+def _reasons(attention: Sequence[Reason]) -> list[dict[str, str]]:
     return [
         {"words": shown.text(reason.words, 400), "remedy": shown.text(reason.remedy or "", 400)}
-        for reason in attention_of(document)
+        for reason in attention
     ]
 
 
-def _in_groups(run: Mapping[str, Any]) -> str:
+def _in_groups(run: RunDocument) -> str:
     """Say in how many patients the flagged rows lie: patients, not rows, are reviewed."""
-    found = [g for g in sequence(run, "groups") if isinstance(g, Mapping)]
-    hit, total = to_review(run)[0], part(run, "groups_total")
-    whole = total if shown.finite(total) else len(found)
-    return f"in {shown.count(hit)} of {shown.plural(whole, 'patient')}" if found else ""
+    if not run.groups:
+        return ""
+    whole = len(run.groups) if run.groups_total is None else run.groups_total
+    return f"in {shown.count(run.to_review)} of {shown.plural(whole, 'patient')}"
 
 
-def _noun(how_many: Any, unit: str) -> str:
+def _noun(how_many: int, unit: str) -> str:
     return shown.plural(how_many, unit).split(" ", 1)[1]
 
 
-def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]], differing: int = 0) -> dict[str, Any]:
+def tonight(run: RunDocument, operating: list[dict[str, Any]], differing: int = 0) -> dict[str, Any]:
     """Return the counts of the night and what to expect, given how many features differ from training."""
-    model, counts = mapping(run, "model"), mapping(run, "counts")
-    flagged, minutes, capacity = (
-        counts.get("flagged"),
-        stated(model, "minutes_per_review"),
-        stated(model, "capacity"),
-    )
-    workload = []
-    reviews, unit = awaited(run)[0], unit_of_review(model)
-    if shown.finite(reviews) and reviews != to_review(run)[0]:
-        workload.append(f"{shown.count(reviews)} not yet reviewed")
-    if shown.finite(minutes) and shown.finite(reviews):
-        workload.append(f"about {shown.plural(minutes * reviews, 'reviewer minute')}")
-    if shown.finite(capacity):
-        workload.append(f"capacity {shown.plural(capacity, 'review')} a night")
-    by_class = mapping(counts, "flagged_by_class")
-    order = {str(p.get("class")): i for i, p in enumerate(points(model))}
+    model, counts, stated = run.model, run.counts, run.model.stated
+    workload, unit = [], model.unit_of_review
+    if run.awaited != run.to_review:
+        workload.append(f"{shown.count(run.awaited)} not yet reviewed")
+    if stated.minutes_per_review is not None:
+        minutes = stated.minutes_per_review * run.awaited
+        workload.append(f"about {shown.plural(minutes, 'reviewer minute')}")
+    if stated.capacity is not None:
+        workload.append(f"capacity {shown.plural(stated.capacity, 'review')} a night")
+    order = {point.label: i for i, point in enumerate(model.points)}
+    by_class = sorted(counts.flagged_by_class.items(), key=lambda one: (order[one[0]], one[0]))
+    states = {key: getattr(counts, key) for key, _ in CHANGES}
     return {
-        "what": f"{_noun(flagged, unit)} flagged, {within}"
+        "what": f"{_noun(counts.flagged, unit)} flagged, {within}"
         if (within := _in_groups(run))
         else "flagged for review",
-        "read": shown.count(counts.get("read")),
-        "scored": shown.count(counts.get("scored")),
-        "unit": _noun(counts.get("scored"), unit),
-        "refused": shown.count(counts.get("refused")),
-        "flagged": shown.count(flagged),
-        "rate": shown.percent(flagged / counts["scored"])
-        if shown.finite(flagged) and counts.get("scored")
-        else shown.NOT_KNOWN,
+        "read": shown.count(counts.read),
+        "scored": shown.count(counts.scored),
+        "unit": _noun(counts.scored, unit),
+        "refused": shown.count(counts.refused),
+        "flagged": shown.count(counts.flagged),
+        "rate": shown.percent(counts.flagged / counts.scored) if counts.scored else shown.NOT_KNOWN,
         "why_refused": [
-            (shown.text(reason, 300), shown.count(n)) for reason, n in sorted(mapping(run, "refused").items())
+            (shown.text(reason, 300), shown.count(n)) for reason, n in sorted(run.refused.items())
         ],
-        "classes": [
-            (shown.name(label), shown.count(by_class[label]))
-            for label in sorted(by_class, key=lambda c: (order.get(str(c), len(order)), str(c)))
-        ]
-        if multi(model)
-        else [],
-        "changes": [
-            (words, shown.count(counts[key])) for key, words in CHANGES if shown.finite(counts.get(key))
-        ],
+        "classes": [(shown.name(label), shown.count(n)) for label, n in by_class] if model.multi else [],
+        "changes": [(words, shown.count(states[key])) for key, words in CHANGES if states[key] is not None],
         "workload": "; ".join(workload),
         "sentences": [
-            (f"{point['class']}: " if multi(model) else "") + point["sentence"]
+            (f"{point['class']}: " if model.multi else "") + point["sentence"]
             for point in operating
             if point["sentence"]
         ]

@@ -44,20 +44,16 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 def sealed(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """The document with its format number, and the digest of its own canonical text."""
-    whole, text = _whole(document, kind)
-    return whole | {"sha256": hashlib.sha256(text).hexdigest()}
+    return written(document, kind)[0]
 
 
-def sealed_text(document: Mapping[str, Any], kind: str) -> bytes:
-    """The canonical text of the sealed document, which is written out only once."""
-    text = _whole(document, kind)[1]
-    return text[: -len(_END)] + _seal(hashlib.sha256(text).hexdigest())
-
-
-def _whole(document: Mapping[str, Any], kind: str) -> tuple[dict[str, Any], bytes]:
+def written(document: Mapping[str, Any], kind: str) -> tuple[dict[str, Any], bytes]:
+    """The sealed document and its canonical text: a large one takes long to write, so it is done once."""
     whole = {**document, "format": FORMATS[kind]}
     whole.pop("sha256", None)
-    return whole, canonical(whole)
+    text = canonical(whole)
+    digest = hashlib.sha256(text).hexdigest()
+    return whole | {"sha256": digest}, text.removesuffix(_END) + _seal(digest)
 
 
 def _seal(digest: object) -> bytes:
