@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
@@ -15,11 +15,14 @@ from screening.cohort.sources import Source, open_source
 from screening.cohort.stream import BATCH_ROWS, CohortStream
 from screening.errors import CohortError
 
+if TYPE_CHECKING:
+    from screening.cohort.frames import Table
+
 __all__ = ["CohortStream", "check_cohort", "infer_contract", "open_cohort", "read_cohort", "starter_contract"]
 
 
 def read_cohort(
-    source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    source: str | Path | Table, contract: Contract | str | Path | None = None, *, label: str | None = None,
     positive: str | Sequence[str] | None = None, id: str | None = None, group: str | None = None,
     drop: str | Sequence[str] = (), need_label: bool = False, batch_rows: int = BATCH_ROWS,
 ) -> Cohort:  # fmt: skip
@@ -76,7 +79,7 @@ def read_cohort(
 
 
 def open_cohort(
-    source: Any,
+    source: str | Path | Table,
     contract: Contract | str | Path,
     *,
     batch_rows: int = BATCH_ROWS,
@@ -97,7 +100,7 @@ def open_cohort(
 
 
 def check_cohort(
-    source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    source: str | Path | Table, contract: Contract | str | Path | None = None, *, label: str | None = None,
     gates: Gates | None = None, to_score: bool = False,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
     """Violations of a table, each with row numbers and column, and notes on what was detected.
@@ -115,13 +118,13 @@ def check_cohort(
     return [], stream.notes
 
 
-def infer_contract(source: Any, **roles: Any) -> Contract:
+def infer_contract(source: str | Path | Table, **roles: Any) -> Contract:
     """The contract of `starter_contract` without its notes."""
     return starter_contract(source, **roles)[0]
 
 
 def starter_contract(
-    source: Any, *, label: str | None = None, positive: str | Sequence[str] | None = None,
+    source: str | Path | Table, *, label: str | None = None, positive: str | Sequence[str] | None = None,
     id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
 ) -> tuple[Contract, list[str]]:  # fmt: skip
     """A starter contract for a table, for a person to review, and notes on what was guessed.
@@ -137,12 +140,12 @@ def starter_contract(
     return contract, [*files.notes, *notes]
 
 
-def _opened(source: Any) -> Source:
+def _opened(source: str | Path | Table) -> Source:
     """The source of a cohort: files by their path, or a table in memory."""
     return open_source(source) if isinstance(source, str | Path) else source_of(source)
 
 
-def contract_of(contract: Contract | str | Path | None, **roles: Any) -> Contract:
+def contract_of(contract: Contract | str | Path | None, **roles: str | Sequence[str] | None) -> Contract:
     """The contract given (or an empty one), with roles from flags put in."""
     base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
     drop = roles.get("drop")

@@ -41,7 +41,7 @@ STRANGERS = {
 class Block:
     """Some rows of one file: `columns` maps names to arrow arrays; `first_row` counts from 1 in the file."""
 
-    columns: dict[str, Any]
+    columns: dict[str, pa.Array]
     n_rows: int
     first_row: int
     ragged: np.ndarray
