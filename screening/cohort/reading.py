@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
+from screening.cohort.database import Database
 from screening.cohort.drift import Gates
 from screening.cohort.frames import source_of
 from screening.cohort.inference import inferred
@@ -18,11 +19,13 @@ from screening.errors import CohortError
 if TYPE_CHECKING:
     from screening.cohort.frames import Table
 
+    Readable: TypeAlias = str | Path | Database | Table
+
 __all__ = ["CohortStream", "check_cohort", "infer_contract", "open_cohort", "read_cohort", "starter_contract"]
 
 
 def read_cohort(
-    source: str | Path | Table, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
     positive: str | Sequence[str] | None = None, id: str | None = None, group: str | None = None,
     drop: str | Sequence[str] = (), need_label: bool = False, batch_rows: int = BATCH_ROWS,
 ) -> Cohort:  # fmt: skip
@@ -30,8 +33,9 @@ def read_cohort(
 
     Parameters
     ----------
-    source : path, or a pandas, polars or Arrow table
-        A CSV, Parquet or Excel file, a directory of them, or a glob.
+    source : path, URL, Database, or a pandas, polars or Arrow table
+        A CSV, Parquet or Excel file, a directory of them, or a glob, here or at `s3://`, `gs://`, `abfs://`;
+        or a table or query of a database.
     contract : Contract or path, optional
         Without one, or with one that names no features, types are inferred and stated in `notes`.
     label : str, optional
@@ -59,7 +63,7 @@ def read_cohort(
     CohortError
         The table breaks the contract; every violation is named.
     UsageError
-        There is no such file.
+        There is no such file or table.
 
     Examples
     --------
@@ -79,7 +83,7 @@ def read_cohort(
 
 
 def open_cohort(
-    source: str | Path | Table,
+    source: Readable,
     contract: Contract | str | Path,
     *,
     batch_rows: int = BATCH_ROWS,
@@ -100,7 +104,7 @@ def open_cohort(
 
 
 def check_cohort(
-    source: str | Path | Table, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
     gates: Gates | None = None, to_score: bool = False,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
     """Violations of a table, each with row numbers and column, and notes on what was detected.
@@ -118,13 +122,13 @@ def check_cohort(
     return [], stream.notes
 
 
-def infer_contract(source: str | Path | Table, **roles: Any) -> Contract:
+def infer_contract(source: Readable, **roles: Any) -> Contract:
     """The contract of `starter_contract` without its notes."""
     return starter_contract(source, **roles)[0]
 
 
 def starter_contract(
-    source: str | Path | Table, *, label: str | None = None, positive: str | Sequence[str] | None = None,
+    source: Readable, *, label: str | None = None, positive: str | Sequence[str] | None = None,
     id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
 ) -> tuple[Contract, list[str]]:  # fmt: skip
     """A starter contract for a table, for a person to review, and notes on what was guessed.
@@ -140,9 +144,20 @@ def starter_contract(
     return contract, [*files.notes, *notes]
 
 
-def _opened(source: str | Path | Table) -> Source:
-    """The source of a cohort: files by their path, or a table in memory."""
-    return open_source(source) if isinstance(source, str | Path) else source_of(source)
+def _opened(source: Readable) -> Source:
+    """The source of a cohort: files by path or URL, a table or query of a database, or a table in memory."""
+    if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
+        return open_source(source)
+    # SQLAlchemy and fsspec are loaded by who needs them.
+    if isinstance(source, str):
+        from screening.cohort.remote import open_remote
+
+        return open_remote(source)
+    if isinstance(source, Database):
+        from screening.cohort.answers import open_database
+
+        return open_database(source)
+    return source_of(source)
 
 
 def contract_of(contract: Contract | str | Path | None, **roles: str | Sequence[str] | None) -> Contract:
