@@ -51,7 +51,7 @@ def sentences(reasons: Iterable[Mapping[str, Any]]) -> list[str]:
     return [" ".join(filter(None, (each["words"], each["remedy"]))) for each in reasons]
 
 
-def _inline(value: Any) -> str:
+def _inline(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_inline(one)}" for key, one in value.items()) or "-"
     if isinstance(value, list):
