@@ -51,14 +51,20 @@ class Counts:
 
 @document
 class Contribution:
-    """How far one value moves a case's score from what the usual value would give."""
+    """How far one value moves a case's score from what the usual value would give.
+
+    `lower` is the share of training rows with a lower value, `alike` that with the same category.
+    """
 
     feature: str
     value: str
     unit: str | None
     usual: Range | None
+    usual_from: str | None = None
     direction: str
     change: float
+    lower: float | None = None
+    alike: float | None = None
 
 
 @document
@@ -71,7 +77,10 @@ class Verdict:
 
 @document
 class Case:
-    """One flagged row, or one just below the threshold."""
+    """One flagged row, or one just below the threshold.
+
+    `explained` is the share that its contributions have in the changes of all its values.
+    """
 
     rank: int | None = None
     id: str
@@ -79,8 +88,12 @@ class Case:
     row: int
     score: float
     p_value: float
+    p_low: float | None = None
+    p_high: float | None = None
     label: Annotated[str, named("class")]
+    display: Mapping[str, str | None] | None = None
     contributions: Sequence[Contribution] | None = None
+    explained: float | None = None
     missing: Sequence[str] = ()
     votes: Mapping[str, bool] | None = None
     discovery: bool | None = None
@@ -102,7 +115,10 @@ class GroupFacts:
     flagged: int
     top_score: float
     p_value: float
+    p_low: float | None = None
+    p_high: float | None = None
     discovery: bool
+    display: Mapping[str, str | None] | None = None
     state: str | None = None
     nights: int | None = None
     last_verdict: Verdict | None = None
@@ -165,6 +181,38 @@ class Share:
     value: float
     low: float
     high: float
+
+
+@document
+class ScoreScale:
+    """Tonight's scores and the held-out ones of past cases, counted on equal steps from `low` to `high`.
+
+    One score a patient where rows are grouped; what lies beyond either end is counted in the last step there.
+    """
+
+    low: float
+    high: float
+    tonight: Sequence[int]
+    past_cases: Sequence[int]
+
+
+@document
+class Stopping:
+    """What is found by as many reviews as a night has room for, of all cases, from held-out scores."""
+
+    reviews: int
+    score: float
+    n_cases: int
+    found: Share
+    all_found: Share
+
+
+@document
+class Since:
+    """What became of the list since the last night that was in force."""
+
+    night: str
+    gone: Sequence[str]
 
 
 @document
@@ -276,6 +324,9 @@ class RunDocument:
     subgroups: Sequence[NightSubgroup]
     prevalence_estimate: Share | None
     voxels: Voxels | None = None
+    scale: ScoreScale | None = None
+    stopping: Stopping | None = None
+    since: Since | None = None
     ledger: LedgerFacts | None = None
     pseudonymised: bool | None = None
     times: Times

@@ -67,10 +67,14 @@ def pseudonymised(run: Mapping[str, Any], key: bytes) -> dict[str, Any]:
         return None if name is None else pseudonym(key, str(name))
 
     def row(case: Mapping[str, Any]) -> dict[str, Any]:
-        return {**case, "id": renamed(case.get("id")), "group": renamed(case.get("group")), "row": None}
+        names = {"id": renamed(case.get("id")), "group": renamed(case.get("group"))}
+        return {**case, **names, "row": None, "display": None}
+
+    def volume(one: Mapping[str, Any]) -> dict[str, Any]:
+        return {**one, "group": renamed(one.get("group"))}
 
     def group(one: Mapping[str, Any]) -> dict[str, Any]:
-        return {**one, "group": renamed(one.get("group"))}
+        return {**volume(one), "display": None}
 
     def each(change: Callable[[Mapping[str, Any]], dict[str, Any]], found: Any) -> Any:
         return [change(one) for one in found] if isinstance(found, (list, tuple)) else found
@@ -83,7 +87,8 @@ def pseudonymised(run: Mapping[str, Any], key: bytes) -> dict[str, Any]:
         "near_misses": each(row, run.get("near_misses")),
         "groups": each(group, run.get("groups")),
         "sample": [],
-        "voxels": {**voxels, "patients": each(group, voxels.get("patients"))}
+        "since": None,
+        "voxels": {**voxels, "patients": each(volume, voxels.get("patients"))}
         if isinstance(voxels, Mapping)
         else voxels,
     }

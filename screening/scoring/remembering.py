@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from screening.ledger import NightCases, Recorded
 
 
+JUDGED = ("reviewed", "known")
+"""States of a case that somebody has judged: no work of tonight."""
+
+
 def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[str, ...]) -> NightCases:
     """What the run in `document` brings to the ledger."""
     from screening.ledger import NightCases
@@ -80,3 +84,11 @@ def remembered(document: dict[str, Any], key: str, found: Recorded) -> dict[str,
             "head": found.head.digest,
         },
     }
+
+
+def waiting(document: Mapping[str, Any]) -> list[float]:
+    """Scores of those who wait for a review, the highest first: flagged, and not judged on a night before."""
+    if document["groups"] is None:
+        return [case["score"] for case in document["cases"] if case.get("state") not in JUDGED]
+    flagged = [group for group in document["groups"] if group["flagged"]]
+    return [group["top_score"] for group in flagged if group.get("state") not in JUDGED]

@@ -24,7 +24,7 @@ from screening.page import render_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
 from screening.scoring.gathering import Night
-from screening.scoring.remembering import night_of, remembered
+from screening.scoring.remembering import night_of, remembered, waiting
 from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
@@ -168,6 +168,7 @@ def score(
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, key, found), found.cases
             drawn = frozenset(found.drawn)
+        document["stopping"] = tally.standing.stopping(waiting(document), model.contract.capacity)
         write_flagged(folder / "flagged.csv", tally, known, drawn)
         page = render_run(document, templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
