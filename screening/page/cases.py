@@ -1,190 +1,213 @@
-"""Whom to look at: flagged rows with contributing values, near misses, and patients of grouped runs."""
+"""One line a patient: who it is, how sure, the strongest reasons; and what unfolds below the line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from screening.documents.reading import by_excess, mapping, multi, part, points, sequence, unit_of_review
+from markupsafe import Markup
+
+from screening.documents.model import ModelDocument
+from screening.documents.run import Case, GroupFacts, RunDocument
 from screening.page import format as shown
-from screening.page.review import as_it_is, known
+from screening.page.review import as_it_is, judged_words, known
+from screening.page.values import Value, value_of
 
 MISSING_SHOWN = 8
+REASONS = 3
+# An id longer than this is cut in its middle where the line is too short for it, and whole in print.
+TAIL = 6
+# Without a calibration of the model the scale of rarity ends at one in so many.
+RAREST = 1000
 
 
-def scores(run: Mapping[str, Any]) -> list[Any]:
+@dataclass(frozen=True)
+class Odds:
+    """How likely a case is, drawn on 100 steps: its chance, or where there is none how rare such a score is."""
+
+    words: str
+    said: str
+    fill: Markup
+    reach: Markup
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What unfolds below a line."""
+
+    facts: Sequence[tuple[str, str]] = ()
+    values: Sequence[Value] = ()
+    explained: str = ""
+    missing: Sequence[str] = ()
+    more_missing: str = ""
+    volume: dict[str, Any] | None = None
+    rows: Sequence[Line] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A flagged patient, or one of those near the threshold."""
+
+    rank: str
+    id: str
+    as_it_is: Markup
+    odds: Odds
+    score: str
+    exact: str = ""
+    panel: int = 0
+    label: str = ""
+    place: Sequence[str] = ()
+    state: str = ""
+    nights: int = 0
+    remarks: Sequence[str] = ()
+    drawn: bool = False
+    why: Sequence[Value] = ()
+    rest: Rest | None = None
+
+    @property
+    def head(self) -> str:
+        """The id but for its last letters, which stay in sight where the rest is cut."""
+        return self.id[:-TAIL] if len(self.id) > 2 * TAIL else ""
+
+    @property
+    def tail(self) -> str:
+        return self.id[len(self.head) :]
+
+    @property
+    def judged(self) -> bool:
+        """Whether somebody has judged it on a night before: no work of tonight."""
+        return self.state in ("reviewed", "known")
+
+
+def scores(run: RunDocument) -> list[float]:
     """Return every score named on the page, to settle how many decimals tell them apart."""
-    return [c.get("score") for key in ("cases", "near_misses") for c in sequence(run, key)]
+    return [case.score for case in (*run.cases, *run.near_misses)]
 
 
-def flagged(run: Mapping[str, Any], places: int) -> dict[str, Any]:
-    """Return the flagged rows, the ones just below the threshold, and how many of how many are shown."""
-    cases, near = list(sequence(run, "cases")), list(sequence(run, "near_misses"))
-    total = part(run, "cases_total")
-    total = total if shown.finite(total) else len(cases)
-    model = mapping(run, "model")
-    listed = [case_line(run, case, places, number) for number, case in enumerate(cases, start=1)]
-    rows = [line for line, case in zip(listed, cases, strict=True) if is_explained(case)]
-    further = [line for line, case in zip(listed, cases, strict=True) if not is_explained(case)]
-    below = [case_line(run, case, places, None) for case in near]
-    return {
-        "further": further,
-        "grouped": any(line["group"] for line in further),
-        "to_review": not sequence(run, "groups") and not run.get("pseudonymised"),
-        "unit": unit_of_review(model),
-        "multi": multi(model),
-        "by_excess": by_excess(model),
-        "has_p": any(row["p_value"] != shown.NOT_KNOWN for row in listed),
-        "rows": rows,
-        "near": below,
-        "near_lowest": below[-1]["score"] if below else "",
-        "capped": len(cases) < total,
-        "shown": shown.count(len(cases)),
-        "explained": shown.count(len(rows)),
-        "total": shown.count(total),
-    }
+def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
+    """Return the line of a row; those explained unfold."""
+    model = run.model
+    values = [value_of(model, each, places) for each in case.contributions or ()]
+    panels = [point.label for point in model.points]
+    line = _line(run, case, case.id, case.score, rank, places)
+    return replace(
+        line,
+        exact=_on_class_scale(model, case),
+        panel=panels.index(case.label),
+        label=shown.name(case.label) if model.multi else "",
+        why=strongest(values),
+        rest=None if case.contributions is None else _rest(run, case, values, places),
+    )
 
 
-def is_explained(case: Mapping[str, Any]) -> bool:
-    """Whether a case has its contributing values; the others are named on one line each."""
-    return case.get("contributions") is not None
+def line_of_group(
+    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: dict[str, Any] | None, places: int,
+    rank: int | None = None,
+) -> Line:  # fmt: skip
+    """Return the line of a patient with several rows, whose reasons are those of the highest of them.
+
+    Parameters
+    ----------
+    rows : sequence of Line
+        Its rows that the page names, the highest score first.
+    volume : dict, optional
+        Its block of `screening.page.voxels`.
+    """
+    unit, line = run.model.unit_of_review, _line(run, group, group.group, group.top_score, rank, places)
+    told = f"{shown.count(group.flagged)} of {shown.plural(group.rows, unit)}"
+    facts = [("Flagged", f"{told} ({shown.percent(group.flagged / group.rows)})"), *_facts(run, group, places)]
+    return replace(
+        line,
+        exact="" if run.model.by_excess else repr(group.top_score),
+        remarks=(told, *line.remarks),
+        why=rows[0].why if rows else (),
+        rest=Rest(facts=facts, volume=volume, rows=rows),
+    )
 
 
-def case_line(
-    run: Mapping[str, Any], case: Mapping[str, Any], places: int, number: int | None
-) -> dict[str, Any]:
-    model = mapping(run, "model")
-    watched = {str(p.get("class")): i for i, p in enumerate(points(model))}
-    rank, missing = case.get("rank"), sequence(case, "missing")
-    return {
-        "known": known(case),
-        "rank": shown.count(rank if shown.finite(rank) else number),
-        "id": shown.name(case.get("id")),
-        "as_it_is": as_it_is(case.get("id")),
-        "group": shown.name(case["group"]) if case.get("group") is not None else "",
-        "row": shown.count(case.get("row")),
-        "score": shown.fixed(case.get("score"), places),
-        "exact": _on_class_scale(model, case),
-        "p_value": shown.p_value(case.get("p_value")) + (" · FDR" if case.get("discovery") else ""),
-        "chance": _chance(case),
-        "votes": _votes(case),
-        "class": shown.name(case.get("class")),
-        "panel": watched.get(str(case.get("class")), 0),
-        "why": [_contribution(model, c, places) for c in sequence(case, "contributions")],
-        "missing": [shown.feature(m) for m in missing[:MISSING_SHOWN]],
-        "more_missing": shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
-    }
+def strongest(values: Sequence[Value]) -> Sequence[Value]:
+    """The few values that raise the score most; what lowers it is below the line."""
+    return [value for value in values if value.raises][:REASONS]
 
 
-def _votes(case: Mapping[str, Any]) -> str:
-    """Say how many members of a blend would flag the case alone."""
-    votes = mapping(case, "votes")
-    if not votes:
-        return ""
-    return f"{sum(map(bool, votes.values()))} of {len(votes)} methods flag alone"
+def _line(
+    run: RunDocument, case: Case | GroupFacts, name: str, score: float, rank: int | None, places: int
+) -> Line:
+    told = known(case)
+    return Line(
+        rank="" if rank is None else shown.count(rank),
+        id=shown.name(name),
+        as_it_is=as_it_is(name),
+        odds=_odds(run, case),
+        score=shown.fixed(score, places),
+        place=[shown.name(text) for text in (case.display or {}).values()],
+        state=case.state or "",
+        nights=case.nights or 0,
+        remarks=[told] if told else [],
+        drawn=bool(case.drawn),
+    )
 
 
-def _chance(case: Mapping[str, Any]) -> str:
-    chance, low, high = (case.get(key) for key in ("chance", "chance_low", "chance_high"))
-    if not shown.finite(chance):
-        return ""
-    between = f" ({shown.interval(low, high)})" if shown.finite(low) and shown.finite(high) else ""
-    return f"chance {shown.percent(chance)}{between}"
+def _odds(run: RunDocument, case: Case | GroupFacts) -> Odds:
+    if isinstance(case, Case) and case.chance is not None:
+        ends = shown.interval(case.chance_low, case.chance_high)
+        words = shown.percent(case.chance)
+        said = f"chance {words}" + (f", 95% interval {ends}" if ends else "")
+        return _drawn(words, said, case.chance, case.chance_low, case.chance_high)
+    words = f"top {shown.percent(case.p_value)}"
+    ends = shown.interval(case.p_low, case.p_high)
+    said = f"scored as high: {shown.percent(case.p_value)} of past patients without the condition"
+    said += f", 95% interval {ends}" if ends else ""
+    n = run.discoveries.n_calibration if run.discoveries else RAREST
+    rare = [None if p is None else _rarity(p, n) for p in (case.p_value, case.p_high, case.p_low)]
+    return _drawn(words, said, rare[0] or 0.0, rare[1], rare[2])
 
 
-def _on_class_scale(model: Mapping[str, Any], case: Mapping[str, Any]) -> str:
-    """Return the score on the scale of the slider, exactly; empty where there is none."""
-    score = case.get("score")
-    if not shown.finite(score):
-        return ""
-    own = [p.get("threshold") for p in points(model) if str(p.get("class")) == str(case.get("class"))]
-    return repr(float(score + own[0]) if by_excess(model) and own and shown.finite(own[0]) else float(score))
+def _rarity(p: float, n: int) -> float:
+    """Tenfold rarer is a step of the same length; the rarest that n past patients can tell is 1."""
+    return min(1.0, max(0.0, math.log(max(p, 1e-12)) / math.log(1 / (n + 1))))
 
 
-def _contribution(model: Mapping[str, Any], found: Mapping[str, Any], places: int) -> dict[str, Any]:
-    declared = mapping(model, "contract", "features", str(found.get("feature")))
-    value, usual = as_number(found.get("value"), declared), found.get("usual")
-    change, unit = found.get("change"), found.get("unit") or declared.get("unit")
-    absent = value is None or value == "missing"
-    if on_other_scale(declared):
-        usual = None
-    return {
-        "feature": shown.feature(found.get("feature")),
-        "value": value_text(value, declared),
-        "unit": "" if absent else shown.unit(unit),
-        "usual": "" if absent else shown.usual(usual),
-        "outside": _outside(value, usual),
-        "raises": found.get("direction") != "lowers",
-        "change": shown.minus(f"{change:+.{places}f}") if shown.finite(change) else "",
-    }
+def _drawn(words: str, said: str, value: float, low: float | None, high: float | None) -> Odds:
+    fill = Markup(f"M0 5h{100 * value:.0f}")
+    reach = "" if low is None or high is None else f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
+    return Odds(words, said, fill, Markup(reach))
 
 
-def as_number(value: Any, declared: Mapping[str, Any]) -> Any:
-    """Return the number in a text where the contract declares a number; anything else as it came."""
-    if not isinstance(value, str) or declared.get("type") != "number":
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
+def _facts(run: RunDocument, case: Case | GroupFacts, places: int) -> list[tuple[str, str]]:
+    found = []
+    if isinstance(case, Case):
+        found += [("Patient", shown.name(case.group))] if case.group is not None else []
+        found += [("Class", shown.name(case.label))] if run.model.multi else []
+        score = case.score
+    else:
+        score = case.top_score
+    found += [("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places))]
+    found += [("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else ""))]
+    if isinstance(case, Case) and case.chance is not None:
+        ends = shown.interval(case.chance_low, case.chance_high)
+        found += [("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else ""))]
+    return found
 
 
-def on_other_scale(declared: Mapping[str, Any]) -> bool:
-    """Whether a range learned in training cannot stand beside the raw value: normalised within the group."""
-    return bool(declared.get("normalise")) and not declared.get("usual")
+def _rest(run: RunDocument, case: Case, values: Sequence[Value], places: int) -> Rest:
+    facts, missing = _facts(run, case, places), case.missing
+    if case.votes:
+        facts += [("Methods", f"{sum(case.votes.values())} of {len(case.votes)} flag it alone")]
+    history = judged_words(case)
+    facts += [("So far", history)] if history else []
+    return Rest(
+        facts=facts,
+        values=values,
+        explained="" if case.explained is None else shown.percent(case.explained),
+        missing=[shown.feature(name) for name in missing[:MISSING_SHOWN]],
+        more_missing=shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
+    )
 
 
-def value_text(value: Any, declared: Mapping[str, Any]) -> str:
-    """Return a patient's value as the contract means it: yes or no, the category, or a number."""
-    if value is None or value != value:
-        return "missing"
-    kind, categories = declared.get("type"), sequence(declared, "categories")
-    if isinstance(value, bool) or (kind == "boolean" and value in (0, 1)):
-        return "yes" if value else "no"
-    if not shown.finite(value):
-        return shown.name(value)
-    if kind == "ordinal" and float(value).is_integer() and 0 <= value < len(categories):
-        return shown.name(categories[int(value)])
-    return shown.number(value)
-
-
-def _outside(value: Any, usual: Any) -> str:
-    """Return H or L, as laboratory sheets mark a value above or below the usual range."""
-    if not shown.finite(value) or not isinstance(usual, (list, tuple)) or len(usual) != 2:
-        return ""
-    low, high = usual
-    if shown.finite(high) and value > high:
-        return "H"
-    return "L" if shown.finite(low) and value < low else ""
-
-
-def groups(run: Mapping[str, Any], places: int) -> dict[str, Any] | None:
-    """Return the patients of a grouped run, most flagged first."""
-    found = part(run, "groups")
-    if not isinstance(found, (list, tuple)) or not found:
-        return None
-    total = part(run, "groups_total")
-    rows = [
-        {
-            "known": known(g),
-            "group": shown.name(g.get("group")),
-            "rows": shown.count(g.get("rows")),
-            "flagged": shown.count(g.get("flagged")),
-            "any": bool(g.get("flagged")),
-            "discovery": bool(g.get("discovery")),
-            "share": _share(g.get("flagged"), g.get("rows")),
-            "top_score": shown.fixed(g.get("top_score"), places),
-        }
-        for g in found
-    ]
-    return {
-        "unit": unit_of_review(mapping(run, "model")),
-        "rows": rows,
-        "capped": shown.finite(total) and total > len(rows),
-        "shown": shown.count(len(rows)),
-        "total": shown.count(total if shown.finite(total) else len(rows)),
-    }
-
-
-def _share(part_of: Any, whole: Any) -> str:
-    return shown.percent(part_of / whole) if shown.finite(part_of) and whole else shown.NOT_KNOWN
+def _on_class_scale(model: ModelDocument, case: Case) -> str:
+    """Return the score on the scale of the slider, exactly."""
+    own = next(point.threshold for point in model.points if point.label == case.label)
+    return repr(case.score + own if model.by_excess else case.score)
