@@ -29,7 +29,7 @@
     homes.forEach(function (home) { home.replaceChildren(); });
     (order ? lines.slice().sort(order) : lines).forEach(function (one) { (together ? homes[0] : one.home).append(one.line); });
     list.classList.toggle("together", together);
-    if (narrowed) list.querySelectorAll(".part").forEach(function (part) { part.open = true; });
+    if (narrowed) list.querySelectorAll(".part.more").forEach(function (part) { part.open = true; });
     document.getElementById("shown").textContent = narrowed ? count.toLocaleString("en") + " of " + lines.length.toLocaleString("en") + " shown" : "";
   }
   form.hidden = false;
@@ -39,7 +39,7 @@
   // On paper every line is there, folded or not; afterwards the page is as it was.
   var folded = [];
   window.addEventListener("beforeprint", function () {
-    folded = Array.from(list.querySelectorAll(".part:not([open])"));
+    folded = Array.from(list.querySelectorAll(".part.more:not([open])"));
     folded.forEach(function (part) { part.open = true; });
   });
   window.addEventListener("afterprint", function () { folded.forEach(function (part) { part.open = false; }); });
