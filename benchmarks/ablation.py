@@ -15,7 +15,6 @@ was built. A split that is in the CSV is not run again.
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import numpy as np
 import pandas as pd
 from blend import FIGURES, best_threshold, figures
 from promise import SETS, cohort_of, present, trained
+from resumed import run_missing
 from scipy.stats import t as student
 from sets import random_splits, skip_unless_there, table
 
@@ -166,21 +166,13 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
     asked = parser.parse_args()
     skip_unless_there()
-    known = set()
-    if asked.out.exists():
-        known = set(pd.read_csv(asked.out)[["set", "seed", "positives"]].itertuples(index=False, name=None))
-    for seed in range(0 if asked.table else asked.splits):
-        for positives in ("all", str(FEW)):
-            for name in present(asked.sets):
-                if (name, seed, positives) in known:
-                    continue
-                found = list(split(name, seed, positives))
-                fresh = not asked.out.exists()
-                with asked.out.open("a", newline="") as file:
-                    writer = csv.DictWriter(file, COLUMNS)
-                    if fresh:
-                        writer.writeheader()
-                    writer.writerows(found)
+    pieces = [
+        (name, seed, positives)
+        for seed in range(0 if asked.table else asked.splits)
+        for positives in ("all", str(FEW))
+        for name in present(asked.sets)
+    ]
+    run_missing(asked.out, COLUMNS, ("set", "seed", "positives"), pieces, split)
     print(summarised(pd.read_csv(asked.out)))
 
 

@@ -13,7 +13,6 @@ sets were seen while the tool was built. A split that is in the CSV is not run a
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from promise import SETS, trained, uci
+from resumed import run_missing
 from sklearn.ensemble import RandomForestClassifier
 
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
@@ -119,20 +119,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
     asked = parser.parse_args()
     skip_unless_there()
-    known = set()
-    if asked.out.exists():
-        known = set(pd.read_csv(asked.out)[["set", "seed"]].itertuples(index=False, name=None))
-    for seed in range(0 if asked.table else asked.splits):
-        for name in asked.sets:
-            if (name, seed) in known:
-                continue
-            found = list(split(name, seed))
-            fresh = not asked.out.exists()
-            with asked.out.open("a", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS)
-                if fresh:
-                    writer.writeheader()
-                writer.writerows(found)
+    pieces = [(name, seed) for seed in range(0 if asked.table else asked.splits) for name in asked.sets]
+    run_missing(asked.out, COLUMNS, ("set", "seed"), pieces, split)
     print(summarised(pd.read_csv(asked.out)))
 
 

@@ -12,12 +12,13 @@ interval" is the 95 % one that `train` prints, which allows for the settings tri
 from __future__ import annotations
 
 import argparse
-import csv
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from promise import as_read, made, trained
+from resumed import run_missing
 from sets import table
 
 from screening.errors import ScreenError
@@ -31,7 +32,7 @@ RECIPES = [each.name for each in list_recipes() if each.persistable and each.mac
 COLUMNS = ("recipe", "seed", "auroc", "low", "high", "refused")
 
 
-def permuted(recipe: str, seed: int, search: int | None) -> dict[str, object]:
+def permuted(recipe: str, seed: int, search: int | None) -> Iterator[dict[str, object]]:
     """AUROC with its interval on one permutation."""
     rng = np.random.default_rng(seed)
     frame = made(ROWS, rng)
@@ -39,10 +40,11 @@ def permuted(recipe: str, seed: int, search: int | None) -> dict[str, object]:
     try:
         validation = trained(as_read(frame), recipe, repeats=1, search=search, seed=seed).validation()
     except ScreenError as error:
-        return {"recipe": recipe, "seed": seed, "refused": type(error).__name__}
+        yield {"recipe": recipe, "seed": seed, "refused": type(error).__name__}
+        return
     scores, target = validation.scores[:, 0], validation.watched[:, 0]
     low, high = delong(scores, target, widening=widening(validation.n_settings))
-    return {"recipe": recipe, "seed": seed, "auroc": auroc(scores, target), "low": low, "high": high}
+    yield {"recipe": recipe, "seed": seed, "auroc": auroc(scores, target), "low": low, "high": high}
 
 
 def summarised(rows: pd.DataFrame) -> str:
@@ -66,15 +68,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("permuted.csv"))
     parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
     asked = parser.parse_args()
-    if not asked.out.exists():
-        asked.out.write_text(",".join(COLUMNS) + "\n")
-    known = set(pd.read_csv(asked.out)[["recipe", "seed"]].itertuples(index=False, name=None))
-    for seed in range(0 if asked.table else asked.permutations):
-        for recipe in asked.recipes:
-            if (recipe, seed) not in known:
-                found = permuted(recipe, seed, asked.search)
-                with asked.out.open("a", newline="") as file:
-                    csv.DictWriter(file, COLUMNS).writerow(found)
+    pieces = [
+        (recipe, seed, asked.search)
+        for seed in range(0 if asked.table else asked.permutations)
+        for recipe in asked.recipes
+    ]
+    run_missing(asked.out, COLUMNS, ("recipe", "seed"), pieces, permuted)
     print(summarised(pd.read_csv(asked.out)))
 
 

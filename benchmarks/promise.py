@@ -19,7 +19,6 @@ the promise), and 600 made rows drawn anew. A split that is in the CSV is not ru
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from resumed import run_missing
 from scipy.stats import betabinom
 
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
@@ -235,27 +235,16 @@ def split(recipe: str, name: str, seed: int, search: int | None, most: int) -> I
         yield told | {"repeats": repeats} | found
 
 
-def done(out: Path, most: int) -> set[tuple[str, str, int]]:
-    """Splits whose rows are all in the CSV."""
-    if not out.exists():
-        return set()
-    rows = pd.read_csv(out)
-    rows = rows[rows["repeats"] >= most]
-    return set(zip(rows["recipe"], rows["set"], rows["seed"], strict=True))
-
-
 def run(recipes: Sequence[str], names: Sequence[str], splits: int, most: int, out: Path) -> None:
     """Append what is missing to the CSV, split by split."""
-    known = done(out, most)
-    if not out.exists():
-        out.write_text(",".join(COLUMNS) + "\n")
-    for seed in range(splits):
-        for name in names:
-            for recipe, _, search in (each.partition(":") for each in recipes):
-                if (recipe, name, seed) not in known:
-                    found = list(split(recipe, name, seed, int(search) if search else None, most))
-                    with out.open("a", newline="") as file:
-                        csv.DictWriter(file, COLUMNS).writerows(found)
+    pieces = [
+        (recipe, name, seed, int(search) if search else None, most)
+        for seed in range(splits)
+        for name in names
+        for recipe, _, search in (each.partition(":") for each in recipes)
+    ]
+    keys = ("recipe", "set", "seed")
+    run_missing(out, COLUMNS, keys, pieces, split, lambda rows: rows["repeats"] >= most)
 
 
 def chance(part: pd.DataFrame) -> float:

@@ -19,7 +19,6 @@ patients, each by the highest of its negative rows, as calibration has them.
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from promise import UCI, VOXELS, Trained, as_read, made, trained
+from resumed import run_missing
 from sets import skip_unless_there, table
 
 from screening.cohort.cohort import Cohort
@@ -196,17 +196,9 @@ COLUMNS = (
 
 def run(tables: Sequence[str], rows: int, cohorts: int, repeats: Sequence[int], out: Path) -> None:
     """Append what is missing to the CSV, cohort by cohort."""
-    if not out.exists():
-        out.write_text(",".join(COLUMNS) + "\n")
-    known = pd.read_csv(out, low_memory=False)
-    known = known[known["figure"] == "done"]
-    done = set(zip(known["table"], known["rows"], known["seed"], strict=True))
-    for seed in range(cohorts):
-        for name in tables:
-            if (name, rows, seed) not in done:
-                found = list(cohort(name, rows, seed, repeats))
-                with out.open("a", newline="") as file:
-                    csv.DictWriter(file, COLUMNS).writerows(found)
+    pieces = [(name, rows, seed, repeats) for seed in range(cohorts) for name in tables]
+    keys = ("table", "rows", "seed")
+    run_missing(out, COLUMNS, keys, pieces, cohort, lambda known: known["figure"] == "done")
 
 
 def holds(part: pd.DataFrame, plain: bool = False) -> pd.Series:

@@ -50,3 +50,17 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
         raise refusal(f"cannot read {path}: {error.strerror}") from None
     except OSError as error:
         raise of_system(error, path) from error
+
+
+def read_secret(path: Path, most: int) -> bytes:
+    """Content of a key: a regular file that only its owner may read.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, is too large, or is open to others.
+    """
+    content = read_bounded(path, most, UsageError)
+    if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UsageError(f"others can read the key {path}; make it private: chmod 600 {path}")
+    return content

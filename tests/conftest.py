@@ -1,20 +1,44 @@
-"""What every test runs under, the places a ledger may lie in, and a browser."""
+"""What every test runs under, past cohorts, the places a ledger may lie in, and a browser."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import ledger_places
 import pytest
 from browser_pages import browser, opened  # noqa: F401  (fixtures)
+from flow_cohorts import patients, voxels, written
 from hypothesis import settings
+
+from screening import read_cohort
+from screening.cohort.cohort import Cohort
 
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
 settings.register_profile("shared", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("shared")
 
 _numbers = count()
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of past patients."""
+    return written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
+
+
+@pytest.fixture(scope="session")
+def cohort(table: Path) -> Cohort:
+    """Past patients, of whom some were ill."""
+    return read_cohort(table, label="ill", id="patient", need_label=True)
+
+
+@pytest.fixture(scope="session")
+def tissue(tmp_path_factory: pytest.TempPathFactory) -> Cohort:
+    """Voxels of past patients, in three classes."""
+    path = written(voxels(), tmp_path_factory.mktemp("past") / "past.parquet")
+    return read_cohort(path, label="tissue", group="patient", need_label=True)
 
 
 @pytest.fixture(scope="session")

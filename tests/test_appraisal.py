@@ -85,6 +85,17 @@ def test_many_rows_of_few_patients_count_as_few():
     assert column["rows"][0]["sensitivity"] is column["rows"][0]["n"] is None
 
 
+def test_a_night_of_many_rows_of_few_patients_tells_no_rate():
+    described = performance_by_subgroup(
+        table_of(ward=["a"] * 100), np.arange(100.0), np.arange(100) % 3 == 0, 50.0
+    )
+    night = SubgroupCounts(described)
+    night.add(table_of(ward=["a"] * 40), np.ones(40, dtype=bool), np.repeat(["p1", "p2"], 20))
+    (row,) = night.facts()
+
+    assert row["n"] is row["flag_rate"] is None
+
+
 def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
     ages = np.array([str(age) for age in range(20, 100)], dtype=object)
     edges = banded(ages)
@@ -179,6 +190,17 @@ def test_voxels_of_few_patients_earn_no_probability():
     found = calibrate(scores, positive, fold, 0.2, np.arange(2000) % 8)
 
     assert "8 patients are too few" in found["reason"]
+
+
+def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
+    scores, positive, fold = scored(1500)
+    once, often = (
+        calibrate(*(np.repeat(each, n) for each in (scores, positive, fold)), 0.2, np.arange(1500 * n) // n)
+        for n in (1, 10)
+    )
+
+    for one, ten in zip(once["reliability"], often["reliability"], strict=True):
+        assert ten["n"] == 10 * one["n"] and ten["size"] == pytest.approx(one["size"], rel=0.05)
 
 
 @pytest.mark.parametrize("prevalence", [0.2, 0.02])

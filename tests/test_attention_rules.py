@@ -55,7 +55,7 @@ TELLING = {
     "past_review_date": ({COHORT + "review_by": "2025-03-10"}, {COHORT + "review_by": "2025-03-11"}),
     "rows_refused": ({"counts__refused": 2, "counts__read": 242}, {"counts__refused": 0}),
     "counts_do_not_add_up": ({"counts__read": 241}, {"counts__read": 240}),
-    "over_capacity": ({COHORT + "capacity": 10}, {COHORT + "capacity": 200}),
+    "over_capacity": ({COHORT + "capacity": 80}, {COHORT + "capacity": 81}),
     "flags_unexpected": ({"counts__flagged": 200}, {"counts__flagged": 80}),
     "no_rows": (
         {"counts__scored": 0, "counts__read": 0, "counts__flagged": 0},
@@ -102,6 +102,13 @@ def test_a_model_of_ten_years_is_old_on_the_night_whatever_tells_its_age():
     assert codes(by_files, trained=datetime.datetime(2024, 3, 11)) == set()
 
 
+@pytest.mark.parametrize(("last", "old"), [("2023-03-12", False), ("2023-03-09", True)])
+def test_a_model_is_old_two_years_after_its_last_patient_whenever_it_was_trained(last, old):
+    found = codes(run(model__training__window=["2014-01-01", last]), trained=datetime.datetime(2025, 3, 1))
+
+    assert ("past_review_date" in found) == old
+
+
 def test_a_date_of_review_stands_above_the_usual_age():
     old = run(model__training__window=["2014-01-01", "2015-03-11"])
     old["model"]["contract"]["cohort"]["review_by"] = "2026-01-01"
@@ -116,6 +123,22 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
     (reason,) = of_model(night["model"])
     assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
     assert codes(night) == set()
+
+
+@pytest.mark.parametrize("said", ["model__validation__grouped", "model__contract__cohort__group"])
+def test_no_number_of_flags_is_expected_of_rows_that_come_in_groups(said):
+    assert "flags_unexpected" in codes(run(counts__flagged=200))
+    assert "flags_unexpected" not in codes(run(counts__flagged=200, **{said: "patient"}))
+
+
+def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
+    low, high = flags_expected(run()["model"], 240)
+
+    for flagged, bound in ((low - 1, low), (high + 1, high)):
+        (reason,) = (each for each in of_run(run(counts__flagged=flagged)) if each.code == "flags_unexpected")
+        assert reason.threshold == bound
+    for flagged in (low, high):
+        assert "flags_unexpected" not in codes(run(counts__flagged=flagged))
 
 
 def test_a_few_rows_without_a_flag_are_no_silence():

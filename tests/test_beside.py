@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import patients, written
 from typer.testing import CliRunner
 
 from screening import read_cohort, train
@@ -21,22 +21,6 @@ from screening.statistics.operating_point import Rule
 from screening.storage.model import load_model, save_model
 from screening.training import beside
 from screening.validation.folds import in_hash_order
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-
-
-@pytest.fixture(scope="module")
-def cohort(table):
-    return read_cohort(table, label="ill", id="patient", need_label=True)
-
-
-@pytest.fixture(scope="module")
-def tissue(tmp_path_factory):
-    path = written(voxels(), tmp_path_factory.mktemp("past") / "past.parquet")
-    return read_cohort(path, label="tissue", group="patient", need_label=True)
 
 
 @pytest.fixture(scope="module")

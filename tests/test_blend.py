@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import patients, written
 from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
@@ -27,16 +27,6 @@ members = {members}
 
 def blend(*members):
     return read_recipe(TEXT.format(members=json.dumps(members)))
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-
-
-@pytest.fixture(scope="module")
-def cohort(table):
-    return read_cohort(table, label="ill", id="patient", need_label=True)
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +100,7 @@ def test_with_very_few_positives_the_one_class_machines_carry_it(tmp_path):
     assert model.document["validation"]["encoded_by"] == "negatives"
 
 
-def test_several_classes_are_blended_too(tmp_path):
-    tissue = read_cohort(
-        written(voxels(), tmp_path / "past.parquet"), label="tissue", group="patient", need_label=True
-    )
-
+def test_several_classes_are_blended_too(tissue):
     model = train(tissue, blend("one_vs_rest", "logistic"), search=2)
 
     assert model.watched == ["lesion"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.stats import fisher_exact, ks_2samp
+from scipy.stats import fisher_exact, ks_2samp, kstwobign
 
 from screening.cohort import chance
 
@@ -21,6 +21,33 @@ def test_more_events_than_before_is_the_one_sided_test_of_fisher(events, rows, p
     told = chance.more_often(events, rows, past, past_rows)
 
     assert told == pytest.approx(fisher_exact(table, "greater").pvalue, rel=1e-7)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 90)), min_size=2, max_size=4))
+def test_other_shares_are_the_surest_category_either_way_times_their_number(categories):
+    counts, past = np.array(categories).T
+    rows, past_rows = counts.sum(), past.sum()
+    assume(rows and past_rows)
+    tails = [
+        fisher_exact([[n, rows - n], [k, past_rows - k]], way).pvalue
+        for n, k in zip(counts, past, strict=True)
+        for way in ("greater", "less")
+    ]
+    # Of two categories each says what the other says.
+    tried = 2 * {2: 1}.get(len(categories), len(categories))
+
+    assert chance.other_shares(counts, past) == pytest.approx(min(1.0, tried * min(tails)), rel=1e-7)
+
+
+def test_very_many_rows_count_as_twenty_thousand_of_the_same_shares():
+    assert chance.more_often(60, 80_000, 20, 40_000) == chance.more_often(15, 20_000, 10, 20_000)
+
+
+@pytest.mark.parametrize("scale", [1.2, 1.6, 2.2])
+def test_the_distance_of_long_tables_has_the_chance_of_kolmogorov(scale):
+    told = chance.other_distribution(scale * np.sqrt(1 / 800 + 1 / 1600), 800, 1600)
+
+    assert told == pytest.approx(kstwobign.sf(scale), rel=0.01)
 
 
 @given(st.integers(1, 25), st.integers(1, 80), st.integers(0, 10_000))

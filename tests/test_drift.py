@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from screening import read_cohort, score, train
 from screening.cli import app
 from screening.cohort.contract import Contract
-from screening.cohort.drift import Gates
-from screening.cohort.profiling import ks, profile, psi, tenths
+from screening.cohort.drift import ALARMS, Gates
+from screening.cohort.profiling import ks, missing_in, profile, profile_of, psi, tenths
 from screening.cohort.reading import check_cohort, open_cohort
 from screening.cohort.units import SAMPLE, SampledValues
 from screening.errors import CohortError
@@ -50,6 +50,11 @@ def said(gates: Gates) -> str:
 
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)
+
+
+@pytest.mark.parametrize("per_tenth", [1, 5])
+def test_equal_bins_lie_in_their_own_tenths(per_tenth):
+    assert tenths(np.ones(10 * per_tenth)).tolist() == np.repeat(np.arange(10), per_tenth).tolist()
 
 
 @given(counts, st.integers(1, 20))
@@ -184,6 +189,57 @@ def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size()
     assert "in training in 1" in reason.words
 
 
+EVEN = np.linspace(0, 1, 4000)
+
+
+@pytest.mark.parametrize(
+    ("night", "found"),
+    [
+        (0.92 * EVEN, []),
+        (0.85 * EVEN, ["values_differ"]),
+        (np.where(np.arange(4000) % 25 == 0, np.nan, EVEN), []),
+        (np.where(np.arange(4000) % 15 == 0, np.nan, EVEN), ["missing_more"]),
+        (np.where(np.arange(4000) % 70 == 0, 5, EVEN), []),
+        (np.where(np.arange(4000) % 40 == 0, -5, EVEN), ["outside_range"]),
+        (np.where(np.arange(4000) % 40 == 0, 5, EVEN), ["outside_range"]),
+    ],
+)
+def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, found):
+    contract = Contract.from_dict({"features": {"x": {"type": "number"}}})
+    gates = gated(pd.DataFrame({"x": night}), pd.DataFrame({"x": np.linspace(0, 1, 2000)}), contract)
+
+    assert [reason.code for reason in gates.attention()] == found
+
+
+@pytest.mark.parametrize("n_columns", [1, 4])
+def test_one_night_in_a_hundred_is_shared_among_gates_and_columns(n_columns):
+    names = [f"x{j}" for j in range(n_columns)]
+    contract = Contract.from_dict({"features": {name: {"type": "number"} for name in names}})
+    past, night = (pd.DataFrame(dict.fromkeys(names, scale * EVEN)) for scale in (1.0, 0.8))
+
+    thresholds = {reason.threshold for reason in gated(night, past, contract).attention()}
+
+    assert thresholds == {ALARMS["values"] / n_columns}
+    assert sum(ALARMS.values()) == pytest.approx(0.01)
+
+
+def test_rows_added_after_a_look_are_looked_at_too():
+    gates = gated(patients(30, seed=5))
+    assert gates.stops() == []
+    changed = patients(240, seed=6).assign(fever=lambda table: 1.8 * table["fever"] + 32)
+    gates.add(changed[list(CONTRACT.features)])
+
+    assert "in degrees F" in said(gates)
+
+
+def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
+    contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
+    kept = profile(pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3}), contract)
+
+    assert kept["features"]["code"]["more"] == 200
+    assert missing_in(kept, "code") == 3
+
+
 def test_a_table_of_many_zeros_does_not_stop_itself():
     rng = np.random.default_rng(0)
     past = pd.DataFrame({"dose": np.where(rng.random(600) < 0.75, 0.0, rng.lognormal(1, 1, 600))})
@@ -259,7 +315,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     table = pd.DataFrame({"p": np.repeat(["a", "b"], 50), "t2": np.random.default_rng(0).normal(100, 9, 100)})
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
     raw = past.features.assign(**past.raw)
-    gates = Gates(profile(raw, contract, past.group), contract)
+    gates = Gates(profile_of(past), contract)
 
     violations, _ = check_cohort(
         written(table.assign(t2=table["t2"] * 1000), tmp_path / "night.csv"), contract, gates=gates
@@ -267,6 +323,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
 
     assert violations == gates.attention() == []
     assert gates.facts()["t2"]["ks"] > 0.9
+    assert profile_of(past) == profile(raw, contract, past.group) != profile(past.features, contract)
 
 
 @pytest.fixture(scope="module")

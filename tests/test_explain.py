@@ -1,4 +1,4 @@
-"""One case explained alone, copies for teaching, and templates of a site's own, from the command line."""
+"""One case explained alone, and templates of a site's own, from the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
-from screening.page.pseudonyms import pseudonym
 from screening.scoring import gathering as night
 from screening.storage.model import save_model
 
@@ -53,12 +52,6 @@ def images(tmp_path_factory):
     tonight = written(voxels(3, seed=5).drop(columns="tissue"), place / "tonight.csv")
     score(model, tonight, place / "run", date="2026-03-01")
     return place / "run"
-
-
-def key_in(place: Path, secret: str = "a secret of this site", mode: int = 0o600) -> Path:
-    place.write_text(secret)
-    place.chmod(mode)
-    return place
 
 
 def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run):
@@ -144,48 +137,6 @@ def test_a_patient_of_a_voxel_run_is_explained_by_the_row_that_scores_highest(im
     told = json.loads(screen("explain", images, first["group"], "--json").stdout)
 
     assert (told["id"], told["rank"]) == (first["id"], 1)
-
-
-def test_a_copy_for_teaching_names_nobody_and_keeps_the_same_pseudonym(folder, run, tmp_path):
-    key = key_in(tmp_path / "site.key")
-    for name in ("one.html", "two.html"):
-        screen("report", folder / "run", "--pseudonymise", key, "--out", tmp_path / name)
-    page = (tmp_path / "one.html").read_text()
-    names = list(pd.read_parquet(folder / "run" / "scores.parquet")["id"])
-
-    assert page == (tmp_path / "two.html").read_text()
-    assert not [name for name in names if name in page]
-    assert pseudonym(b"a secret of this site", run["cases"][0]["id"]) in page
-    assert 'class="review"' not in page and "every id is a pseudonym" in page
-    assert pseudonym(b"another secret of theirs", run["cases"][0]["id"]) not in page
-
-
-def test_a_copy_of_a_voxel_run_names_no_patient(images, tmp_path):
-    screen("report", images, "--pseudonymise", key_in(tmp_path / "k"), "--out", tmp_path / "copy.html")
-    page, run = (tmp_path / "copy.html").read_text(), json.loads((images / "run.json").read_text())
-
-    assert all(group["group"] in (images / "report.html").read_text() for group in run["groups"])
-    assert not [group for group in run["groups"] if group["group"] in page]
-
-
-@pytest.mark.parametrize(
-    ("secret", "mode", "remedy"),
-    [("short", 0o600, "openssl rand"), ("long enough to be a key", 0o644, "chmod 600")],
-)
-def test_a_key_that_others_could_guess_or_read_is_refused(folder, tmp_path, secret, mode, remedy):
-    key = key_in(tmp_path / "key", secret, mode)
-
-    words = ("report", folder / "run", "--pseudonymise", key, "--out", tmp_path / "x.html")
-    assert remedy in screen(*words, code=2).stderr
-    assert not (tmp_path / "x.html").exists()
-
-
-def test_a_copy_never_replaces_the_page_of_its_run(folder, tmp_path):
-    key = key_in(tmp_path / "key")
-
-    assert "give --out" in screen("report", folder / "run", "--pseudonymise", key, code=2).stderr
-    words = ("report", folder / "model", "--pseudonymise", key, "--out", tmp_path / "x.html")
-    assert "names no patient" in screen(*words, code=2).stderr
 
 
 def test_a_template_of_the_site_stands_in_the_place_of_the_shipped_one(folder, tmp_path):

@@ -23,12 +23,6 @@ def grouped(seed, n_groups=12, rows_each=15):
 
 
 @pytest.fixture(scope="module")
-def cohort(tmp_path_factory):
-    path = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-    return read_cohort(path, label="ill", id="patient", need_label=True)
-
-
-@pytest.fixture(scope="module")
 def tissue(tmp_path_factory):
     path = written(voxels(12, 20), tmp_path_factory.mktemp("past") / "past.parquet")
     return read_cohort(path, label="tissue", group="patient", need_label=True)

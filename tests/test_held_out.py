@@ -37,16 +37,6 @@ def read(table, folder, name="past.csv", **roles):
     return read_cohort(written(table, folder / name), need_label=True, **roles)
 
 
-@pytest.fixture(scope="module")
-def cohort(tmp_path_factory):
-    return read(patients(), tmp_path_factory.mktemp("past"), label="ill", id="patient")
-
-
-@pytest.fixture(scope="module")
-def tissue(tmp_path_factory):
-    return read(voxels(), tmp_path_factory.mktemp("past"), "past.parquet", label="tissue", group="patient")
-
-
 @pytest.mark.parametrize("recipe", BINARY)
 def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe):
     model = train(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)

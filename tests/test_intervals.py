@@ -16,10 +16,11 @@ from screening.statistics.intervals import (
     percentiles,
     predictive_interval,
     shared_design,
+    students_share,
     wilson,
 )
 from screening.statistics.operating_point import Rule, choose
-from screening.statistics.ranking import auroc, average_precision, delong
+from screening.statistics.ranking import auroc, average_precision, delong, placements, ranking, spread
 from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -97,6 +98,58 @@ def test_design_effect_is_rows_per_group_when_they_are_copies(alike, effect):
     events = np.repeat(np.random.default_rng(0).random(400) < 0.3, alike)
 
     assert design_effect(events, np.repeat(np.arange(400), alike)) == pytest.approx(effect, rel=0.01)
+
+
+def test_rows_that_balance_within_their_group_are_worth_no_more_than_independent_ones():
+    # One event and one without in every group: the groups' share has no spread at all.
+    assert design_effect(np.tile([True, False], 50), np.repeat(np.arange(50), 2)) == 1.0
+
+
+def test_where_all_rows_say_the_same_a_group_tells_as_much_as_a_row():
+    assert design_effect(np.ones(60, bool), np.repeat(np.arange(12), 5)) == 5.0
+
+
+@pytest.mark.parametrize(("groups", "quantile"), [(2, 12.7062), (5, 2.776445), (31, 2.042272)])
+def test_fewer_rows_by_the_square_of_the_quantiles_reach_as_far_as_student(groups, quantile):
+    assert students_share(groups) == pytest.approx((1.959964 / quantile) ** 2, rel=1e-5)
+
+
+def test_few_groups_widen_the_area_by_their_number_and_by_student():
+    rng = np.random.default_rng(0)
+    positive, codes = np.arange(60) % 3 == 0, np.repeat(np.arange(5), 12)
+    _, pull = placements(rng.normal(size=60) + positive, positive)
+    sums = np.bincount(codes, weights=pull)
+
+    assert spread(pull, positive, codes) == pytest.approx(2.776445 * np.sqrt((sums**2).sum() * 5 / 4))
+
+
+def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
+    rng = np.random.default_rng(0)
+    positive = np.arange(400) % 4 == 0
+    scores = rng.normal(size=400) + 1.5 * positive
+    plain, wide = (ranking(scores, positive, None, widening=factor) for factor in (1.0, 4.0))
+    logit = {end: np.log(plain[end] / (1 - plain[end])) for end in ("auroc", "auroc_low", "auroc_high")}
+    reach = 2 * (logit["auroc_high"] - logit["auroc"])
+
+    assert wide["auroc_high"] == pytest.approx(1 / (1 + np.exp(-logit["auroc"] - reach)))
+    for end in ("average_precision_low", "average_precision_high"):
+        moved = (each[end] - plain["average_precision"] for each in (wide, plain))
+        assert next(moved) == pytest.approx(2 * next(moved))
+
+
+def test_precision_is_not_that_of_draws_without_a_case():
+    codes, positive = np.repeat(np.arange(4), 25), np.arange(100) < 25
+
+    assert ranking(np.where(positive, 1.0, 0.0), positive, codes)["average_precision_low"] == 1.0
+
+
+def test_rows_written_ten_times_over_in_their_groups_leave_the_precision_as_sure_as_it_was():
+    rng, codes, positive = np.random.default_rng(0), np.repeat(np.arange(6), 4), np.arange(24) % 4 == 0
+    scores = rng.normal(size=24) + positive
+    once, often = (ranking(*(np.repeat(each, n) for each in (scores, positive, codes))) for n in (1, 10))
+
+    for end in ("average_precision_low", "average_precision_high"):
+        assert once[end] == pytest.approx(often[end])
 
 
 def test_groups_of_one_row_leave_rows_independent():

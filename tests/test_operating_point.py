@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from labelled_scores import labelled
 
 from screening.errors import UsageError
-from screening.statistics.operating_point import FLAG_EVERYTHING, RULES, OperatingPoint, Rule, choose
+from screening.statistics.operating_point import (
+    FLAG_EVERYTHING,
+    RULES,
+    OperatingPoint,
+    Rule,
+    choose,
+    excess,
+    overall,
+)
 
 # Few distinct values, so that ties within and between the classes are the rule.
 cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(
@@ -96,6 +104,14 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate"):
         low, value, high = (getattr(point, f"{name}{end}") for end in ("_low", "", "_high"))
         assert low < value < high
+
+
+def test_an_interval_holds_its_figure_even_where_no_case_is_found():
+    y = np.arange(60) < 20
+    point = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), y, Rule("threshold", 0.5))
+
+    assert point.sensitivity == point.sensitivity_low == point.ppv == point.ppv_low == 0
+    assert point.ppv_high > 0 and point.nne is None
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
@@ -191,6 +207,15 @@ def test_a_point_stored_before_there_were_misses_still_reads():
     assert point.nne_low == pytest.approx(1 / stored["ppv_high"])
     assert point.flag_rate_low is None
     assert point.sensitivity == 27 / 30
+
+
+def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_row():
+    scores, thresholds = np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]]), np.array([2.0, 2.0])
+
+    assert overall(scores, thresholds).tolist() == [1.0, 2.0, -1.0]
+    assert overall(scores[:, :1], thresholds[:1]).tolist() == [3.0, 0.0, 1.0]
+    # A class that flags everything says nothing of a row.
+    assert excess(scores, np.array([2.0, FLAG_EVERYTHING]))[:, 1].tolist() == [0.0, 0.0, 0.0]
 
 
 def test_a_threshold_needs_both_classes():

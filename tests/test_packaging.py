@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,8 @@ def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own()
             imported |= {str(node.module)} if absolute else set()
     outside = {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) - {"screening"}
     extras = PROJECT["project"]["optional-dependencies"]
-    asked = [*PROJECT["project"]["dependencies"], *extras["postgres"], *extras["boosting"], *extras["xlsx"]]
+    used = (extras[name] for name in ("postgres", "boosting", "xlsx", "signing"))
+    asked = [*PROJECT["project"]["dependencies"], *chain.from_iterable(used)]
     declared = {re.match(r"[\w-]+", line)[0].lower() for line in asked}
 
     assert {names.get(name, name) for name in outside} <= declared

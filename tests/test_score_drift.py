@@ -113,6 +113,32 @@ def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(sta
     assert drift_over(stays(rng, stay, by=1.0))["reason"]["code"] == "drift_over_nights"
 
 
+def on_cells(cells: np.ndarray, per_cell: int = 20) -> ScoreCounts:
+    """A night of patients in these of twenty cells, each of which held as many of the training rows."""
+    return ScoreCounts("row", (per_cell,) * 20, (), who=tuple(range(len(cells))), cell=tuple(cells.tolist()))
+
+
+@pytest.mark.parametrize(("in_the_last", "spoken"), [(17, False), (18, False), (20, True), (22, True)])
+def test_over_nights_one_in_two_hundred_is_where_chance_ends(in_the_last, spoken):
+    cells = np.concatenate([np.arange(100 - in_the_last) % 20, np.full(in_the_last, 19)])
+    found = drift_over([on_cells(cells)])
+
+    assert 0.001 < found["p"] < 0.03 and (found["p"] <= 0.005) == spoken == (found["reason"] is not None)
+
+
+@pytest.mark.parametrize(("in_the_last", "spoken"), [(800, False), (1200, True)])
+def test_over_nights_a_trifle_is_no_alarm_however_many_patients_make_it_sure(in_the_last, spoken):
+    cells = np.concatenate([np.arange(20_000 - in_the_last) % 20, np.full(in_the_last, 19)])
+    found = drift_over([on_cells(cells, 1000)])
+
+    assert found["p"] < 0.001 and (found["distance"] >= 0.05) == spoken == (found["reason"] is not None)
+
+
+@pytest.mark.parametrize(("patients", "spoken"), [(19, False), (20, True)])
+def test_over_nights_fewer_than_twenty_patients_are_no_evidence(patients, spoken):
+    assert (drift_over([on_cells(np.full(patients, 19))])["reason"] is not None) == spoken
+
+
 def test_nights_that_cannot_be_put_together_say_nothing():
     assert drift_over([None, ScoreCounts("row", (3, 4), (1, 1))]) is None
     assert drift_over([ScoreCounts("row", (3, 4), (1, 1), who=(1,), cell=(0,))])["reason"] is None

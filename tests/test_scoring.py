@@ -119,6 +119,12 @@ def test_the_same_night_has_the_same_identity_and_another_date_another(model, ni
     assert again.document["run_id"] == run.document["run_id"] != later.document["run_id"]
 
 
+def test_a_night_that_was_scored_with_its_labels_is_another_run(model, night, run, tmp_path):
+    labelled = score(model, night, tmp_path / "labelled", date="2026-01-31", label="ill")
+
+    assert labelled.document["run_id"] != run.document["run_id"]
+
+
 def test_a_value_at_the_training_median_contributes_nothing(model, past):
     middle = past.take([0, 1])
     middle.features["fever"] = model.encoder.medians["fever"]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.kernels import Gaussian, Laplacian, input_distances
-from screening.kernels.sweep import distances, gram, weighted_sum, weighted_sums
+from screening.kernels.sweep import distances, gram, precise_enough, weighted_sum, weighted_sums
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
 
@@ -53,6 +53,18 @@ def test_rows_far_from_the_origin_lose_only_their_own_rounding(shift):
 
     ours = weighted_sum(Gaussian(0.02), *rounded, np.ones(len(centres)))
     assert np.abs(ours - exact).max() <= 2e-6 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(("apart", "enough"), [(0.1, np.float32), (1e-3, np.float64)])
+def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, enough):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(400, 3))
+    near = np.concatenate([centres, centres + apart * rng.normal(size=centres.shape)])
+    weights = np.repeat([1.0, -1.0], 400)[:, None]
+
+    assert precise_enough(Gaussian(0.2), near, weights) is enough
+    # One output that cancels decides for all.
+    assert precise_enough(Gaussian(0.2), near, np.hstack([np.abs(weights), weights])) is enough
 
 
 def test_far_rows_get_zero_and_equal_rows_get_one():

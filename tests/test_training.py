@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import patients, written
 
 from screening import read_cohort, train
 from screening.errors import UsageError
 from screening.statistics.operating_point import Rule
-
-
-@pytest.fixture(scope="module")
-def cohort(tmp_path_factory):
-    path = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-    return read_cohort(path, label="ill", id="patient", need_label=True)
-
-
-@pytest.fixture(scope="module")
-def tissue(tmp_path_factory):
-    path = written(voxels(), tmp_path_factory.mktemp("past") / "past.parquet")
-    return read_cohort(path, label="tissue", group="patient", need_label=True)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,6 +57,25 @@ def test_honest_differences_zeros_and_signs_do_not_stop_a_night(name, factor, n_
     assert stopped(name, factor, n_rows) == 0
 
 
+@pytest.mark.parametrize(
+    ("changed", "n_rows", "spoken"), [(1, 40, 0), (2, 40, 0), (3, 100, 0), (6, 40, 6), (10, 100, 6)]
+)
+def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_night(changed, n_rows, spoken):
+    contract, said = Contract.from_dict({"features": {"creatinine": {"type": "number"}}}), []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        past, night = (pd.DataFrame({"creatinine": DRAWS["creatinine"](rng, n)}) for n in (600, n_rows))
+        night.iloc[:changed] *= 88.42
+        gates = Gates(profile(past, contract), contract)
+        gates.add(night)
+        assert gates.stops() == []
+        said += [reason.words for reason in gates.attention() if reason.code == "unit_changed"]
+
+    shares = [float(re.search(r"in (\d+)% of the rows", words)[1]) / 100 for words in said]
+    assert len(shares) == spoken
+    assert all(0.7 * changed / n_rows <= share <= changed / n_rows + 0.01 for share in shares)
+
+
 def test_a_declared_unit_allows_its_own_conversions_only():
     assert stopped("creatinine", 88.42, 20, unit="mg/dL") == 1
     assert stopped("creatinine", 88.42, 20, unit="umol/L") == 0
@@ -92,7 +113,17 @@ def test_what_is_computed_from_a_quantity_is_not_taken_for_it(column):
 
 
 def test_a_conversion_and_its_way_back_cancel_out():
-    for name in ("creatinine", "urea", "glucose", "bilirubin", "calcium", "weight", "height", "pressure"):
+    for name in (
+        "marker",
+        "creatinine",
+        "urea",
+        "glucose",
+        "bilirubin",
+        "calcium",
+        "weight",
+        "height",
+        "pressure",
+    ):
         factors = [each.factor for each in conversions_of(name, None)]
         assert all(np.isclose(factors, 1 / factor, rtol=0.01).any() for factor in factors)
 

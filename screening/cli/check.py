@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.console import exits, tell
+from screening.cli.console import tell
 from screening.cli.options import AsJson, ContractFile, Source
 from screening.errors import CohortError, UsageError
 
@@ -27,22 +27,21 @@ def check(
     from screening.cohort.drift import gates_of
     from screening.storage.sealing import read_document
 
-    with exits():
-        gates = None
-        if model is not None and contract is None:
-            document = read_document(model, "model")
-            asked = Contract.from_dict(document["contract"])
-            gates = gates_of(document, asked)
-        elif contract is not None and model is None:
-            asked = Contract.load(contract)
-        else:
-            raise UsageError("give either --contract FILE or --model DIR")
-        violations, notes = check_cohort(cohort, asked, gates=gates, to_score=model is not None)
-        attention = gates.attention() if gates and not violations else []
-        if as_json:
-            reasons = [reason.to_dict() for reason in attention]
-            tell({"violations": violations, "notes": notes, "attention": reasons}, as_json)
-        elif not violations:
-            tell({"violations": [], "notes": [*notes, *(each.words for each in attention)]}, as_json)
-        if violations:
-            raise CohortError(violations)
+    gates = None
+    if model is not None and contract is None:
+        document = read_document(model, "model")
+        asked = Contract.from_dict(document["contract"])
+        gates = gates_of(document, asked)
+    elif contract is not None and model is None:
+        asked = Contract.load(contract)
+    else:
+        raise UsageError("give either --contract FILE or --model DIR")
+    violations, notes = check_cohort(cohort, asked, gates=gates, to_score=model is not None)
+    attention = gates.attention() if gates and not violations else []
+    if as_json:
+        reasons = [reason.to_dict() for reason in attention]
+        tell({"violations": violations, "notes": notes, "attention": reasons}, as_json)
+    elif not violations:
+        tell({"violations": [], "notes": [*notes, *(each.words for each in attention)]}, as_json)
+    if violations:
+        raise CohortError(violations)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from screening.cli import options
-from screening.cli.console import bar, exits, tell
+from screening.cli.console import bar, tell
 from screening.cli.options import AsJson, ContractFile, Templates
 from screening.cli.train import WHERE_AND_HOW
 
@@ -57,52 +57,51 @@ def compare(
     Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was
     stopped goes on from its finished folds when it is asked for again.
     """
-    with exits():
-        rule = options.rule_from(
-            min_sensitivity=min_sensitivity,
-            max_flag_rate=max_flag_rate,
-            miss_cost=miss_cost,
-            g_mean=g_mean,
-            threshold=threshold,
-            confidence=confidence,
-            prevalence=prevalence,
-        )
+    rule = options.rule_from(
+        min_sensitivity=min_sensitivity,
+        max_flag_rate=max_flag_rate,
+        miss_cost=miss_cost,
+        g_mean=g_mean,
+        threshold=threshold,
+        confidence=confidence,
+        prevalence=prevalence,
+    )
 
-        from screening.cohort import read_cohort
-        from screening.comparison import compare as comparison
-        from screening.page.site_templates import check_templates
-        from screening.storage.publishing import publish
+    from screening.cohort import read_cohort
+    from screening.comparison import compare as comparison
+    from screening.page.site_templates import check_templates
+    from screening.storage.publishing import publish
 
-        check_templates(templates, "comparison")
-        with publish(out, "comparison") as folder:
-            read = {
-                name: read_cohort(
-                    source,
-                    contract,
-                    label=label,
-                    positive=positive,
-                    id=id,
-                    group=group,
-                    drop=options.names_from(drop),
-                    need_label=True,
-                )
-                for name, source in comparison.named(cohorts).items()
-            }
-            found = comparison.compare(
-                read,
-                comparison.comparable(options.names_from(recipes), read),
-                rule=rule,
-                folds=folds,
-                repeats=repeats,
-                search=search,
-                seed=seed,
-                jobs=jobs,
-                max_rows=max_rows,
-                control=control,
-                kept=comparison.place_of_folds(out),
-                progress=bar("Comparing"),
-                command=options.command_of(context, WHERE_AND_HOW),
+    check_templates(templates, "comparison")
+    with publish(out, "comparison") as folder:
+        read = {
+            name: read_cohort(
+                source,
+                contract,
+                label=label,
+                positive=positive,
+                id=id,
+                group=group,
+                drop=options.names_from(drop),
+                need_label=True,
             )
-            comparison.write(found, folder, templates)
-        shutil.rmtree(comparison.place_of_folds(out), ignore_errors=True)
+            for name, source in comparison.named(cohorts).items()
+        }
+        found = comparison.compare(
+            read,
+            comparison.comparable(options.names_from(recipes), read),
+            rule=rule,
+            folds=folds,
+            repeats=repeats,
+            search=search,
+            seed=seed,
+            jobs=jobs,
+            max_rows=max_rows,
+            control=control,
+            kept=comparison.place_of_folds(out),
+            progress=bar("Comparing"),
+            command=options.command_of(context, WHERE_AND_HOW),
+        )
+        comparison.write(found, folder, templates)
+    shutil.rmtree(comparison.place_of_folds(out), ignore_errors=True)
     tell({"comparison": str(out)} | (found.summary() if as_json else found.table()), as_json)

@@ -13,10 +13,7 @@ from typing import Any
 
 import typer
 
-from screening.cli.boundary import exits
 from screening.cli.printing import printable
-
-__all__ = ["ATTENTION", "LogFormat", "bar", "exits", "log_to_stderr", "sentences", "tell"]
 
 # The command did its work, and what it found should not wait for somebody to open the page.
 ATTENTION = 5

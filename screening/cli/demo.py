@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from screening.cli.console import bar, exits, tell
+from screening.cli.console import bar, tell
 from screening.cli.options import AsJson
 
 
@@ -40,7 +40,7 @@ def demo(
 
     from screening.storage.publishing import check_place
 
-    with exits(), as_file(files("screening.sample_cohorts")) as cohorts:
+    with as_file(files("screening.sample_cohorts")) as cohorts:
         places = {job: (out / f"{job.name}_model", out / f"{job.name}_run") for job in JOBS}
         for model, run in places.values():
             check_place(model, "model")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from screening.cli.console import exits, tell
+from screening.cli.console import tell
 from screening.cli.options import AsJson, Templates
 
 
@@ -29,11 +29,10 @@ def explain(
     from screening.storage.model import load_model
     from screening.storage.publishing import write_whole
 
-    with exits():
-        loaded = load_model(model) if model else None
-        found = explaining.explain(run, case, loaded, cohort)
-        if out is not None:
-            write_whole(out, render_case(found["run"], found["case"], templates).encode())
+    loaded = load_model(model) if model else None
+    found = explaining.explain(run, case, loaded, cohort)
+    if out is not None:
+        write_whole(out, render_case(found["run"], found["case"], templates).encode())
     facts = {"run_id": found["run"]["run_id"], "date": found["run"]["date"]}
     written = {"report": str(out)} if out else {}
     tell((facts | found["case"] if as_json else _lines(found, facts)) | written, as_json)

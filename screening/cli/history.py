@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from screening.cli.console import exits, tell
+from screening.cli.console import tell
 from screening.cli.options import AsJson, LedgerHere
 
 
@@ -24,7 +24,7 @@ def history(
     from screening import ledger as books
     from screening.storage.publishing import write_whole
 
-    with exits(), books.open_ledger(ledger, read_only=True) as book:
+    with books.open_ledger(ledger, read_only=True) as book:
         told = books.history(book, verify=verify or head is not None, printed=head)
         if out is not None:
             from screening.page.history import render_history

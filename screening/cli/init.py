@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.console import exits, tell
+from screening.cli.console import tell
 from screening.cli.options import AsJson, Source
 from screening.errors import UsageError
 
@@ -25,10 +25,9 @@ def init(
     from screening.cohort import starter_contract
     from screening.storage.publishing import write_whole
 
-    with exits():
-        if out.exists():
-            raise UsageError(f"{out} exists already, and may have been edited; give another --out")
-        contract, notes = starter_contract(cohort)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, contract.to_toml(notes).encode())
+    if out.exists():
+        raise UsageError(f"{out} exists already, and may have been edited; give another --out")
+    contract, notes = starter_contract(cohort)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(out, contract.to_toml(notes).encode())
     tell({"contract": str(out), "features": len(contract.features), "notes": notes}, as_json)

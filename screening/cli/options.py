@@ -12,6 +12,8 @@ import typer
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from screening.statistics.operating_point import Rule
 
 Source = Annotated[
@@ -54,6 +56,8 @@ Prevalence = Annotated[
 Memory = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Memory for kernel matrices, such as 512M or 2G.")
 ]
+
+Sign = Annotated[Path | None, typer.Option(metavar="KEY", help="Sign the model with this Ed25519 key (PEM).")]
 
 _ledger = typer.Option(
     "--ledger",
@@ -148,6 +152,22 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
             for one in given:
                 words += [parameter.opts[0], one.name if isinstance(one, Path) else str(one)]
     return shlex.join(words)
+
+
+def signer_from(key: Path | None) -> Ed25519PrivateKey | None:
+    """The key to sign with, where one was given."""
+    from screening.storage.signing import private_key
+
+    return None if key is None else private_key(key)
+
+
+def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
+    """Say that the model to be replaced was signed, and its successor will not be."""
+    from screening.storage.signing import is_signed
+
+    if signer is None and is_signed(model):
+        words = "the model was signed; what replaces it is not: give --sign to sign it again"
+        typer.echo(f"screen: {words}", err=True)
 
 
 def others_from(text: str | None) -> list[str] | None:

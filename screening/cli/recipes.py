@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from screening.cli.console import exits, tell
+from screening.cli.console import tell
 from screening.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -23,10 +23,9 @@ def recipes(
     """
     from screening.recipes.loading import list_recipes, load_recipe
 
-    with exits():
-        # The shipped ones are not built here: that would wait for scikit-learn.
-        shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
-        chosen = shipped or [load_recipe(str(name))]
+    # The shipped ones are not built here: that would wait for scikit-learn.
+    shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
+    chosen = shipped or [load_recipe(str(name))]
     if as_json:
         tell({"recipes": [_entry(recipe) for recipe in chosen]}, as_json)
     elif name:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from screening.cli.console import exits, sentences, tell
+from screening.cli.console import sentences, tell
 from screening.cli.options import AsJson, Templates
 from screening.errors import UsageError
 
@@ -17,11 +18,11 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Page to write; DIR/report.html if absent.")
     ] = None,
-    pseudonymise: Annotated[
+    de_identify: Annotated[
         Path | None,
         typer.Option(
             metavar="KEYFILE",
-            help="With --out: a run's page for teaching, ids replaced by means of this secret.",
+            help="With --out: a run's page for teaching, in which nobody stands out; names by this secret.",
         ),
     ] = None,
     templates: Templates = None,
@@ -30,30 +31,43 @@ def report(
     """Draw the report of a model, run or comparison directory again."""
     from screening.documents.attention import attention_of
     from screening.page import render_comparison, render_model, render_run
-    from screening.page.pseudonyms import pseudonymised, site_key
     from screening.storage.publishing import write_whole
     from screening.storage.sealing import as_stored, read_document
 
-    with exits():
-        draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
-        kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
-        target = out or directory / "report.html"
-        document = read_document(directory, kind)
-        if pseudonymise is not None:
-            if kind != "run":
-                raise UsageError(
-                    f"--pseudonymise is for the page of a run; that of a {kind} names no patient"
-                )
-            if target.resolve() == (directory / "report.html").resolve():
-                raise UsageError(
-                    "--pseudonymise makes a copy; give --out, another file than the run's own page"
-                )
-            document = pseudonymised(document, site_key(pseudonymise))
-        with as_stored(directory / f"{kind}.json"):
-            page = draws[kind](document, templates).encode()
-            told: dict[str, Any] = {"report": str(target)}
-            if kind != "comparison":
-                reasons = [each.to_dict() for each in attention_of(document)]
-                told["attention"] = reasons if as_json else sentences(reasons)
-        write_whole(target, page)
-    tell(told, as_json)
+    draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
+    kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
+    target = out or directory / "report.html"
+    document = read_document(directory, kind)
+    risk: dict[str, Any] = {}
+    if de_identify is not None:
+        if kind != "run":
+            raise UsageError(f"--de-identify is for the page of a run; that of a {kind} names no patient")
+        if target.resolve() == (directory / "report.html").resolve():
+            raise UsageError("--de-identify makes a copy; give --out, another file than the run's own page")
+        document, risk = _copy(directory, document, de_identify)
+    with as_stored(directory / f"{kind}.json"):
+        page = draws[kind](document, templates).encode()
+        told: dict[str, Any] = {"report": str(target)}
+        if kind != "comparison":
+            reasons = [each.to_dict() for each in attention_of(document)]
+            told["attention"] = reasons if as_json else sentences(reasons)
+    write_whole(target, page)
+    tell(told | risk, as_json)
+
+
+def _copy(
+    directory: Path, document: Mapping[str, Any], keyfile: Path
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The document of a copy, and what is told of how well it hides."""
+    from screening.deidentify import deidentified, site_key
+    from screening.documents.run import RunDocument
+    from screening.documents.shape import plain, read
+    from screening.documents.upgrading import run_of_any_version
+    from screening.storage.sealing import FORMATS, as_stored
+
+    key = site_key(keyfile)
+    with as_stored(directory / "run.json"):
+        run = read(RunDocument, run_of_any_version(document), "run.json")
+        copy = deidentified(run, key, FORMATS["run"])
+    told = {name: value for name, value in vars(copy).items() if name != "run"}
+    return plain(copy.run), told

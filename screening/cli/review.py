@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.console import exits, tell
+from screening.cli.console import tell
 from screening.cli.options import AsJson, LedgerHere
 
 
@@ -20,6 +20,6 @@ def review(
     """Read the clinicians' verdicts on RUN back; the same file twice is once."""
     from screening.ledger import open_ledger, reviewing
 
-    with exits(), open_ledger(ledger) as book:
+    with open_ledger(ledger) as book:
         told = reviewing.review(run, verdicts, book)
     tell(told, as_json)

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.console import exits
-
 
 def schema(
     name: Annotated[str, typer.Argument(help="model, run or comparison.")],
@@ -16,5 +14,4 @@ def schema(
     """Print the JSON Schema of a document: what model.json, run.json and comparison.json hold."""
     from screening.documents.schemas import schema_of
 
-    with exits():
-        typer.echo(json.dumps(schema_of(name), indent=1, sort_keys=True))
+    typer.echo(json.dumps(schema_of(name), indent=1, sort_keys=True))

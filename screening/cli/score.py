@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from screening.cli.console import ATTENTION, bar, exits, sentences, tell
+from screening.cli.console import ATTENTION, bar, sentences, tell
 from screening.cli.options import AsJson, LedgerMaybe, Source, Templates
 from screening.errors import UsageError
 
@@ -27,6 +27,10 @@ def score(
     ] = None,
     date: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
+    ] = None,
+    require_signature: Annotated[
+        Path | None,
+        typer.Option(metavar="PUB", help="Refuse a model that this Ed25519 key (PEM) has not signed."),
     ] = None,
     ledger: LedgerMaybe = None,
     force: Annotated[
@@ -48,16 +52,17 @@ def score(
 
     from screening.scoring import score as scoring
     from screening.storage.model import load_model
+    from screening.storage.signing import public_key
 
-    with exits():
-        if force and not ledger:
-            raise UsageError("--force makes a new revision in a ledger; give --ledger too")
-        with _opened(ledger) if ledger else nullcontext() as book:
-            run = scoring.score(
-                load_model(model), cohort, out, label=label, date=date, ledger=book, force=force,
-                allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
-                templates=templates,
-            )  # fmt: skip
+    signed_by = None if require_signature is None else public_key(require_signature)
+    if force and not ledger:
+        raise UsageError("--force makes a new revision in a ledger; give --ledger too")
+    with _opened(ledger) if ledger else nullcontext() as book:
+        run = scoring.score(
+            load_model(model, signed_by), cohort, out, label=label, date=date, ledger=book, force=force,
+            allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
+            templates=templates,
+        )  # fmt: skip
     told = run.summary()
     tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)
     if strict and run.attention:

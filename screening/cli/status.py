@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.console import ATTENTION, exits, tell
+from screening.cli.console import ATTENTION, tell
 from screening.cli.options import AsJson, LedgerHere
 from screening.errors import UsageError
 
@@ -29,16 +29,15 @@ def status(
     """
     from screening.ledger import Pulse, open_ledger, pulse
 
-    with exits():
-        written = re.fullmatch(r"(\d{1,6})([mhd])", max_age)
-        if written is None:
-            raise UsageError(f"--max-age {max_age}: write it as 90m, 26h or 2d")
-        age = datetime.timedelta(**{UNITS[written[2]]: int(written[1])})
-        try:
-            with open_ledger(ledger, read_only=True) as book:
-                found = pulse(book, age, datetime.datetime.now(datetime.UTC))
-        except UsageError as error:
-            found = Pulse(False, str(error))
+    written = re.fullmatch(r"(\d{1,6})([mhd])", max_age)
+    if written is None:
+        raise UsageError(f"--max-age {max_age}: write it as 90m, 26h or 2d")
+    age = datetime.timedelta(**{UNITS[written[2]]: int(written[1])})
+    try:
+        with open_ledger(ledger, read_only=True) as book:
+            found = pulse(book, age, datetime.datetime.now(datetime.UTC))
+    except UsageError as error:
+        found = Pulse(False, str(error))
     reasons = [each.to_dict() for each in found.attention]
     facts = {"fine": found.fine, "said": found.said, "night": found.night, "age_hours": found.age_hours}
     line = " ".join("; ".join([found.said, *(each.words for each in found.attention)]).split())

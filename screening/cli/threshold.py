@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from screening.cli import options
-from screening.cli.console import exits, sentences, tell
+from screening.cli.console import sentences, tell
 from screening.cli.options import AsJson, LedgerMaybe, Templates
 
 
@@ -26,6 +26,7 @@ def threshold(
         str | None, typer.Option("--class", metavar="NAME", help="Only this watched class.")
     ] = None,
     ledger: LedgerMaybe = None,
+    sign: options.Sign = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -33,36 +34,37 @@ def threshold(
 
     It is chosen from the held-out scores the model was validated with; the machines stay as they are.
     """
-    with exits():
-        rule = options.rule_from(
-            min_sensitivity=min_sensitivity,
-            max_flag_rate=max_flag_rate,
-            miss_cost=miss_cost,
-            g_mean=g_mean,
-            threshold=threshold,
-            confidence=confidence,
-            prevalence=prevalence,
-        )
+    rule = options.rule_from(
+        min_sensitivity=min_sensitivity,
+        max_flag_rate=max_flag_rate,
+        miss_cost=miss_cost,
+        g_mean=g_mean,
+        threshold=threshold,
+        confidence=confidence,
+        prevalence=prevalence,
+    )
+    signer = options.signer_from(sign)
 
-        from contextlib import nullcontext
-        from functools import partial
+    from contextlib import nullcontext
+    from functools import partial
 
-        from screening.ledger import open_ledger, record_threshold
-        from screening.page import render_model
-        from screening.storage.model import load_model, write_model
-        from screening.storage.publishing import publish
-        from screening.training import rechoosing
+    from screening.ledger import open_ledger, record_threshold
+    from screening.page import render_model
+    from screening.storage.model import load_model, write_model
+    from screening.storage.publishing import publish
+    from screening.training import rechoosing
 
-        with (
-            open_ledger(ledger, make=True) if ledger else nullcontext() as book,
-            publish(model, "model") as folder,
-        ):
-            before = load_model(model)
-            after = rechoosing.rechoose(before, rule, reason, watched)
-            write_model(after, folder, partial(render_model, templates=templates))
-            if book is not None:
-                # Recorded before it is in force: a change that failed to appear is known, never the reverse.
-                record_threshold(book, rechoosing.change_of(before, after))
+    with (
+        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
+        publish(model, "model") as folder,
+    ):
+        before = load_model(model)
+        after = rechoosing.rechoose(before, rule, reason, watched)
+        options.say_unsigned(model, signer)
+        write_model(after, folder, partial(render_model, templates=templates), signer)
+        if book is not None:
+            # Recorded before it is in force: a change that failed to appear is known, never the reverse.
+            record_threshold(book, rechoosing.change_of(before, after))
     points = [{key: point.get(key) for key in options.SAID} for point in after.operating_points]
     reasons = after.document["attention"]
     told = {"model": str(model), "id": after.id, "operating_points": points}

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from screening.cli import options
-from screening.cli.console import bar, exits, sentences, tell
+from screening.cli.console import bar, sentences, tell
 from screening.cli.options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
-WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force"})
+WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force", "sign"})
 
 
 def train(
@@ -50,6 +50,7 @@ def train(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a model of another recipe, cohort or label.")
     ] = False,
+    sign: options.Sign = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,56 +60,57 @@ def train(
     these scores, and the machines of the folds are the model: a new row's score is the mean of their
     decisions. The model directory holds patients' rows: keep it private.
     """
-    with exits():
-        rule = options.rule_from(
-            min_sensitivity=min_sensitivity,
-            max_flag_rate=max_flag_rate,
-            miss_cost=miss_cost,
-            g_mean=g_mean,
-            threshold=threshold,
-            confidence=confidence,
-            prevalence=prevalence,
+    rule = options.rule_from(
+        min_sensitivity=min_sensitivity,
+        max_flag_rate=max_flag_rate,
+        miss_cost=miss_cost,
+        g_mean=g_mean,
+        threshold=threshold,
+        confidence=confidence,
+        prevalence=prevalence,
+    )
+    parameters = options.parameters_from(param or [])
+    n_bytes = options.bytes_from(memory)
+    signer = options.signer_from(sign)
+
+    from functools import partial
+
+    from screening.cohort import read_cohort
+    from screening.page import render_model
+    from screening.page.site_templates import check_templates
+    from screening.recipes.loading import load_recipe
+    from screening.storage.model import write_model
+    from screening.storage.publishing import publish
+    from screening.training import train as training
+    from screening.training.replacing import refuse_other_model
+
+    check_templates(templates, "model")
+    with publish(out, "model") as folder:
+        past = read_cohort(
+            cohort, contract, label=label, positive=positive, id=id, group=group,
+            drop=options.names_from(drop), need_label=True,
+        )  # fmt: skip
+        method = load_recipe(recipe)
+        if not force:
+            refuse_other_model(out, method, past)
+        model = training.train(
+            past,
+            method,
+            rule=rule,
+            folds=folds,
+            repeats=repeats,
+            seed=seed,
+            search=search,
+            params=parameters,
+            jobs=jobs,
+            memory=n_bytes,
+            max_rows=max_rows,
+            progress=bar("Training"),
+            command=options.command_of(context, WHERE_AND_HOW),
+            beside=options.others_from(beside),
         )
-        parameters = options.parameters_from(param or [])
-        n_bytes = options.bytes_from(memory)
-
-        from functools import partial
-
-        from screening.cohort import read_cohort
-        from screening.page import render_model
-        from screening.page.site_templates import check_templates
-        from screening.recipes.loading import load_recipe
-        from screening.storage.model import write_model
-        from screening.storage.publishing import publish
-        from screening.training import train as training
-        from screening.training.replacing import refuse_other_model
-
-        check_templates(templates, "model")
-        with publish(out, "model") as folder:
-            past = read_cohort(
-                cohort, contract, label=label, positive=positive, id=id, group=group,
-                drop=options.names_from(drop), need_label=True,
-            )  # fmt: skip
-            method = load_recipe(recipe)
-            if not force:
-                refuse_other_model(out, method, past)
-            model = training.train(
-                past,
-                method,
-                rule=rule,
-                folds=folds,
-                repeats=repeats,
-                seed=seed,
-                search=search,
-                params=parameters,
-                jobs=jobs,
-                memory=n_bytes,
-                max_rows=max_rows,
-                progress=bar("Training"),
-                command=options.command_of(context, WHERE_AND_HOW),
-                beside=options.others_from(beside),
-            )
-            write_model(model, folder, partial(render_model, templates=templates))
+        options.say_unsigned(out, signer)
+        write_model(model, folder, partial(render_model, templates=templates), signer)
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
     notes, reasons = model.document["training"]["notes"], model.document["attention"]
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.

@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from typing import Any
 
 import typer
-from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 from typer.core import TyperGroup
 
 from screening.cli.printing import printable
@@ -43,26 +42,33 @@ class Commands(TyperGroup):
         _json_asked.set("--json" in (sys.argv[1:] if args is None else args))
         try:
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-        except NoArgsIsHelpError as error:
-            error.show()
-            code = error.exit_code
         except typer.Abort:
             typer.echo("screen: aborted", err=True)
             code = 1
-        except ClickException as error:
-            refused(_line(error), error.exit_code)
+        except typer.TyperException as error:
             code = error.exit_code
+            if _is_help(error):
+                typer.echo(error.message, err=True)
+            else:
+                refused(_line(error), code)
         if standalone_mode:
             sys.exit(code or 0)
         return code
 
 
-def _line(error: ClickException) -> str:
+def _is_help(error: typer.TyperException) -> bool:
+    """Whether nothing at all was asked for: then the message is the help."""
+    context = getattr(error, "ctx", None)
+    return context is not None and error.message == context.get_help()
+
+
+def _line(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "screen"
-    if isinstance(error, NoSuchOption):
-        hint = did_you_mean(error.option_name, error.possibilities or ())
-        said = f"there is no option {error.option_name}{hint}"
+    # The errors that have a context, or options that are alike, are no public classes of typer.
+    if hasattr(error, "possibilities"):
+        option = getattr(error, "option_name", "")
+        said = f"there is no option {option}{did_you_mean(option, error.possibilities or ())}"
     else:
         said = error.format_message().rstrip(".")
         said = said[:1].lower() + said[1:]

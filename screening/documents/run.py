@@ -85,7 +85,7 @@ class Case:
     rank: int | None = None
     id: str
     group: str | None
-    row: int
+    row: int | None
     score: float
     p_value: float
     p_low: float | None = None
@@ -320,7 +320,7 @@ class RunDocument:
     sample: Sequence[str]
     unflagged: Unflagged
     drift: ScoreCounts | None = None
-    discoveries: Discoveries
+    discoveries: Discoveries | None
     subgroups: Sequence[NightSubgroup]
     prevalence_estimate: Share | None
     voxels: Voxels | None = None

@@ -65,6 +65,11 @@ def read(declared: type[T], stored: Mapping[str, Any], name: str) -> T:
     return found
 
 
+def plain(found: object) -> dict[str, Any]:
+    """A document's type as its JSON."""
+    return dict(_adapter(cast(Hashable, type(found))).dump_python(found, mode="json", by_alias=True))
+
+
 def schema(declared: type) -> dict[str, Any]:
     """The JSON Schema of a document."""
     return dict(_adapter(declared).json_schema(by_alias=True))

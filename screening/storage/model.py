@@ -7,7 +7,6 @@ one flipped byte anywhere is refused, and the same training gives the same bytes
 from __future__ import annotations
 
 import datetime
-import hashlib
 import io
 import os
 from collections.abc import Callable
@@ -20,13 +19,15 @@ import numpy as np
 
 from screening.documents.notebook import model_html
 from screening.errors import CohortError, ModelError, RecipeError
-from screening.files import read_bounded
 from screening.storage.arrays import pack, unpack
 from screening.storage.publishing import publish
 from screening.storage.sealing import as_stored, canonical, read_document, sealed, steady
+from screening.storage.signing import sign
+from screening.storage.verified import ModelFiles, digest_of, read_files
 
 if TYPE_CHECKING:
     import pandas
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "canonical", "load_model", "read_document", "save_model", "write_model"]
 
-# Bytes of a file on disk; no model comes near.
-LARGEST = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
 # Another processor or BLAS may differ in the last digits; a damaged machine differs in the first.
 SELF_TEST_TOLERANCE = 1e-5
 MOST_SELF_TEST_ROWS = 1000
@@ -155,7 +154,7 @@ class Model:
         if self.directory is not None:
             return self.document
         digests = {"arrays_sha256": self.array_bytes, "validation_sha256": self.table_bytes}
-        return sealed(self.document | {key: _digest(content) for key, content in digests.items()}, "model")
+        return sealed(self.document | {key: digest_of(content) for key, content in digests.items()}, "model")
 
     @cached_property
     def array_bytes(self) -> bytes:
@@ -205,8 +204,13 @@ def save_model(
     return Path(directory)
 
 
-def write_model(model: Model, folder: Path, draw: Callable[[dict[str, Any]], str] | None = None) -> None:
-    """Write the files of a model into a directory that is being published."""
+def write_model(
+    model: Model,
+    folder: Path,
+    draw: Callable[[dict[str, Any]], str] | None = None,
+    signer: Ed25519PrivateKey | None = None,
+) -> None:
+    """Write a model's files into a directory that is being published, signed where there is a key."""
     (folder / "arrays.npz").write_bytes(model.array_bytes)
     (folder / "validation.parquet").write_bytes(model.table_bytes)
     (folder / "model.json").write_bytes(canonical(model.sealed))
@@ -215,47 +219,40 @@ def write_model(model: Model, folder: Path, draw: Callable[[dict[str, Any]], str
         os.utime(folder / "arrays.npz", (model.trained.timestamp(),) * 2)
     if draw is not None:
         (folder / "report.html").write_text(draw(model.sealed), encoding="utf-8", newline="\n")
+    if signer is not None:
+        sign(folder, model.digest, signer)
 
 
-def load_model(directory: str | Path) -> Model:
+def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None) -> Model:
     """Read a model directory and prove that it still scores as it did when it was trained.
 
     One that is replaced meanwhile is read as it was before or as it is after.
 
+    Parameters
+    ----------
+    directory : path
+    signed_by : Ed25519PublicKey, optional
+        Whose signature it must bear (`screening.storage.signing.public_key`).
+
     Raises
     ------
     ModelError
-        A file is missing, damaged or of a newer format, or the self-test rows score differently.
+        A file is missing, damaged or of a newer format, the signature asked for is not there, or the
+        self-test rows score differently.
     """
     folder = Path(directory)
-    document, content, table, trained = steady(folder, lambda: _files(folder))
-    return _rebuilt(folder, document, unpack(content), table, trained)
+    files = steady(folder, lambda: read_files(folder, signed_by))
+    return _rebuilt(folder, files, unpack(files.arrays))
 
 
-def _files(folder: Path) -> tuple[dict[str, Any], bytes, bytes, datetime.datetime]:
-    document = read_document(folder, "model")
-    try:
-        trained = datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime)
-    except OSError as error:
-        raise ModelError(f"cannot read {folder / 'arrays.npz'}: {error.strerror}") from None
-    arrays = _verified(folder, "arrays.npz", document.get("arrays_sha256"))
-    table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
-    return document, arrays, table, trained
-
-
-def _rebuilt(
-    folder: Path,
-    document: dict[str, Any],
-    arrays: dict[str, np.ndarray],
-    table: bytes,
-    trained: datetime.datetime,
-) -> Model:
+def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> Model:
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
     from screening.cohort.parquet_pages import read_small_table
     from screening.recipes.loading import read_recipe
     from screening.storage.restoring import restored
 
+    document = files.document
     with as_stored(folder / "model.json"):
         try:
             recipe = read_recipe(document["recipe"]["text"])
@@ -269,10 +266,10 @@ def _rebuilt(
                     recipe, document["recipe"], len(document["task"]["classes"]), _under(arrays, "estimator/")
                 ),
                 calibration=arrays["calibration"],
-                validation=read_small_table(table),
+                validation=read_small_table(files.table),
                 selftest=arrays["selftest/x"],
                 directory=folder,
-                trained=trained,
+                trained=files.trained,
             )
             if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
                 raise ModelError(f"{folder}: it has more self-test rows than any model")
@@ -283,17 +280,6 @@ def _rebuilt(
     if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
         raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
     return model
-
-
-def _verified(folder: Path, name: str, digest: object) -> bytes:
-    content = read_bounded(folder / name, LARGEST[name], ModelError)
-    if _digest(content) != digest:
-        raise ModelError(f"{folder / name} is damaged: its digest does not match model.json")
-    return content
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

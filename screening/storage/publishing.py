@@ -20,7 +20,7 @@ from screening.files import refuse_other_bytes
 
 # The first name marks the kind. Anything else in a directory is somebody's own file, and is never swept away.
 FILES = {
-    "model": ("model.json", "arrays.npz", "validation.parquet", "report.html"),
+    "model": ("model.json", "arrays.npz", "validation.parquet", "report.html", "model.sig"),
     "run": ("run.json", "scores.parquet", "flagged.csv", "report.html"),
     "comparison": ("comparison.json", "scores.parquet", "report.html"),
 }

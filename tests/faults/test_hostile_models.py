@@ -19,8 +19,9 @@ import pytest
 from faults.amounts import LONG, counted, tries
 from faults.desk import copied, laid
 from screening.errors import ModelError
-from screening.storage.model import _digest, load_model
+from screening.storage.model import load_model
 from screening.storage.sealing import canonical, sealed
+from screening.storage.verified import digest_of
 
 VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
 SECONDS, BYTES = 5, 500 << 20
@@ -34,7 +35,7 @@ def desk(tmp_path_factory):
 def resealed(folder, document) -> None:
     """Write a document as somebody would who knows how the digests are made."""
     tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
-    digests = {key: _digest((folder / name).read_bytes()) for key, name in tables.items()}
+    digests = {key: digest_of((folder / name).read_bytes()) for key, name in tables.items()}
     (folder / "model.json").write_bytes(canonical(sealed(document | digests, "model")))
 
 

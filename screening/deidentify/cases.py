@@ -1,0 +1,183 @@
+"""The listed rows of a copy: five patients or more to every line, told apart by their pseudonyms alone."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from screening.deidentify.bands import at_least, band, step_of, told, widened
+from screening.deidentify.crowds import LEAST, crowds
+from screening.deidentify.key import SiteKey
+from screening.deidentify.ranks import Ranks
+from screening.documents.model import FeatureFacts
+from screening.documents.run import Case, Contribution
+
+WITHHELD = "withheld"
+CHANCE_STEP = 0.05
+# Values within so many steps of a band are taken for near each other.
+NEAR_STEPS = 4
+MOST_WORDS = 3
+
+
+def owner(case: Case) -> str:
+    """Whose row it is."""
+    return case.id if case.group is None else case.group
+
+
+def alike(
+    cases: Sequence[Case],
+    features: Mapping[str, FeatureFacts],
+    ranks: Mapping[str, Ranks],
+    key: SiteKey,
+    numbered: bool,
+) -> Iterator[tuple[str, Case]]:
+    """Yield what a copy shows of the listed rows, each with whose row it was.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+        The highest score first.
+    features : mapping
+        The features as training saw them, by name.
+    ranks : mapping
+        By class.
+    key : SiteKey
+    numbered : bool
+        Whether lines have a rank; all of a group have the same.
+
+    Yields
+    ------
+    str, Case
+        Rows of classes with fewer than five patients are left out.
+    """
+    by_kind: dict[tuple[str, bool], list[int]] = {}
+    for i, case in enumerate(cases):
+        by_kind.setdefault((case.label, case.contributions is None), []).append(i)
+    patients = {kind: len({owner(cases[i]) for i in rows}) for kind, rows in by_kind.items()}
+    kept = told({repr(kind): n for kind, n in patients.items()})
+    words = _common_words(cases)
+    groups = []
+    for kind, rows in by_kind.items():
+        members = [cases[i] for i in rows] if repr(kind) in kept else []
+        facts = [_facts(case, features) for case in members]
+        groups += [[rows[j] for j in group] for group in crowds(facts, list(map(owner, members)))]
+    crowd_of = [[cases[i] for i in group] for group in groups]
+    lines = [_line(crowd, features, words, ranks[crowd[0].label]) for crowd in crowd_of]
+    place = 1
+    for line, crowd in sorted(zip(lines, crowd_of, strict=True), key=lambda pair: -pair[0].score):
+        # In the order of the pseudonyms: where a row stands does not tell its rank.
+        named = {key.pseudonym(case.id): owner(case) for case in crowd}
+        for name, whose in sorted(named.items()):
+            yield whose, replace(line, id=name, rank=place if numbered else None)
+        place += len(crowd)
+
+
+def _facts(case: Case, features: Mapping[str, FeatureFacts]) -> frozenset[Hashable]:
+    """What moves a row's score which way, and roughly how its values lie: by this rows are put together."""
+    facts: set[Hashable] = set()
+    for one in case.contributions or ():
+        number = _number(one)
+        step = step_of(features[one.feature].usual, () if number is None else (number,))
+        near = one.value if number is None else number // (NEAR_STEPS * step)
+        facts |= {(one.feature, one.direction), (one.feature, one.direction, near)}
+    return frozenset(facts)
+
+
+def _common_words(cases: Sequence[Case]) -> frozenset[tuple[str, str]]:
+    """Categories, by feature, that five patients of the list have: no other is told."""
+    owners: dict[tuple[str, str], set[str]] = {}
+    for case in cases:
+        for one in case.contributions or ():
+            owners.setdefault((one.feature, one.value), set()).add(owner(case))
+    return frozenset(word for word, having in owners.items() if len(having) >= LEAST)
+
+
+def _line(
+    rows: Sequence[Case],
+    features: Mapping[str, FeatureFacts],
+    words: frozenset[tuple[str, str]],
+    ranks: Ranks,
+) -> Case:
+    """What is true of all rows of a group: the same line for each of them, but for the name."""
+    first = rows[0]
+    lows = [each.chance_low for each in rows if each.chance_low is not None]
+    highs = [each.chance_high for each in rows if each.chance_high is not None]
+    chances = [each.chance for each in rows if each.chance is not None]
+    return Case(
+        id="",
+        group=None,
+        row=None,
+        score=statistics.median_low([ranks.of_score(each.score) for each in rows]),
+        p_value=at_least(max(each.p_value for each in rows)),
+        label=first.label,
+        contributions=None if first.contributions is None else _contributions(rows, features, words, ranks),
+        missing=[name for name in first.missing if all(name in each.missing for each in rows)],
+        votes=first.votes if all(each.votes == first.votes for each in rows) else None,
+        discovery=first.discovery if all(each.discovery == first.discovery for each in rows) else None,
+        chance=_even(statistics.median(chances)) if chances else None,
+        chance_low=max(_even(min(lows)) - CHANCE_STEP, 0.0) if lows else None,
+        chance_high=min(_even(max(highs)) + CHANCE_STEP, 1.0) if highs else None,
+        state=first.state if all(each.state == first.state for each in rows) else None,
+    )
+
+
+def _even(chance: float) -> float:
+    return round(round(chance / CHANCE_STEP) * CHANCE_STEP, 2)
+
+
+def _contributions(
+    rows: Sequence[Case],
+    features: Mapping[str, FeatureFacts],
+    words: frozenset[tuple[str, str]],
+    ranks: Ranks,
+) -> list[Contribution]:
+    """Features that move all rows the same way; values in a band that holds them all."""
+    shared = []
+    for one in rows[0].contributions or ():
+        same = [
+            (case, each)
+            for case in rows
+            for each in case.contributions or ()
+            if (each.feature, each.direction) == (one.feature, one.direction)
+        ]
+        if len(same) < len(rows):
+            continue
+        usual = features[one.feature].usual
+        numbers = [number for _, each in same if (number := _number(each)) is not None]
+        step = step_of(usual, numbers)
+        changes = [ranks.of_change(case.score, each.change) for case, each in same]
+        shared.append(
+            Contribution(
+                feature=one.feature,
+                value=_band(numbers, step)
+                if len(numbers) == len(same)
+                else _either([each for _, each in same], words),
+                unit=one.unit,
+                usual=widened(usual, step),
+                direction=one.direction,
+                change=statistics.median_low(changes),
+            )
+        )
+    return sorted(shared, key=lambda one: (-abs(one.change), one.feature))
+
+
+def _band(numbers: Sequence[float], step: float) -> str:
+    low, high = band(numbers, step)
+    return f"{low:.10g} to {high:.10g}"
+
+
+def _either(found: Sequence[Contribution], words: frozenset[tuple[str, str]]) -> str:
+    """The categories of a group, where they are few and each is common."""
+    values = sorted({each.value for each in found})
+    common = all((found[0].feature, value) in words for value in values)
+    return " or ".join(values) if common and len(values) <= MOST_WORDS else WITHHELD
+
+
+def _number(one: Contribution) -> float | None:
+    """A measured value; None of a category, of what is missing, and of what is not finite."""
+    try:
+        number = float(one.value)
+    except ValueError:
+        return None
+    return number if abs(number) < float("inf") else None
