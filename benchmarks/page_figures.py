@@ -1,4 +1,4 @@
-"""How a night's page reads: words in sight, patients on a telephone's first screen, sheets of paper, keys, size.
+"""How a night's page reads: words in sight, patients on a telephone's first screen, sheets, keys, size.
 
     python benchmarks/page_figures.py [--flagged 0 1 100 160 5000] [--out DIR]
 
@@ -29,7 +29,9 @@ ROOM = "capacity = 100"
 SURNAMES = ("Okafor", "Lindqvist", "Kowalski", "Meyer", "Ito", "García")
 IDS = {
     "": lambda number: f"{number:07d}",
-    ", ids are UUIDs": lambda number: str(uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128)),
+    ", ids are UUIDs": lambda number: str(
+        uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128)
+    ),
     ", ids of 60 characters": lambda number: f"ward-of-the-north-house/admission-{number:026d}",
 }
 """How the hospital names a patient, by what the table says of it."""
@@ -44,7 +46,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 def screen(*words: object) -> None:
     """Run a command of the tool."""
-    subprocess.run([sys.executable, "-m", "screening", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "screening", *map(str, words)], check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def ward() -> pd.DataFrame:
@@ -56,7 +60,9 @@ def ward() -> pd.DataFrame:
     table = nosocomial.census(rng, PATIENTS).drop(columns="infected")
     table["bed"] = [f"{room}-{place}" for room, place in rng.integers(1, 9, (PATIENTS, 2))]
     table["name"] = rng.choice(SURNAMES, PATIENTS)
-    table["admission_date"] = [str(NIGHT - datetime.timedelta(days=int(n))) for n in table["days_in_hospital"]]
+    table["admission_date"] = [
+        str(NIGHT - datetime.timedelta(days=int(n))) for n in table["days_in_hospital"]
+    ]
     return table
 
 
@@ -104,7 +110,9 @@ def main() -> None:
     """Make the nights, measure and print."""
     from playwright.sync_api import sync_playwright
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--flagged", type=int, nargs="+", default=[0, 1, 100, 160, 5000])
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()

@@ -57,6 +57,22 @@ def figures(scores: np.ndarray, y: np.ndarray, thresholds: np.ndarray) -> dict[s
     return {k: [float(v) if np.isfinite(v) else None for v in column] for k, column in columns.items()}
 
 
+def intervals(at: dict[str, Any]) -> dict[str, Any]:
+    """Predictive values with ends around them, and reviews per case."""
+    ppv, npv, rate = at["ppv"], at["npv"], at["flag_rate"]
+    return {
+        "ppv_low": ppv and ppv * 0.8,
+        "ppv_high": ppv and ppv * 1.2,
+        "npv_low": npv and npv * 0.99,
+        "npv_high": 0.999,
+        "nne": 1 / ppv if ppv else None,
+        "nne_low": None,
+        "nne_high": None,
+        "flag_rate_low": rate * 0.9,
+        "flag_rate_high": rate * 1.1,
+    }
+
+
 def operating_point(scores: np.ndarray, y: np.ndarray, label: str, threshold: float) -> dict[str, Any]:
     at = {k: v[0] for k, v in figures(scores, y, np.array([threshold])).items()}
     return {
@@ -65,11 +81,8 @@ def operating_point(scores: np.ndarray, y: np.ndarray, label: str, threshold: fl
         "chosen_by": "training",
         "reason": None,
         "rule": {"name": "min_sensitivity", "value": 0.9, "confidence": None, "prevalence": None},
-        "ppv_low": at["ppv"] * 0.8,
-        "ppv_high": at["ppv"] * 1.2,
-        "npv_low": at["npv"] * 0.99,
-        "npv_high": 0.999,
-        "nne": 1 / at["ppv"],
+        **intervals(at),
+        "misses": 7,
         "n_positive": int(y.sum()),
         "n_negative": int((~y).sum()),
         "n_groups": None,
@@ -82,6 +95,7 @@ def validation(rng: np.random.Generator, n: int, cases: int, label: str, shift: 
     y = np.arange(n) < cases
     scores = rng.normal(0, 0.4, n) + shift * y
     thresholds = np.quantile(scores, np.linspace(0, 1, 200))
+    sizes = {"n_positive": cases, "n_negative": n - cases, "n_groups": None, "prevalence": cases / n}
     used = float(np.sort(scores[y])[int(0.1 * (cases + 1)) - 1])
     options = []
     for name, value, threshold in (
@@ -94,17 +108,25 @@ def validation(rng: np.random.Generator, n: int, cases: int, label: str, shift: 
     ):
         row = {k: v[0] for k, v in figures(scores, y, np.array([float(threshold)])).items()}
         rule = {"name": name, "value": value, "confidence": None, "prevalence": None}
-        options.append({**row, "rule": rule, "nne": 1 / row["ppv"] if row["ppv"] else None})
+        options.append({**row, **intervals(row), "rule": rule, "misses": 7, "notes": [], **sizes})
     return {
         "point": operating_point(scores, y, label, used),
         "curve": figures(scores, y, thresholds),
-        "summary": {"auroc": 0.87, "auroc_low": 0.82, "auroc_high": 0.91, "average_precision": 0.52},
+        "summary": sizes
+        | {"auroc": 0.87, "auroc_low": 0.82, "auroc_high": 0.91}
+        | {"average_precision": 0.52, "average_precision_low": 0.4, "average_precision_high": 0.63},
         "points": options,
     }
 
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def table(name: str, rows: int) -> dict[str, Any]:
+    """What was read of a table."""
+    file = {"name": name, "sha256": digest(name), "bytes": 80 * rows, "rows": rows}
+    return {"files": [file], "delimiter": ",", "encoding": "utf-8", "rows": rows}
 
 
 def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
@@ -130,8 +152,9 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     listed += [
         {"name": e, "type": "number", "unit": "mmol/L", "usual": (1.5, 4.25), "median": 2.875} for e in EXTRA
     ]
+    listed = [{"usual_from": None, "description": None} | feature for feature in listed]
     return {
-        "format": 1,
+        "format": 3,
         "recipe": {
             "name": "one_class_conformal",
             "title": "One-class SVM with a conformal kernel",
@@ -171,21 +194,28 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
             "n_rows": n,
             "n_positive": cases,
             "n_groups": None,
+            "n_machines": 5,
+            "encoded_by": "negatives",
             "search": {
                 "criterion": "auroc",
-                "candidates": 8,
+                "n_candidates": 8,
+                "candidates": [{"nu": 0.2, "gamma": 0.0123 * i} for i in range(1, 9)],
                 "chosen": {"nu": 0.2, "gamma": 0.0123},
-                "scores": [0.8],
+                "scores": [0.8] * 8,
+                "dropped": [None] * 8,
             },
             "summary": {"yes": part["summary"]},
             "curves": {"yes": part["curve"]},
             "points": {"yes": part["points"]},
-            "placement": "Fold scores are placed on the final model's scale by ranks among negatives.",
+            "subgroups": {},
+            "predictive": {},
+            "calibration": {},
         },
         "training": {
-            "source": {"files": [{"name": "nosocomial_past.csv", "sha256": digest("past"), "rows": n}]},
+            "source": table("nosocomial_past.csv", n),
             "n_rows_read": n,
             "n_rows_used": n,
+            "n_by_class": {"no": n - cases, "yes": cases},
             "max_rows": None,
             "window": ["2023-01-01", "2024-12-31"],
             "seed": 0,
@@ -193,6 +223,8 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
             "notes": ["delimiter ',' and encoding utf-8 detected"],
             "missing": {name: 0.02 for name in names},
             "features": listed,
+            "profile": None,
+            "leaks": [],
         },
         "machine": {
             "n_support_vectors": 142,
@@ -201,7 +233,9 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
             "kkt_gap": 3.2e-4,
         },
         "versions": {"screening": "0.1.0", "numpy": "2.1.0", "python": "3.11"},
+        "attention": [],
         "arrays_sha256": digest("arrays"),
+        "validation_sha256": digest("validation"),
         "sha256": digest("model"),
     }
 
@@ -210,10 +244,10 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
     found = []
     for i in rng.choice(len(FEATURES), size=int(rng.integers(3, 6)), replace=False):
         name, kind, unit, usual, centre, spread = FEATURES[i]
-        value: Any = {
-            "number": round(abs(float(rng.normal(centre + 1.5 * spread, spread))), 1),
-            "boolean": 1.0,
-            "ordinal": float(rng.integers(0, 3)),
+        value = {
+            "number": f"{abs(rng.normal(centre + 1.5 * spread, spread)):.1f}",
+            "boolean": "yes",
+            "ordinal": MCCABE[rng.integers(0, 3)],
             "category": str(rng.choice(WARDS)),
         }[kind]
         change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
@@ -248,21 +282,20 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
             "class": "yes",
             "contributions": contributions(rng),
             "missing": ["albumin"] if i % 9 == 0 else [],
+            "chance": None,
+            "chance_low": None,
+            "chance_high": None,
         }
 
     names = list(model["training"]["missing"])
     return {
-        "format": 1,
+        "format": 4,
         "run_id": "20250311-5f3a9c",
         "date": "2025-03-11",
         "times": {"started": "x", "seconds": 1.2},
         "model": {"id": "5f3a9c1e22b0", "digest": digest("directory"), **model},
-        "input": {
-            "files": [{"name": "night_2025-03-11.csv", "sha256": digest("night")}],
-            "delimiter": ",",
-            "encoding": "utf-8",
-            "notes": ["3 rows refused: see reasons"],
-        },
+        "input": table("night_2025-03-11.csv", n) | {"notes": ["3 rows refused: see reasons"]},
+        "versions": {"screening": "0.1.0"},
         "counts": {
             "read": n + refused,
             "scored": n,
@@ -283,23 +316,55 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
             for m in names
         ],
         "groups": None,
-        "score_counts": {"thresholds": scores[::-1].tolist(), "counts": list(range(n, 0, -1))},
+        "score_counts": {"yes": {"thresholds": scores[::-1].tolist(), "counts": list(range(n, 0, -1))}},
         "cases": [{"rank": i + 1, **case(i)} for i in range(flagged)],
         "cases_total": flagged,
         "cases_shown": flagged,
+        "cases_explained": flagged,
+        "sample": [],
+        "unflagged": {"cases": n - flagged},
+        "drift": None,
+        "discoveries": None,
+        "subgroups": [],
+        "prevalence_estimate": None,
+        "voxels": None,
+        "sha256": digest("run"),
         "near_misses": [case(i) for i in range(flagged, near)],
     }
 
 
+def observed(**known: Any) -> dict[str, Any]:
+    """What a threshold did to labelled rows, as far as it is known."""
+    names = [
+        f"{name}{end}"
+        for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate", "auroc")
+        for end in ("", "_low", "_high")
+    ]
+    names += ["average_precision", "average_precision_low", "average_precision_high"]
+    counts = dict.fromkeys(("true_positive", "false_negative", "false_positive", "true_negative"), 0)
+    rest = dict.fromkeys(("accuracy", "f1", "g_mean", "min_sensitivity", "n_groups"))
+    return dict.fromkeys(names) | counts | rest | {"threshold": 0.1, "prevalence": 0.1} | known
+
+
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}{% raw %}\u202eevil\u200b\"'&"
 
-KEPT = frozenset({"kind", "type", "direction", "digest", "sha256", "class", "watched"})
+# Words of the tool's own, and dates: no text of a patient's file can stand there.
+KEPT = frozenset(
+    {"kind", "type", "direction", "digest", "sha256", "class", "watched", "rule", "date", "window", "verdict"}
+)
 
 
 def hostile(document: Any, keep: frozenset[str] = KEPT) -> Any:
     """Return the document with every text in it (but for `keep`) followed by a hostile one."""
     if isinstance(document, dict):
-        return {k: v if k in keep else hostile(v, keep) for k, v in document.items()}
+        return {
+            k: {name + HOSTILE: share for name, share in v.items()}
+            if k == "missing" and isinstance(v, dict)
+            else v
+            if k in keep
+            else hostile(v, keep)
+            for k, v in document.items()
+        }
     if isinstance(document, (list, tuple)):
         return [hostile(v, keep) for v in document]
     return document + HOSTILE if isinstance(document, str) else copy.copy(document)

@@ -32,6 +32,7 @@ def voxel_model() -> dict[str, Any]:
     model["contract"]["features"] = {c: {"type": "number", "unit": None, "usual": None} for c, _ in channels}
     model["training"]["features"] = [
         {"name": c, "type": "number", "unit": None, "usual": [0.6 * m, 1.4 * m], "median": m}
+        | {"usual_from": "training, 5 to 95 %", "description": None}
         for c, m in channels
     ]
     model["training"]["missing"] = {c: 0.0 for c, _ in channels}
@@ -79,7 +80,8 @@ def voxel_run() -> dict[str, Any]:
         "flagged_by_class": {"G4+3": 41, "G4+4": 54},
     }
     run["groups"] = [
-        {"group": f"P{i:02d}", "rows": 1400, "flagged": n, "top_score": 1.7 - i / 10}
+        {"group": f"P{i:02d}", "rows": 1400, "flagged": n, "top_score": 1.7 - i / 10, "p_value": 0.1}
+        | {"discovery": False}
         for i, n in ((22, 61), (24, 34), (23, 0))
     ]
     run["data"] = [
@@ -104,10 +106,13 @@ def voxel_run() -> dict[str, Any]:
             "p_value": 0.045,
             "class": "G4+3" if i % 2 else "G4+4",
             "missing": [],
+            "chance": None,
+            "chance_low": None,
+            "chance_high": None,
             "contributions": [
                 {
                     "feature": c,
-                    "value": float(rng.normal(m, 0.2 * m)),
+                    "value": f"{rng.normal(m, 0.2 * m):.6g}",
                     "unit": None,
                     "usual": [0.6 * m, 1.4 * m],
                     "change": 0.4,
@@ -118,5 +123,6 @@ def voxel_run() -> dict[str, Any]:
         }
         for i in range(80)
     ]
+    run["cases_explained"], run["unflagged"] = 80, {"cases": 1}
     run["cases_total"], run["cases_shown"], run["near_misses"] = 95, 80, []
     return run

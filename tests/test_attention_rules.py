@@ -209,7 +209,7 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
 
 @pytest.mark.parametrize("kept", [{"attention": ["ward: 2 rows of a new kind."]}, {"attention": []}, {}])
 def test_a_page_of_before_reasons_were_kept_is_judged_when_drawn(kept):
-    night = run(**TELLING["over_capacity"][0]) | kept
+    night = run(**TELLING["over_capacity"][0]) | {"format": 2} | kept
 
     told = told_on(render_run(night))
 

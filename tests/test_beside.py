@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, train
 from screening.cli import app
+from screening.documents.stored import model_in
 from screening.errors import RecipeError, UsageError
 from screening.page import render_model
 from screening.page.beside import beside as block
@@ -103,7 +104,8 @@ def test_on_noise_the_intervals_hold_zero(tmp_path):
 
 
 def test_a_method_that_is_worse_is_said_to_be(cohort):
-    shown = block(train(cohort, "svm", search=1, params={"gamma": 300.0}, beside=["logistic"]).document)
+    trained = train(cohort, "svm", search=1, params={"gamma": 300.0}, beside=["logistic"])
+    shown = block(model_in(trained.document))
 
     assert "AUROC" in shown["rows"][0]["worse"]
     assert shown["said"][0].startswith("beside logistic, svm has a lower AUROC")

@@ -22,7 +22,7 @@ from screening.documents.run import RunDocument
 from screening.documents.schemas import DOCUMENTS
 from screening.documents.shape import read
 from screening.documents.upgrading import model_of_any_version, run_of_any_version
-from screening.errors import UsageError
+from screening.errors import ModelError
 from screening.ledger import open_ledger
 from screening.storage.model import load_model
 
@@ -128,7 +128,7 @@ def test_a_shown_field_without_its_producer_is_noticed(night, file, declared):
 
     unnoticed = []
     for path in paths:
-        with pytest.raises(UsageError) as error:
+        with pytest.raises(ModelError) as error:
             read(declared, without(document, path), f"{file}.json")
         unnoticed += [path] * (".".join(path) not in str(error.value))
 
@@ -140,7 +140,7 @@ def test_a_key_that_no_type_knows_is_noticed(night):
     document = stored(night / "run" / "run.json")
     document["counts"]["guessed"] = 1
 
-    with pytest.raises(UsageError, match=r"counts\.guessed"):
+    with pytest.raises(ModelError, match=r"counts\.guessed"):
         read(RunDocument, document, "run.json")
 
 

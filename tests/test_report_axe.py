@@ -21,7 +21,10 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "run, dark": ("dark", lambda: render_run(with_lines(4, SMALL))),
     "voxel run": ("light", lambda: render_run(few_voxels())),
     "model": ("dark", lambda: render_model(nosocomial_model())),
-    "one case": ("light", lambda: render_case(nosocomial_run(), nosocomial_run()["cases"][0])),
+    "one case": (
+        "light",
+        lambda: render_case(nosocomial_run(), nosocomial_run()["cases"][0] | {"flagged": True}),
+    ),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from report_fixture import nosocomial_run
+from report_fixture import nosocomial_run, observed
 from test_report import Outline
 from test_report_blocks import appraised_run
 
@@ -63,7 +63,7 @@ def test_the_page_says_how_old_the_patients_behind_the_threshold_are():
 def test_the_observed_predictive_value_is_shown_with_its_interval_and_what_it_moves_with():
     run = nosocomial_run()
     shares = {"ppv": 0.125, "ppv_low": 0.082, "ppv_high": 0.188, "n_positive": 24, "n_negative": 216}
-    run["evaluation"] = {"yes": {**shares, "n_groups": None}}
+    run["evaluation"] = {"yes": observed(**shares)}
     text = Outline(render_run(run)).text
 
     assert "Cases among the flagged (PPV) 12% 8–19%" in text
@@ -73,7 +73,7 @@ def test_the_observed_predictive_value_is_shown_with_its_interval_and_what_it_mo
 def test_a_term_that_the_model_has_no_use_for_is_not_explained():
     run = nosocomial_run()
     run["model"]["machine"]["passes"] = [{}]
-    run["model"]["validation"].pop("calibration", None)
+    run["model"]["validation"]["calibration"] = {}
     words = Outline(render_run(run)).text.partition("How to read the figures")[2]
 
     assert "Geometry, and unrelated" not in words

@@ -42,7 +42,7 @@ def page(request: pytest.FixtureRequest) -> str:
         "model": lambda: render_model(nosocomial_model()),
         "voxel model": lambda: render_model(voxel_model()),
         "voxel run": lambda: render_run(voxel_run()),
-        "case": lambda: render_case(run, run["cases"][0]),
+        "case": lambda: render_case(run, run["cases"][0] | {"flagged": True}),
     }
     return made[request.param]() if request.param in made else request.getfixturevalue(request.param)
 

@@ -39,9 +39,10 @@ def explain(
 
 
 def _lines(found: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    from screening.documents.stored import case_in, run_in
     from screening.page.one_case import told
 
-    case = told(found["run"], found["case"])
+    case = told(run_in(found["run"]), case_in(found["case"]))
     why = [
         " ".join(filter(None, [c["feature"], c["value"], c["unit"], c["outside"], _usual(c["usual"])]))
         + f": {'raises' if c['raises'] else 'lowers'} the score, {c['change']}"

@@ -60,14 +60,12 @@ def _copy(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The document of a copy, and what is told of how well it hides."""
     from screening.deidentify import deidentified, site_key
-    from screening.documents.run import RunDocument
-    from screening.documents.shape import plain, read
-    from screening.documents.upgrading import run_of_any_version
+    from screening.documents.shape import plain
+    from screening.documents.stored import run_in
     from screening.storage.sealing import FORMATS, as_stored
 
     key = site_key(keyfile)
     with as_stored(directory / "run.json"):
-        run = read(RunDocument, run_of_any_version(document), "run.json")
-        copy = deidentified(run, key, FORMATS["run"])
+        copy = deidentified(run_in(document), key, FORMATS["run"])
     told = {name: value for name, value in vars(copy).items() if name != "run"}
     return plain(copy.run), told

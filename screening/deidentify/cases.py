@@ -10,8 +10,8 @@ from screening.deidentify.bands import at_least, band, step_of, told, widened
 from screening.deidentify.crowds import LEAST, crowds
 from screening.deidentify.key import SiteKey
 from screening.deidentify.ranks import Ranks
+from screening.documents.case import Case, Contribution
 from screening.documents.model import FeatureFacts
-from screening.documents.run import Case, Contribution
 
 WITHHELD = "withheld"
 CHANCE_STEP = 0.05

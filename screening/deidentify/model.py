@@ -9,6 +9,7 @@ from screening.deidentify.bands import share, step_of, told, widened
 from screening.deidentify.key import SiteKey
 from screening.deidentify.ranks import Ranks, ranks_of
 from screening.documents.beside import RuleFacts
+from screening.documents.figures import Point, PredictiveValues, Ranking
 from screening.documents.model import (
     FeatureFacts,
     MachineFacts,
@@ -20,16 +21,13 @@ from screening.documents.model import (
 )
 from screening.documents.run import RunModel
 from screening.documents.validation import (
-    AtPrevalence,
     Bin,
     Calibration,
     Curve,
     DecisionCurve,
     Level,
     OperatingPointFacts,
-    Point,
     Predictive,
-    Ranking,
     SearchFacts,
     SubgroupFacts,
     ValidationFacts,
@@ -153,7 +151,7 @@ def _validation(model: ModelDocument) -> ValidationFacts:
         subgroups={name: [_subgroup(each) for each in columns] for name, columns in found.subgroups.items()},
         predictive={
             name: Predictive(
-                source=each.source, rows=[picked(AtPrevalence, row, PREDICTIVE) for row in each.rows]
+                source=each.source, rows=[picked(PredictiveValues, row, PREDICTIVE) for row in each.rows]
             )
             for name, each in found.predictive.items()
         },

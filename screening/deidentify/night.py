@@ -11,9 +11,9 @@ from screening.deidentify.crowds import LEAST, smallest
 from screening.deidentify.key import SiteKey
 from screening.deidentify.model import deidentified_model, facts_of, picked
 from screening.deidentify.ranks import Ranks, ranks_of
+from screening.documents.case import Case
 from screening.documents.reason import Reason
 from screening.documents.run import (
-    Case,
     Counts,
     Discoveries,
     InputFacts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from screening.documents.shape import Setting, document
 
@@ -11,7 +12,7 @@ from screening.documents.shape import Setting, document
 class RuleFacts:
     """How a threshold is chosen."""
 
-    name: str
+    name: Literal["min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"]
     value: float | None
     confidence: float | None
     prevalence: float | None

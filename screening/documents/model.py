@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
+from screening.documents.contract import Declared, Stated, seen
 from screening.documents.reason import Reason
 from screening.documents.shape import Range, Setting, document
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
@@ -172,3 +174,32 @@ class ModelDocument:
     arrays_sha256: str
     validation_sha256: str
     sha256: str
+
+    @cached_property
+    def stated(self) -> Stated:
+        """What the contract says of the cohort as a whole."""
+        return seen(Stated, self.contract.get("cohort"))
+
+    def declared(self, feature: str) -> Declared:
+        """What the contract says of a feature; nothing of one that it does not know."""
+        return seen(Declared, self.contract.get("features", {}).get(feature))
+
+    @cached_property
+    def points(self) -> list[OperatingPointFacts]:
+        """The operating points in use, the rarest class first."""
+        return sorted(self.operating_points, key=lambda point: point.n_positive)
+
+    @property
+    def multi(self) -> bool:
+        """Whether the model tells several classes apart."""
+        return self.task.kind == "multi"
+
+    @property
+    def by_excess(self) -> bool:
+        """Whether rows are ranked by how far they lie above their class's threshold."""
+        return len(self.operating_points) > 1
+
+    @property
+    def unit_of_review(self) -> str:
+        """What one row is called on the page."""
+        return "voxel" if self.stated.coordinates else "row"

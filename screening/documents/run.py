@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
+from screening.documents.case import Case, GroupFacts
 from screening.documents.drift import ScoreCounts
+from screening.documents.figures import Observed
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
-from screening.documents.shape import Range, document, named
+from screening.documents.shape import document
 from screening.documents.validation import Confusion, PerClass
 
 
@@ -47,82 +48,6 @@ class Counts:
     known: int | None = None
     resolved: int | None = None
     drawn: int | None = None
-
-
-@document
-class Contribution:
-    """How far one value moves a case's score from what the usual value would give.
-
-    `lower` is the share of training rows with a lower value, `alike` that with the same category.
-    """
-
-    feature: str
-    value: str
-    unit: str | None
-    usual: Range | None
-    usual_from: str | None = None
-    direction: str
-    change: float
-    lower: float | None = None
-    alike: float | None = None
-
-
-@document
-class Verdict:
-    """The last verdict on a case, and the night it was given for."""
-
-    night: str
-    verdict: str
-
-
-@document
-class Case:
-    """One flagged row, or one just below the threshold.
-
-    `explained` is the share that its contributions have in the changes of all its values.
-    """
-
-    rank: int | None = None
-    id: str
-    group: str | None
-    row: int | None
-    score: float
-    p_value: float
-    p_low: float | None = None
-    p_high: float | None = None
-    label: Annotated[str, named("class")]
-    display: Mapping[str, str | None] | None = None
-    contributions: Sequence[Contribution] | None = None
-    explained: float | None = None
-    missing: Sequence[str] = ()
-    votes: Mapping[str, bool] | None = None
-    discovery: bool | None = None
-    chance: float | None
-    chance_low: float | None
-    chance_high: float | None
-    state: str | None = None
-    nights: int | None = None
-    last_verdict: Verdict | None = None
-    drawn: bool | None = None
-
-
-@document
-class GroupFacts:
-    """One patient, where rows come in patients."""
-
-    group: str
-    rows: int
-    flagged: int
-    top_score: float
-    p_value: float
-    p_low: float | None = None
-    p_high: float | None = None
-    discovery: bool
-    display: Mapping[str, str | None] | None = None
-    state: str | None = None
-    nights: int | None = None
-    last_verdict: Verdict | None = None
-    drawn: bool | None = None
 
 
 @document
@@ -305,7 +230,7 @@ class RunDocument:
     versions: Mapping[str, str]
     counts: Counts
     refused: Mapping[str, int]
-    evaluation: Mapping[str, Mapping[str, float | int | None] | Confusion | Sequence[PerClass]] | None
+    evaluation: Mapping[str, Observed | Confusion | Sequence[PerClass]] | None
     data: Sequence[NightFeature]
     groups: Sequence[GroupFacts] | None
     groups_total: int | None = None
@@ -331,3 +256,25 @@ class RunDocument:
     pseudonymised: bool | None = None
     times: Times
     sha256: str
+
+    @property
+    def unit(self) -> str:
+        """What is reviewed as one: patients where rows are grouped."""
+        return "row" if self.groups is None else "patient"
+
+    @property
+    def to_review(self) -> int:
+        """How many are to be reviewed."""
+        if self.groups_flagged is not None:
+            return self.groups_flagged
+        return sum(bool(group.flagged) for group in self.groups) if self.groups else self.counts.flagged
+
+    @property
+    def awaited(self) -> int:
+        """How many still wait for a review: those flagged, less those that the ledger says were judged."""
+        return max(self.to_review - (self.counts.reviewed or 0) - (self.counts.known or 0), 0)
+
+    def observed(self, label: str) -> Observed | None:
+        """How the flags of a watched class agree with the table's labels, where it has them."""
+        found = self.evaluation[label] if self.evaluation else None
+        return found if isinstance(found, Observed) else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, cast, dataclass_transform
 
-from screening.errors import UsageError
+from screening.errors import ModelError
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def read(declared: type[T], stored: Mapping[str, Any], name: str) -> T:
 
     Raises
     ------
-    UsageError
+    ModelError
         Naming the keys that are missing, unknown or of a wrong type, never a value.
     """
     from pydantic import ValidationError
@@ -61,7 +61,7 @@ def read(declared: type[T], stored: Mapping[str, Any], name: str) -> T:
         problems = [
             f"{'.'.join(str(step) for step in each['loc'])}: {each['msg']}" for each in error.errors()[:5]
         ]
-        raise UsageError(f"{name} is not as this version writes it: {'; '.join(problems)}") from None
+        raise ModelError(f"{name} is not as this version writes it: {'; '.join(problems)}") from None
     return found
 
 

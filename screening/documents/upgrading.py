@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+CHANCES = ("chance", "chance_low", "chance_high")
 INTERVALS = ("ppv", "npv", "nne", "flag_rate")
 
 
@@ -53,7 +54,7 @@ def run_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
         "attention": [],
     }
     upgraded = defaults | dict(stored) | {"model": model_of_any_version(stored["model"])}
-    chances = dict.fromkeys(("chance", "chance_low", "chance_high"))
+    chances = dict.fromkeys(CHANCES)
     upgraded.setdefault("sha256", "")
     upgraded["unflagged"] = {"cases": upgraded["unflagged"]["cases"]}
     for name in ("cases", "near_misses"):

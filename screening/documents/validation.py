@@ -3,42 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
-from screening.documents.beside import BesideFacts, RuleFacts
+from screening.documents.beside import BesideFacts
+from screening.documents.figures import Area, Point, PredictiveValues, Ranking, Rates
 from screening.documents.shape import Setting, document, named
-
-
-@document
-class Point:
-    """What a threshold does on unseen rows: rates in 0 to 1 with 95 % intervals; None is undefined."""
-
-    threshold: float
-    rule: RuleFacts
-    sensitivity: float | None
-    sensitivity_low: float | None
-    sensitivity_high: float | None
-    specificity: float | None
-    specificity_low: float | None
-    specificity_high: float | None
-    ppv: float | None
-    ppv_low: float | None
-    ppv_high: float | None
-    npv: float | None
-    npv_low: float | None
-    npv_high: float | None
-    nne: float | None
-    nne_low: float | None
-    nne_high: float | None
-    flag_rate: float | None
-    flag_rate_low: float | None
-    flag_rate_high: float | None
-    prevalence: float
-    n_positive: int
-    n_negative: int
-    n_groups: int | None
-    misses: int | None
-    notes: Sequence[str]
 
 
 @document
@@ -49,22 +18,6 @@ class OperatingPointFacts(Point):
     chosen_by: str
     reason: str | None
     chosen_at: str | None = None
-
-
-@document
-class Ranking:
-    """How well held-out scores rank, whatever the threshold."""
-
-    n_positive: int
-    n_negative: int
-    n_groups: int | None
-    prevalence: float
-    auroc: float | None
-    auroc_low: float | None
-    auroc_high: float | None
-    average_precision: float | None
-    average_precision_low: float | None
-    average_precision_high: float | None
 
 
 @document
@@ -84,19 +37,13 @@ class Curve:
 
 
 @document
-class Level:
+class Level(Rates):
     """One subgroup; a figure that fewer than five patients stand behind is None, and `few` names it."""
 
     level: str | None
     n: int | None
     events: int | None
     few: Sequence[str]
-    sensitivity: float | None
-    sensitivity_low: float | None
-    sensitivity_high: float | None
-    specificity: float | None
-    specificity_low: float | None
-    specificity_high: float | None
     flag_rate: float | None
 
 
@@ -111,30 +58,11 @@ class SubgroupFacts:
 
 
 @document
-class AtPrevalence:
-    """Predictive values at one prevalence."""
-
-    prevalence: float
-    ppv: float | None
-    ppv_low: float | None
-    ppv_high: float | None
-    npv: float | None
-    npv_low: float | None
-    npv_high: float | None
-    nne: float | None
-    nne_low: float | None
-    nne_high: float | None
-    flag_rate: float | None
-    flag_rate_low: float | None
-    flag_rate_high: float | None
-
-
-@document
 class Predictive:
     """Predictive values at several prevalences, one of them given or estimated."""
 
-    source: str
-    rows: Sequence[AtPrevalence]
+    source: Literal["given", "estimated"]
+    rows: Sequence[PredictiveValues]
 
 
 @document
@@ -185,21 +113,12 @@ class Calibration:
 
 
 @document
-class LaterClass:
+class LaterClass(Rates, Area):
     """What the threshold chosen on the past did to what came after."""
 
     threshold: float
     n_positive: int
     n_negative: int
-    sensitivity: float | None
-    sensitivity_low: float | None
-    sensitivity_high: float | None
-    specificity: float | None
-    specificity_low: float | None
-    specificity_high: float | None
-    auroc: float | None
-    auroc_low: float | None
-    auroc_high: float | None
 
 
 @document

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from screening.documents.reading import mapping, multi, part, sequence
+from screening.documents.beside import Beside, Difference
+from screening.documents.model import ModelDocument
 from screening.page import format as shown
 
 FIGURES = {
@@ -15,56 +15,54 @@ FIGURES = {
     "macro_recall": "Mean recall",
 }
 
+UNKNOWN = Difference(difference=None, low=None, high=None)
 
-def beside(model: Mapping[str, Any]) -> dict[str, Any] | None:
+
+def beside(model: ModelDocument) -> dict[str, Any] | None:
     """Return the comparison with other methods; None where training made none."""
-    found = mapping(model, "validation", "comparison")
-    others = [row for row in sequence(found, "beside") if isinstance(row, Mapping)]
-    if not others:
+    found = model.validation.comparison
+    if found is None:
         return None
-    names = [name for name in FIGURES if shown.finite(part(found, "figures", name))]
-    rows = [_row(other, names) for other in others if "reason" not in other]
-    own = shown.name(part(model, "recipe", "name"))
+    own = {name: found.figures[name] for name in FIGURES if found.figures.get(name) is not None}
+    rows = [_row(other, list(own)) for other in found.beside if other.reason is None]
+    method = shown.name(model.recipe.name)
     return {
-        "method": own,
-        "columns": [FIGURES[name] for name in names],
-        "own": [_value(name, part(found, "figures", name)) for name in names],
+        "method": method,
+        "columns": [FIGURES[name] for name in own],
+        "own": [_value(name, value) for name, value in own.items()],
         "rows": rows,
-        "said": [_sentence(row, own) for row in rows],
+        "said": [_sentence(row, method) for row in rows],
         "failed": [
-            (shown.name(other.get("recipe")), shown.text(other["reason"], 300).rstrip("."))
-            for other in others
-            if "reason" in other
+            (shown.name(other.recipe), shown.text(other.reason, 300).rstrip("."))
+            for other in found.beside
+            if other.reason is not None
         ],
-        "rule": shown.rule(found.get("rule")),
-        "watched": multi(model) and (found.get("n_watched") or 1) > 1,
-        "grouped": bool(part(model, "validation", "grouped")),
+        "rule": shown.rule(found.rule),
+        "watched": model.multi and found.n_watched > 1,
+        "grouped": model.validation.grouped,
     }
 
 
-def _row(other: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    gaps = {name: mapping(other, "differences", name) for name in names}
-    better = [FIGURES[name] for name in names if _above(gaps[name].get("low"))]
-    worse = [FIGURES[name] for name in names if _above(gaps[name].get("high"), -1)]
+def _row(other: Beside, names: list[str]) -> dict[str, Any]:
+    assert other.figures is not None and other.differences is not None, "it was trained, so it has both"
+    gaps = {name: other.differences.get(name, UNKNOWN) for name in names}
+    better = [FIGURES[name] for name, gap in gaps.items() if gap.low is not None and gap.low > 0]
+    worse = [FIGURES[name] for name, gap in gaps.items() if gap.high is not None and gap.high < 0]
     return {
-        "name": shown.name(other.get("recipe")),
-        "title": shown.text(other.get("title") or "", 200),
+        "name": shown.name(other.recipe),
+        "title": shown.text(other.title, 200),
         "cells": [
             {
-                "value": _value(name, part(other, "figures", name)),
-                "gap": _signed(name, gaps[name].get("difference")),
-                "interval": _ends(name, gaps[name].get("low"), gaps[name].get("high")),
+                "value": _value(name, other.figures[name]),
+                "gap": _signed(name, gap.difference),
+                "interval": _ends(name, gap),
             }
-            for name in names
+            for name, gap in gaps.items()
         ],
         "words": _words(better, worse),
         "better": better,
         "worse": worse,
     }
-
-
-def _above(end: Any, side: int = 1) -> bool:
-    return shown.finite(end) and side * end > 0
 
 
 def _words(better: list[str], worse: list[str]) -> str:
@@ -73,13 +71,13 @@ def _words(better: list[str], worse: list[str]) -> str:
     return "; ".join(said) or "no difference shown"
 
 
-def _sentence(row: Mapping[str, Any], own: str) -> str:
+def _sentence(row: dict[str, Any], own: str) -> str:
     if not row["better"] and not row["worse"]:
         return f"beside {row['name']}, these patients show no difference"
     return f"beside {row['name']}, {own} has {_listed(row)}"
 
 
-def _listed(row: Mapping[str, Any]) -> str:
+def _listed(row: dict[str, Any]) -> str:
     ends = (("a higher", row["better"]), ("a lower", row["worse"]))
     return " and ".join(f"{words} {name}" for words, names in ends for name in map(_in_a_sentence, names))
 
@@ -88,19 +86,19 @@ def _in_a_sentence(name: str) -> str:
     return name if name.isupper() else name.lower()
 
 
-def _value(name: str, value: Any) -> str:
+def _value(name: str, value: float | None) -> str:
     return shown.fixed(value, 2) if name == "auroc" else shown.percent(value)
 
 
-def _signed(name: str, gap: Any) -> str:
+def _signed(name: str, gap: float | None) -> str:
     """Return a difference with its sign: AUROC with three decimals, shares in percentage points."""
-    if not shown.finite(gap):
+    if gap is None:
         return shown.NOT_KNOWN
     figure = shown.fixed(gap, 3) if name == "auroc" else shown.fixed(100 * gap, 1)
     return figure if figure.startswith("−") or float(figure) == 0 else f"+{figure}"
 
 
-def _ends(name: str, low: Any, high: Any) -> str:
-    if not (shown.finite(low) and shown.finite(high)):
+def _ends(name: str, gap: Difference) -> str:
+    if gap.low is None or gap.high is None:
         return ""
-    return f"{_signed(name, low)} to {_signed(name, high)}"
+    return f"{_signed(name, gap.low)} to {_signed(name, gap.high)}"

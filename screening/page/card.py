@@ -2,104 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from screening.documents.reading import mapping, multi, part, points, sequence, stated
+from screening.documents.model import FeatureFacts, FileFacts, MachineFacts, ModelDocument
+from screening.documents.run import NightFeature, RunDocument, RunModel
+from screening.documents.validation import SearchFacts
 from screening.page import format as shown
-from screening.page.cases import on_other_scale, value_text
 from screening.page.completeness import completeness
 from screening.page.pruning import pruning_chart
+from screening.page.values import value_text
 
 NOTABLE = 0.1
 MANY_SETTINGS = 24
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 
 
-def data_section(run: Mapping[str, Any]) -> dict[str, Any]:
+def data_section(run: RunDocument) -> dict[str, Any]:
     """Return missing shares and distributions tonight against training, what differs most first."""
-    found = [f for f in sequence(run, "data") if isinstance(f, Mapping)]
-    rows = [_feature_tonight(f) for f in found]
+    rows, read = [_feature_tonight(feature) for feature in run.data], run.input
+    delimiter = DELIMITERS.get(read.delimiter or "", shown.name(read.delimiter))
     return {
-        "has_drift": any(shown.finite(f.get("psi")) for f in found),
+        "has_drift": any(feature.psi is not None for feature in run.data),
         "rows": sorted(rows, key=lambda r: (not r["notable"], r["order"])),
         "notable": sum(r["notable"] for r in rows),
-        "files": _files(part(run, "input", "files")),
-        "facts": [
-            (words, DELIMITERS.get(str(part(run, "input", key)), shown.name(part(run, "input", key))))
-            for key, words in (("delimiter", "Delimiter"), ("encoding", "Encoding"))
-            if part(run, "input", key)
-        ],
-        "notes": [shown.text(n) for n in sequence(run, "input", "notes")],
+        "files": _files(read.files),
+        "facts": [("Delimiter", delimiter)] * bool(read.delimiter)
+        + [("Encoding", shown.name(read.encoding))] * bool(read.encoding),
+        "notes": [shown.text(note) for note in read.notes],
     }
 
 
-def _feature_tonight(found: Mapping[str, Any]) -> dict[str, Any]:
-    now, before = found.get("missing"), found.get("missing_training")
-    differs = now - before if shown.finite(now) and shown.finite(before) else 0.0
+def _feature_tonight(found: NightFeature) -> dict[str, Any]:
+    differs = found.missing - found.missing_training
     remarks = ["more missing" if differs > 0 else "less missing"] if abs(differs) > NOTABLE else []
-    remarks += ["shifted"] if found.get("alarm") else []
-    remarks += [f"{shown.count(found['unseen'])} unseen"] if found.get("unseen") else []
-    index = found.get("psi")
+    remarks += ["shifted"] if found.alarm else []
+    remarks += [f"{shown.count(found.unseen)} unseen"] if found.unseen else []
     return {
-        "name": shown.feature(found.get("name")),
-        "missing": shown.percent(now),
-        "missing_training": shown.percent(before),
-        "psi": f"{index:.2f}" if shown.finite(index) else shown.NOT_KNOWN,
-        "ks": f"{found['ks']:.2f}" if shown.finite(found.get("ks")) else shown.NOT_KNOWN,
-        "outside": shown.percent(found.get("outside")) if found.get("outside") else "",
-        "normalised": bool(found.get("normalised")),
+        "name": shown.feature(found.name),
+        "missing": shown.percent(found.missing),
+        "missing_training": shown.percent(found.missing_training),
+        "psi": shown.fixed(found.psi, 2),
+        "ks": shown.fixed(found.ks, 2),
+        "outside": shown.percent(found.outside) if found.outside else "",
+        "normalised": bool(found.normalised),
         "notable": bool(remarks),
         "remarks": remarks,
-        "order": (-abs(differs), -(index if shown.finite(index) else 0.0)),
+        "order": (-abs(differs), -(found.psi or 0.0)),
     }
 
 
-def _files(files: Any) -> list[dict[str, str]]:
-    known = files if isinstance(files, (list, tuple)) else []
+def _files(files: Sequence[FileFacts]) -> list[dict[str, str]]:
     return [
         {
-            "name": shown.name(f.get("name")),
-            "sha256": shown.text(f.get("sha256") or shown.NOT_KNOWN, 80),
-            "rows": shown.count(f.get("rows")) if shown.finite(f.get("rows")) else "",
+            "name": shown.name(file.name),
+            "sha256": shown.text(file.sha256, 80),
+            "rows": shown.count(file.rows),
         }
-        for f in known
-        if isinstance(f, Mapping)
+        for file in files
     ]
 
 
-def model_card(model: Mapping[str, Any]) -> dict[str, Any]:
+def model_card(model: ModelDocument) -> dict[str, Any]:
     """Return the model card; a fact that the document does not hold is left out, never made up."""
-    recipe, training = mapping(model, "recipe"), mapping(model, "training")
+    recipe, training = model.recipe, model.training
+    digests = [("model", model.digest)] if isinstance(model, RunModel) else []
+    digests += [("model.json", model.sha256), ("arrays.npz", model.arrays_sha256)]
     return {
         "method": [
-            ("Recipe", shown.name(recipe.get("name"))),
-            ("Title", shown.text(recipe.get("title") or shown.NOT_KNOWN, 300)),
-            ("Paper", shown.text(recipe.get("paper") or "none", 300)),
-            ("Machine", shown.name(recipe.get("machine")).replace("_", "-")),
-            *_machine(model),
+            ("Recipe", shown.name(recipe.name)),
+            ("Title", shown.text(recipe.title, 300)),
+            ("Paper", shown.text(recipe.paper or "none", 300)),
+            ("Machine", shown.name(recipe.machine).replace("_", "-")),
+            *_machine(model.machine),
         ],
-        "parameters": [
-            (shown.name(k), _setting(v)) for k, v in sorted(mapping(recipe, "parameters").items())
-        ],
-        "tuning": _tuning(model),
+        "parameters": [(shown.name(k), _setting(v)) for k, v in sorted(recipe.parameters.items())],
+        "tuning": _tuning(model.validation.search),
         "pruning": pruning_chart(model),
         "blend": _blend(model),
         "validation": _validation(model),
         "training": _training(model),
-        "files": _files(part(training, "source", "files") or training.get("source")),
-        "notes": [shown.text(n) for n in sequence(training, "notes")],
-        "features": [_feature(model, f) for f in sequence(training, "features") if isinstance(f, Mapping)],
+        "files": _files(training.source.files),
+        "notes": [shown.text(note) for note in training.notes],
+        "features": [_feature(model, feature) for feature in training.features],
         "limits": _limits(model),
         "completeness": completeness(model),
-        "versions": [(shown.name(k), shown.name(v)) for k, v in sorted(mapping(model, "versions").items())],
-        "digests": [
-            (words, shown.text(model[key], 80))
-            for key, words in (("digest", "model"), ("sha256", "model.json"), ("arrays_sha256", "arrays.npz"))
-            if model.get(key)
-        ],
-        "command": shown.text(training.get("command") or "not recorded"),
-        "recipe_text": shown.text(recipe.get("text") or "", 6000),
+        "versions": [(shown.name(k), shown.name(v)) for k, v in sorted(model.versions.items())],
+        "digests": [(words, shown.text(value, 80)) for words, value in digests if value],
+        "command": shown.text(training.command or "not recorded"),
+        "recipe_text": shown.text(recipe.text, 6000),
     }
 
 
@@ -115,38 +106,34 @@ def _setting(value: Any) -> str:
     return shown.text(value, 300)
 
 
-def _machine(model: Mapping[str, Any]) -> list[tuple[str, str]]:
-    machine, facts = mapping(model, "machine"), []
-    if shown.finite(machine.get("n_support_vectors")):
-        share = machine.get("sv_share")
-        tail = f" ({shown.percent(share)} of the training rows)" if shown.finite(share) else ""
-        facts.append(("Support vectors", shown.count(machine["n_support_vectors"]) + tail))
-    if sequence(machine, "passes"):
-        facts.append(("Passes of the machine", shown.count(len(sequence(machine, "passes")))))
-    if shown.finite(machine.get("kkt_gap")):
-        facts.append(("Duality gap", f"{machine['kkt_gap']:.2g}"))
+def _machine(machine: MachineFacts) -> list[tuple[str, str]]:
+    facts = []
+    if machine.n_support_vectors is not None:
+        share = machine.sv_share
+        tail = "" if share is None else f" ({shown.percent(share)} of the training rows)"
+        facts.append(("Support vectors", shown.count(machine.n_support_vectors) + tail))
+    if machine.passes:
+        facts.append(("Passes of the machine", shown.count(len(machine.passes))))
+    if machine.kkt_gap is not None:
+        facts.append(("Duality gap", f"{machine.kkt_gap:.2g}"))
     return facts
 
 
-def _tuning(model: Mapping[str, Any]) -> list[str]:
-    search = mapping(model, "validation", "search")
-    tried = search.get("n_candidates", search.get("candidates"))
-    how_many = len(tried) if isinstance(tried, (list, tuple)) else tried
+def _tuning(search: SearchFacts) -> list[str]:
     said = []
-    if shown.finite(how_many) and how_many > 1:
+    if search.n_candidates > 1:
         said.append(
-            f"{shown.count(how_many)} parameter settings competed on the held-out rows; criterion "
-            f"{shown.name(search.get('criterion'))}. {_price(how_many)}"
+            f"{shown.count(search.n_candidates)} parameter settings competed on the held-out rows; criterion "
+            f"{shown.name(search.criterion)}. {_price(search.n_candidates)}"
         )
-        dropped = [str(why) for why in sequence(search, "dropped") if why]
+        dropped = [why for why in search.dropped if why]
         if dropped:
             reasons = "; ".join(sorted(set(dropped)))
             said.append(f"{shown.plural(len(dropped), 'setting')} not considered: {shown.text(reasons)}.")
     else:
         said.append("Parameters not tuned: the recipe's defaults, and what the command line set.")
-    chosen = mapping(search, "chosen")
-    if chosen:
-        said.append("Chosen: " + _setting(chosen) + ".")
+    if search.chosen:
+        said.append("Chosen: " + _setting(search.chosen) + ".")
     said.append("Threshold chosen on held-out scores of the training cohort, then fixed.")
     return said
 
@@ -161,50 +148,42 @@ def _price(n_settings: float) -> str:
     return "Choosing among so many flatters AUROC by about 0.006 on balance; intervals are widened for it."
 
 
-def _blend(model: Mapping[str, Any]) -> dict[str, Any] | None:
+def _blend(model: ModelDocument) -> dict[str, Any] | None:
     """Return the members of a blend with what each does alone; None for a single method."""
-    members = [row for row in sequence(model, "blend") if isinstance(row, Mapping)]
-    if not members:
+    if not model.blend:
         return None
-    stored = {
-        row.get("name"): row for row in sequence(model, "recipe", "members") if isinstance(row, Mapping)
-    }
-    watched = [str(p.get("class")) for p in points(model)]
+    chosen = {member.name: member.search.chosen for member in model.recipe.members}
     return {
-        "said": f"The score is the mean of {shown.plural(len(members), 'method')}, each standardised by its "
-        "own held-out scores. Nothing is chosen between them.",
+        "said": f"The score is the mean of {shown.plural(len(model.blend), 'method')}, each standardised by "
+        "its own held-out scores. Nothing is chosen between them.",
         "rows": [
             {
-                "name": shown.name(row.get("recipe")),
-                "score": ", ".join(shown.fixed(part(row, "classes", name, "auroc"), 3) for name in watched),
-                "settings": _setting(mapping(stored.get(row.get("recipe"), {}), "search", "chosen")),
+                "name": shown.name(member.recipe),
+                "score": ", ".join(shown.fixed(member.classes[p.label].auroc, 3) for p in model.points),
+                "settings": _setting(chosen[member.recipe]),
             }
-            for row in members
+            for member in model.blend
         ],
     }
 
 
-def _validation(model: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found, facts = mapping(model, "validation"), []
-    if shown.finite(found.get("folds")):
-        repeats = found.get("repeats")
-        times = f", {shown.count(repeats)} times" if shown.finite(repeats) and repeats > 1 else ""
-        whole = "; a group is never split" if found.get("grouped") else ""
-        facts.append(("Cross-validation", f"{shown.count(found['folds'])} folds{times}{whole}"))
-    for key, words in (("n_rows", "Rows"), ("n_positive", "Cases"), ("n_groups", "Groups")):
-        if shown.finite(found.get(key)):
-            facts.append((words, shown.count(found[key])))
-    for label, summary in sorted(mapping(found, "summary").items()):
-        if isinstance(summary, Mapping) and shown.finite(summary.get("auroc")):
-            low, high = summary.get("auroc_low"), summary.get("auroc_high")
-            tail = f" ({low:.2f}–{high:.2f})" if shown.finite(low) and shown.finite(high) else ""
-            which = f" {shown.name(label)}" if multi(model) else ""
-            facts.append((f"AUROC{which}", f"{summary['auroc']:.2f}{tail}"))
-    if shown.finite(found.get("n_machines")):
+def _validation(model: ModelDocument) -> list[tuple[str, str]]:
+    found = model.validation
+    times = f", {shown.count(found.repeats)} times" if found.repeats > 1 else ""
+    whole = "; a group is never split" if found.grouped else ""
+    facts = [("Cross-validation", f"{shown.count(found.folds)} folds{times}{whole}")]
+    sizes = (("Rows", found.n_rows), ("Cases", found.n_positive), ("Groups", found.n_groups))
+    facts += [(words, shown.count(size)) for words, size in sizes if size is not None]
+    for label, ranking in sorted(found.summary.items()):
+        if ranking.auroc is not None:
+            ends = shown.area_interval(ranking.auroc_low, ranking.auroc_high)
+            which = f" {shown.name(label)}" if model.multi else ""
+            facts.append((f"AUROC{which}", f"{ranking.auroc:.2f}" + (f" ({ends})" if ends else "")))
+    if found.n_machines is not None:
         facts.append(
             (
                 "Model",
-                f"the {shown.plural(found['n_machines'], 'machine')} of the folds; a score is the mean of "
+                f"the {shown.plural(found.n_machines, 'machine')} of the folds; a score is the mean of "
                 "their decisions, and the threshold was chosen on decisions about rows not seen before",
             )
         )
@@ -215,62 +194,55 @@ def _validation(model: Mapping[str, Any]) -> list[tuple[str, str]]:
                 "for the mean of several, 4 to 6 in 100 of them come out at 0.05 or below",
             )
         )
-    if found.get("encoded_by"):
-        facts.append(("Encoder", f"learned once, without labels, from {shown.text(found['encoded_by'])}"))
+    facts.append(("Encoder", f"learned once, without labels, from {shown.text(found.encoded_by)}"))
     return facts
 
 
-def _training(model: Mapping[str, Any]) -> list[tuple[str, str]]:
-    training = mapping(model, "training")
-    read, used = training.get("n_rows_read"), training.get("n_rows_used")
-    facts = [("Rows", f"{shown.count(read)} read, {shown.count(used)} used")]
-    if shown.finite(training.get("max_rows")):
-        facts.append(
-            ("Sub-sample", f"at most {shown.count(training['max_rows'])} rows, drawn by class and group")
-        )
-    if len(sequence(training, "window")) == 2:
-        facts.append(("Window", " to ".join(shown.name(w) for w in training["window"])))
-    label = part(model, "task", "label")
-    if label is not None:
-        positive = ", ".join(shown.name(p) for p in sequence(model, "task", "positive"))
-        facts.append(("Label", shown.name(label) + (f", positive: {positive}" if positive else "")))
-    if training.get("seed") is not None:
-        facts.append(("Seed", shown.name(training["seed"])))
+def _training(model: ModelDocument) -> list[tuple[str, str]]:
+    training, task = model.training, model.task
+    read, used = shown.count(training.n_rows_read), shown.count(training.n_rows_used)
+    facts = [("Rows", f"{read} read, {used} used")]
+    if training.max_rows is not None:
+        at_most = shown.count(training.max_rows)
+        facts.append(("Sub-sample", f"at most {at_most} rows, drawn by class and group"))
+    if training.window:
+        facts.append(("Window", " to ".join(shown.name(day) for day in training.window)))
+    positive = ", ".join(shown.name(value) for value in task.positive)
+    facts.append(("Label", shown.name(task.label) + (f", positive: {positive}" if positive else "")))
+    facts.append(("Seed", shown.name(training.seed)))
     return facts
 
 
-def _feature(model: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    declared = mapping(model, "contract", "features", str(found.get("name")))
-    share = part(model, "training", "missing", str(found.get("name")))
-    said = part(declared, "description")
-    median, normalised = found.get("median"), on_other_scale(declared)
+def _feature(model: ModelDocument, found: FeatureFacts) -> dict[str, Any]:
+    declared = model.declared(found.name)
+    normalised = declared.on_other_scale
     return {
-        "name": shown.feature(found.get("name")),
-        "description": shown.text(said, 200) if said else "",
-        "type": shown.name(found.get("type")),
-        "unit": shown.unit(found.get("unit")),
-        "usual": "" if normalised else shown.usual(found.get("usual")),
-        "from_training": bool(found.get("usual")) and not declared.get("usual") and not normalised,
-        "median": "normalised" if normalised else value_text(median, declared),
-        "missing": shown.percent(share),
+        "name": shown.feature(found.name),
+        "description": shown.text(declared.description or "", 200),
+        "type": shown.name(found.type),
+        "unit": shown.unit(found.unit),
+        "usual": "" if normalised else shown.usual(found.usual),
+        "from_training": bool(found.usual) and not declared.usual and not normalised,
+        "median": "normalised" if normalised else value_text(found.median, declared),
+        "missing": shown.percent(model.training.missing[found.name]),
     }
 
 
-def _limits(model: Mapping[str, Any]) -> list[str]:
+def _limits(model: ModelDocument) -> list[str]:
     limits = [
         "Decision support only: a flag is a reason to open the chart, no flag rules nothing out.",
         "Learned from one hospital's past patients; not shown to hold in another hospital or laboratory.",
         "Contributing values say what moved the score, not what caused the condition.",
         "Performance comes from cross-validation on past patients; changes of practice wear it down.",
     ]
-    for point in points(model):
-        cases, low, high = (point.get(k) for k in ("n_positive", "sensitivity_low", "sensitivity_high"))
-        if shown.finite(cases) and shown.finite(low) and shown.finite(high):
-            which = f" for {shown.name(point.get('class'))}" if multi(model) else ""
+    for point in model.points:
+        ends = shown.interval(point.sensitivity_low, point.sensitivity_high)
+        if ends:
+            which = f" for {shown.name(point.label)}" if model.multi else ""
             limits.append(
-                f"With {shown.plural(cases, 'case')}, sensitivity{which} is known to within "
-                f"{shown.interval(low, high)} (95%)."
+                f"With {shown.plural(point.n_positive, 'case')}, sensitivity{which} is known to within "
+                f"{ends} (95%)."
             )
-    if not sequence(model, "contract", "cohort", "subgroup") and not stated(model, "subgroup"):
+    if not model.stated.subgroup:
         limits.append("Performance in subgroups (sex, age, ward) was not examined.")
     return limits

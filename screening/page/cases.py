@@ -9,8 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from screening.documents.case import Case, GroupFacts
 from screening.documents.model import ModelDocument
-from screening.documents.run import Case, GroupFacts, RunDocument
+from screening.documents.run import RunDocument
 from screening.page import format as shown
 from screening.page.review import as_it_is, judged_words, known
 from screening.page.values import Value, value_of
@@ -25,7 +26,7 @@ RAREST = 1000
 
 @dataclass(frozen=True)
 class Odds:
-    """How likely a case is, drawn on 100 steps: its chance, or where there is none how rare such a score is."""
+    """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
 
     words: str
     said: str
@@ -117,7 +118,10 @@ def line_of_group(
     """
     unit, line = run.model.unit_of_review, _line(run, group, group.group, group.top_score, rank, places)
     told = f"{shown.count(group.flagged)} of {shown.plural(group.rows, unit)}"
-    facts = [("Flagged", f"{told} ({shown.percent(group.flagged / group.rows)})"), *_facts(run, group, places)]
+    facts = [
+        ("Flagged", f"{told} ({shown.percent(group.flagged / group.rows)})"),
+        *_facts(run, group, places),
+    ]
     return replace(
         line,
         exact="" if run.model.by_excess else repr(group.top_score),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from screening.documents.reading import awaited, mapping, multi, points, sequence, stated, to_review
+from screening.documents.figures import PredictiveValues
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
+from screening.documents.validation import Calibration, DecisionCurve
 from screening.page import format as shown
 from screening.page.charts import Axes
 
@@ -16,151 +18,154 @@ ENDS = {
 }
 
 
-def predictive(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def predictive(model: ModelDocument, run: RunDocument | None) -> list[dict[str, Any]]:
     """Return a table of predictive values for each watched class, with tonight's workload in words."""
     tables = []
-    for point in points(model):
-        found = mapping(model, "validation", "predictive", str(point.get("class")))
-        rows = [row for row in sequence(found, "rows") if isinstance(row, Mapping)]
-        if not rows:
+    for point in model.points:
+        found = model.validation.predictive.get(point.label)
+        if found is None:
             continue
-        source = "given" if found.get("source") == "given" else "estimated"
+        ends = ENDS[found.source]
         tables.append(
             {
-                "class": shown.name(point.get("class")) if multi(model) else "",
+                "class": shown.name(point.label) if model.multi else "",
                 "source": "as the contract or the command states it, with half and twice of it"
-                if source == "given"
+                if found.source == "given"
                 else "estimated from the training cohort, with its 95% interval",
                 "rows": [
-                    _at_prevalence(row, end, end == ENDS[source][1])
-                    for row, end in zip(rows, ENDS[source], strict=False)
+                    _at_prevalence(row, end, end == ends[1])
+                    for row, end in zip(found.rows, ends, strict=True)
                 ],
             }
         )
     return tables
 
 
-def _at_prevalence(row: Mapping[str, Any], end: str, used: bool) -> dict[str, Any]:
-    rate = row.get("flag_rate")
+def _at_prevalence(row: PredictiveValues, end: str, used: bool) -> dict[str, Any]:
     return {
         "end": end,
         "used": used,
-        "prevalence": shown.percent(row.get("prevalence")),
-        "ppv": shown.percent(row.get("ppv")),
-        "ppv_interval": shown.interval(row.get("ppv_low"), row.get("ppv_high")),
-        "npv": shown.percent(row.get("npv")),
-        "npv_interval": shown.interval(row.get("npv_low"), row.get("npv_high")),
-        "nne": shown.ratio(row.get("nne")),
-        "flags": shown.ratio(100 * rate) if shown.finite(rate) else shown.NOT_KNOWN,
+        "prevalence": shown.percent(row.prevalence),
+        "ppv": shown.percent(row.ppv),
+        "ppv_interval": shown.interval(row.ppv_low, row.ppv_high),
+        "npv": shown.percent(row.npv),
+        "npv_interval": shown.interval(row.npv_low, row.npv_high),
+        "nne": shown.ratio(row.nne),
+        "flags": shown.per_hundred(row.flag_rate),
     }
 
 
-def workload(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[str]:
+def workload(model: ModelDocument, run: RunDocument | None) -> list[str]:
     """Return what the threshold costs in reviews: flags, minutes, and how much of the capacity they take."""
-    minutes, capacity = stated(model, "minutes_per_review"), stated(model, "capacity")
-    said = []
-    rates = [p["flag_rate"] for p in points(model) if shown.finite(p.get("flag_rate"))]
-    expected = f"{shown.ratio(100 * rates[0])} expected per 100 rows" if len(rates) == 1 else ""
-    counts = mapping(run, "counts") if run is not None else {}
-    flagged, scored = counts.get("flagged"), counts.get("scored")
-    hit, what = awaited(run)
-    reviewed = to_review(run)[0] != hit
-    if shown.finite(flagged) and shown.finite(scored) and scored and shown.finite(hit):
-        per = f"{shown.ratio(100 * flagged / scored)} per 100 rows"
-        first = " for the first time" if reviewed else ""
+    rates = [point.flag_rate for point in model.points if point.flag_rate is not None]
+    rate = rates[0] if len(rates) == 1 else None
+    if run is None:
+        return [] if rate is None else _expected(model, rate)
+    return _tonight(run, rate) + _prevalence(run)
+
+
+def _tonight(run: RunDocument, rate: float | None) -> list[str]:
+    counts, stated, waiting = run.counts, run.model.stated, run.awaited
+    if not counts.scored:
+        return []
+    first = " for the first time" if waiting != run.to_review else ""
+    expected = "" if rate is None else f", {shown.per_hundred(rate)} expected per 100 rows"
+    said = [
+        f"Tonight {shown.plural(waiting, run.unit)} to review{first}: "
+        f"{shown.per_hundred(counts.flagged / counts.scored)} per 100 rows flagged{expected}."
+    ]
+    if stated.minutes_per_review is not None:
+        each = stated.minutes_per_review
+        said.append(f"About {shown.count(waiting * each)} minutes at {shown.number(each)} a review.")
+    if stated.capacity is not None:
+        over = waiting - stated.capacity
+        tail = f"{shown.count(over)} more than can be done" if over > 0 else "within it"
         said.append(
-            f"Tonight {shown.plural(hit, what)} to review{first}: {per} flagged"
-            + (f", {expected}." if expected else ".")
-        )
-        if shown.finite(minutes):
-            said.append(f"About {shown.count(hit * minutes)} minutes at {shown.number(minutes)} a review.")
-        if shown.finite(capacity) and capacity:
-            over = hit - capacity
-            tail = f"{shown.count(over)} more than can be done" if over > 0 else "within it"
-            said.append(
-                f"Capacity is {shown.plural(capacity, 'review')} a night: "
-                f"{shown.percent(hit / capacity, 0)} of it, {tail}."
-            )
-    elif expected:
-        said.append(f"{expected[0].upper()}{expected[1:]} at the local prevalence.")
-        if shown.finite(minutes):
-            said.append(
-                f"That is about {shown.count(100 * rates[0] * minutes)} minutes per 100 rows, at "
-                f"{shown.number(minutes)} a review."
-            )
-        if shown.finite(capacity) and rates[0]:
-            said.append(
-                f"Capacity, {shown.plural(capacity, 'review')} a night, is reached at about "
-                f"{shown.count(capacity / rates[0])} rows."
-            )
-    estimate = mapping(run, "prevalence_estimate") if run is not None else {}
-    if shown.finite(estimate.get("value")):
-        ends = shown.interval(estimate.get("low"), estimate.get("high"))
-        low, high = shown.percent(estimate.get("low")), shown.percent(estimate.get("high"))
-        # At an end of the scale the estimate says no more than its interval: "0% have it" would be read.
-        value = shown.percent(estimate["value"])
-        about = f"about {value} ({ends})" if 0 < estimate["value"] < 1 else f"between {low} and {high}"
-        said.append(
-            f"By the share flagged alone, {about} of tonight’s rows have the condition (95% interval)."
+            f"Capacity is {shown.plural(stated.capacity, 'review')} a night: "
+            f"{shown.percent(waiting / stated.capacity, 0)} of it, {tail}."
         )
     return said
 
 
-def calibration(model: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _expected(model: ModelDocument, rate: float) -> list[str]:
+    stated = model.stated
+    said = [f"{shown.per_hundred(rate)} expected per 100 rows at the local prevalence."]
+    if stated.minutes_per_review is not None:
+        each = stated.minutes_per_review
+        said.append(
+            f"That is about {shown.count(100 * rate * each)} minutes per 100 rows, at "
+            f"{shown.number(each)} a review."
+        )
+    if stated.capacity is not None and rate:
+        said.append(
+            f"Capacity, {shown.plural(stated.capacity, 'review')} a night, is reached at about "
+            f"{shown.count(stated.capacity / rate)} rows."
+        )
+    return said
+
+
+def _prevalence(run: RunDocument) -> list[str]:
+    found = run.prevalence_estimate
+    if found is None:
+        return []
+    # At an end of the scale the estimate says no more than its interval: "0% have it" would be read.
+    about = (
+        f"about {shown.percent(found.value)} ({shown.interval(found.low, found.high)})"
+        if 0 < found.value < 1
+        else f"between {shown.percent(found.low)} and {shown.percent(found.high)}"
+    )
+    return [f"By the share flagged alone, {about} of tonight’s rows have the condition (95% interval)."]
+
+
+def calibration(model: ModelDocument) -> list[dict[str, Any]]:
     """Return for each watched class the calibration with its pictures, or why there is none."""
     blocks = []
-    for number, point in enumerate(points(model)):
-        found = mapping(model, "validation", "calibration", str(point.get("class")))
-        if not found:
+    for number, point in enumerate(model.points):
+        found = model.validation.calibration.get(point.label)
+        if found is None:
             continue
-        label = shown.name(point.get("class"))
         head = {
-            "class": label if multi(model) else "",
-            "earned": bool(found.get("earned")),
-            "why": shown.text(found.get("reason") or ""),
+            "class": shown.name(point.label) if model.multi else "",
+            "earned": found.earned,
+            "why": shown.text(found.reason or ""),
         }
-        blocks.append(head | (_earned(found, number) if found.get("earned") else {}))
+        blocks.append(head | (_earned(found, number) if found.earned else {}))
     return blocks
 
 
-def _earned(found: Mapping[str, Any], number: int) -> dict[str, Any]:
-    losses = mapping(found, "log_loss")
-    other = next((name for name in METHODS if name != found.get("method")), "")
-    used = METHODS.get(str(found.get("method")), "calibration")
+def _earned(found: Calibration, number: int) -> dict[str, Any]:
+    assert found.method and found.log_loss and found.decision_curve, "earned, so it has all of these"
+    (other,) = METHODS.keys() - {found.method}
+    used = METHODS[found.method]
     compared = (
         f"{used[0].upper()}{used[1:]} was chosen: its log loss on folds it "
         "had not seen was "
-        f"{_three(losses.get(str(found.get('method'))))}, that of {METHODS.get(other, 'the other')} "
-        f"{_three(losses.get(other))}."
+        f"{_three(found.log_loss[found.method])}, that of {METHODS[other]} "
+        f"{_three(found.log_loss[other])}."
     )
     return {
         "compared": compared,
-        "figures": f"Brier score {_three(found.get('brier'))}, "
-        f"{shown.percent(found.get('brier_skill'))} better than saying "
-        f"{shown.percent(found.get('prevalence'))} of everyone; calibration slope "
-        f"{_two(found.get('slope'))} (1 is ideal).",
+        "figures": f"Brier score {_three(found.brier)}, "
+        f"{shown.percent(found.brier_skill)} better than saying "
+        f"{shown.percent(found.prevalence)} of everyone; calibration slope "
+        f"{_two(found.slope)} (1 is ideal).",
         "reliability": _reliability(found, number),
-        "worth": _decision_curve(mapping(found, "decision_curve"), number),
+        "worth": _decision_curve(found.decision_curve, number),
     }
 
 
-def _two(value: Any) -> str:
-    return f"{value:.2f}" if shown.finite(value) else shown.NOT_KNOWN
+def _two(value: float | None) -> str:
+    return shown.NOT_KNOWN if value is None else f"{value:.2f}"
 
 
-def _three(value: Any) -> str:
-    return f"{value:.3f}" if shown.finite(value) else shown.NOT_KNOWN
+def _three(value: float | None) -> str:
+    return shown.NOT_KNOWN if value is None else f"{value:.3f}"
 
 
-def _reliability(found: Mapping[str, Any], number: int) -> dict[str, Any]:
-    bins = [
-        b
-        for b in sequence(found, "reliability")
-        if isinstance(b, Mapping) and shown.finite(b.get("predicted"))
-    ]
+def _reliability(found: Calibration, number: int) -> dict[str, Any]:
+    bins = found.reliability
     said = ", ".join(
-        f"{shown.percent(b['predicted'])} predicted and {shown.percent(b.get('observed'))} observed"
-        for b in bins
+        f"{shown.percent(one.predicted)} predicted and {shown.percent(one.observed)} observed" for one in bins
     )
     axes = Axes(
         name=f"reliability{number}",
@@ -170,19 +175,19 @@ def _reliability(found: Mapping[str, Any], number: int) -> dict[str, Any]:
         width=330, height=260, margins=(12, 24, 46, 56), as_percent=(True, True),
     )  # fmt: skip
     axes.line((0, 1), (0, 1), "chance")
-    xs = [b["predicted"] for b in bins]
-    axes.band(xs, [b.get("low") for b in bins], [b.get("high") for b in bins], "first")
-    axes.line(xs, [b.get("observed") for b in bins], "first")
+    xs = [one.predicted for one in bins]
+    axes.band(xs, [one.low for one in bins], [one.high for one in bins], "first")
+    axes.line(xs, [one.observed for one in bins], "first")
     return axes.drawing() | {
         "caption": "Solid: observed in tenths of the predictions, with 95% intervals. Dotted: perfect "
         "agreement."
     }
 
 
-def _decision_curve(curve: Mapping[str, Any], number: int) -> dict[str, Any]:
-    at, model, everyone = (list(sequence(curve, key)) for key in ("threshold", "model", "all"))
-    top = max([v for v in [*model, *everyone] if shown.finite(v)] or [1.0])
-    useful = [t for t, m, a in zip(at, model, everyone, strict=False) if m > max(a, 0.0) + 1e-9]
+def _decision_curve(curve: DecisionCurve, number: int) -> dict[str, Any]:
+    at, model, everyone = curve.threshold, curve.model, curve.all
+    top = max([*model, *everyone])
+    useful = [t for t, m, a in zip(at, model, everyone, strict=True) if m > max(a, 0.0) + 1e-9]
     words = (
         "Acting on the model beats reviewing everyone and reviewing no one from a threshold of "
         f"{shown.percent(min(useful))} "
@@ -195,11 +200,11 @@ def _decision_curve(curve: Mapping[str, Any], number: int) -> dict[str, Any]:
         title="Decision curve: net benefit of acting on the model",
         description=f"{words} The threshold is the chance of the condition at which a review becomes "
         "worth its effort.",
-        x=(0, max(at or [1.0])), y=(-0.2 * top, 1.08 * top), x_label="Chance at which a review is worth it",
+        x=(0, max(at)), y=(-0.2 * top, 1.08 * top), x_label="Chance at which a review is worth it",
         y_label="Net benefit", width=330, height=260, margins=(12, 62, 46, 56), as_percent=(True, False),
     )  # fmt: skip
-    axes.line((0, max(at or [1.0])), (0, 0), "chance", "none")
-    shown_all = [(t, a) for t, a in zip(at, everyone, strict=False) if a >= -0.2 * top]
+    axes.line((0, max(at)), (0, 0), "chance", "none")
+    shown_all = [(t, a) for t, a in zip(at, everyone, strict=True) if a >= -0.2 * top]
     axes.line([t for t, _ in shown_all], [a for _, a in shown_all], "second")
     axes.line(at, model, "first", "model")
     return axes.drawing() | {

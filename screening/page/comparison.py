@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from screening.documents.reading import mapping, part, sequence
+from screening.documents.comparison import (
+    CohortFacts,
+    ComparisonDocument,
+    FigureRanks,
+    MethodFacts,
+    Ranks,
+)
+from screening.documents.stored import comparison_in
 from screening.page import format as shown
 from screening.page.comparison_charts import critical_difference, differences, roc
 from screening.page.drawing import draw
@@ -49,55 +56,54 @@ def render_comparison(document: Mapping[str, Any], templates: Path | None = None
     str
         HTML; the same document always gives the same text.
     """
-    first = str(document.get("first_figure") or "auroc")
-    settings = mapping(document, "settings")
-    found = [c for c in sequence(document, "cohorts") if isinstance(c, Mapping)]
-    asked = shown.percent(document.get("asked_sensitivity"))
+    compared = comparison_in(document)
+    settings = compared.settings
+    asked = shown.percent(compared.asked_sensitivity)
     return draw(
         "compare.html.j2",
         templates=templates,
         styles=("report.css", "compare.css"),
         footer="comparison of methods",
         banner={"title": "Methods compared", "kind": "on the same folds", "date": ""},
-        facts=_facts(settings, found),
-        rule=shown.rule(settings.get("rule")),
-        cohorts=[_cohort(c, i, first, asked) for i, c in enumerate(found)],
-        ranks=_ranks(mapping(document, "ranks")),
+        facts=_facts(compared),
+        rule=shown.rule(settings.rule),
+        cohorts=[_cohort(c, i, compared.first_figure, asked) for i, c in enumerate(compared.cohorts)],
+        ranks=_ranks(compared.ranks) if compared.ranks else None,
         words=_words(asked),
-        command=shown.text(settings.get("command") or "not recorded", 2000),
-        versions=[(shown.name(k), shown.name(v)) for k, v in sorted(mapping(settings, "versions").items())],
+        command=shown.text(settings.command or "not recorded", 2000),
+        versions=[(shown.name(k), shown.name(v)) for k, v in sorted(settings.versions.items())],
     )
 
 
-def _facts(settings: Mapping[str, Any], cohorts: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    folds = shown.plural(settings.get("folds"), "fold")
-    if shown.finite(settings.get("repeats")):
-        folds += f", dealt {shown.plural(settings['repeats'], 'time')}"
+def _facts(compared: ComparisonDocument) -> list[tuple[str, str]]:
+    settings = compared.settings
+    folds = shown.plural(settings.folds, "fold")
+    if settings.repeats is not None:
+        folds += f", dealt {shown.plural(settings.repeats, 'time')}"
     return [
-        ("Cohorts", shown.count(len(cohorts))),
-        ("Methods", shown.count(len(sequence(settings, "recipes")))),
-        ("Control", shown.name(settings.get("control"))),
+        ("Cohorts", shown.count(len(compared.cohorts))),
+        ("Methods", shown.count(len(settings.recipes))),
+        ("Control", shown.name(settings.control)),
         ("Validation", folds),
-        ("Seed", shown.name(settings.get("seed"))),
+        ("Seed", shown.name(settings.seed)),
     ]
 
 
 def _label(name: str, asked: str) -> str:
-    return f"Specificity at {asked} sensitivity" if name == "specificity_at" else FIGURES.get(name, name)
+    return f"Specificity at {asked} sensitivity" if name == "specificity_at" else FIGURES[name]
 
 
-def _cohort(cohort: Mapping[str, Any], number: int, first: str, asked: str) -> dict[str, Any]:
-    methods = [m for m in sequence(cohort, "methods") if isinstance(m, Mapping)]
-    present = mapping(methods[0], "figures") if methods else {}
-    groups = cohort.get("n_groups")
-    size = (
-        f"{shown.plural(cohort.get('n_rows'), 'row')}, {shown.count(cohort.get('n_positive'))} of them cases"
-    )
+def _cohort(cohort: CohortFacts, number: int, first: str, asked: str) -> dict[str, Any]:
+    methods = cohort.methods
+    present = methods[0].figures
+    size = f"{shown.plural(cohort.n_rows, 'row')}, {shown.count(cohort.n_positive)} of them cases"
+    if cohort.n_groups is not None:
+        size += f", {shown.plural(cohort.n_groups, 'group')} never split"
     return {
         "number": number,
-        "name": shown.name(cohort.get("name")),
-        "size": size + (f", {shown.plural(groups, 'group')} never split" if shown.finite(groups) else ""),
-        "notes": [shown.text(note) for note in sequence(cohort, "notes")],
+        "name": shown.name(cohort.name),
+        "size": size,
+        "notes": [shown.text(note) for note in cohort.notes],
         "columns": [_label(name, asked) for name in IN_TABLE],
         "rows": [_row(m, IN_TABLE) for m in methods],
         "class_columns": [FIGURES[name] for name in OF_CLASSES if name in present],
@@ -111,66 +117,55 @@ def _cohort(cohort: Mapping[str, Any], number: int, first: str, asked: str) -> d
     }
 
 
-def _row(method: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    figures = mapping(method, "figures")
+def _row(method: MethodFacts, names: Sequence[str]) -> dict[str, Any]:
+    figures = [method.figures[name] for name in names if name in method.figures]
     return {
-        "name": shown.name(method.get("recipe")),
-        "title": shown.text(method.get("title") or "", 200),
-        "control": bool(method.get("control")),
+        "name": shown.name(method.recipe),
+        "title": shown.text(method.title, 200),
+        "control": method.control,
         "cells": [
-            {
-                "value": shown.percent(part(figures, name, "value"), 1),
-                "interval": shown.interval(part(figures, name, "low"), part(figures, name, "high")),
-            }
-            for name in names
-            if name in figures or names is IN_TABLE
+            {"value": shown.percent(figure.value, 1), "interval": shown.interval(figure.low, figure.high)}
+            for figure in figures
         ],
-        "sv_share": shown.percent(method.get("sv_share")),
-        "fit": _seconds(method.get("fit_seconds")),
-        "score": _seconds(method.get("score_seconds")),
-        "declined": "factor declined" if method.get("factor_declined") else "",
+        "sv_share": shown.percent(method.sv_share),
+        "fit": _seconds(method.fit_seconds),
+        "score": _seconds(method.score_seconds),
+        "declined": "factor declined" if method.factor_declined else "",
     }
 
 
-def _seconds(value: Any) -> str:
+def _seconds(value: float | None) -> str:
     """Return a time to two figures: it varies from run to run by more than the third."""
-    return f"{value:.3f}" if shown.finite(value) and value < 0.1 else shown.number(_rounded(value))
+    if value is None:
+        return shown.NOT_KNOWN
+    return f"{value:.3f}" if value < 0.1 else shown.number(float(f"{value:.2g}"))
 
 
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.2g}") if shown.finite(value) else value
-
-
-def _ranks(ranks: Mapping[str, Any]) -> dict[str, Any] | None:
-    figures = mapping(ranks, "figures")
-    if not figures:
-        return None
-    first = str(ranks.get("first"))
-    order = [first, *(name for name in figures if name != first)] if first in figures else list(figures)
+def _ranks(ranks: Ranks) -> dict[str, Any]:
+    order = sorted(ranks.figures, key=lambda name: name != ranks.first)
     return {
-        "n_cohorts": shown.count(ranks.get("n_cohorts")),
-        "control": shown.name(ranks.get("control")),
-        "figures": [_rank_table(name, mapping(figures, name), ranks) for name in order],
+        "n_cohorts": shown.count(ranks.n_cohorts),
+        "control": shown.name(ranks.control),
+        "figures": [_rank_table(name, ranks.figures[name], ranks.control) for name in order],
     }
 
 
-def _rank_table(name: str, found: Mapping[str, Any], ranks: Mapping[str, Any]) -> dict[str, Any]:
-    methods = [m for m in sequence(found, "methods") if isinstance(m, Mapping)]
-    ordered = sorted(methods, key=lambda m: m.get("mean_rank") or 0)
-    degrees = [shown.count(d) for d in sequence(found, "degrees")]
-    f = shown.number(found.get("f")) if shown.finite(found.get("f")) else "without bound"
+def _rank_table(name: str, found: FigureRanks, control: str) -> dict[str, Any]:
+    ordered = sorted(found.methods, key=lambda m: m.mean_rank)
+    degrees = ", ".join(shown.count(d) for d in found.degrees)
+    f = "without bound" if found.f is None else shown.number(found.f)
     return {
-        "title": FIGURES.get(name, name),
-        "test": f"Friedman, F form: F({', '.join(degrees)}) = {f}, p = {shown.p_value(found.get('p'))}",
-        "chart": critical_difference(name, FIGURES.get(name, name), ordered, found),
+        "title": FIGURES[name],
+        "test": f"Friedman, F form: F({degrees}) = {f}, p = {shown.p_value(found.p)}",
+        "chart": critical_difference(name, FIGURES[name], ordered, found),
         "rows": [
             {
-                "name": shown.name(m.get("recipe")),
-                "control": m.get("recipe") == ranks.get("control"),
-                "mean": shown.percent(m.get("mean"), 1),
-                "rank": shown.fixed(m.get("mean_rank"), 2),
-                "p": shown.p_value(m.get("p")),
-                "p_holm": shown.p_value(m.get("p_holm")),
+                "name": shown.name(m.recipe),
+                "control": m.recipe == control,
+                "mean": shown.percent(m.mean, 1),
+                "rank": shown.fixed(m.mean_rank, 2),
+                "p": shown.p_value(m.p),
+                "p_holm": shown.p_value(m.p_holm),
             }
             for m in ordered
         ],

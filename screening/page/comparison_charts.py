@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from screening.documents.reading import mapping, part, sequence
+from screening.documents.beside import Difference
+from screening.documents.comparison import FigureRanks, MethodFacts, RankedMethod
 from screening.page import format as shown
 from screening.page.charts import Axes
 
@@ -13,20 +14,19 @@ MOST_CURVES = 8
 """Curves on one axis that an eye can still tell apart; there are as many kinds of line."""
 
 
-def roc(methods: Sequence[Mapping[str, Any]], number: int, first: str) -> dict[str, Any]:
+def roc(methods: Sequence[MethodFacts], number: int, first: str) -> dict[str, Any]:
     """All methods on one axis: the control, and the best of the others by the first figure."""
 
-    def place(method: Mapping[str, Any]) -> tuple[bool, float]:
-        value = part(method, "figures", first, "value")
-        return not method.get("control"), -value if shown.finite(value) else 1.0
+    def place(method: MethodFacts) -> tuple[bool, float]:
+        value = method.figures[first].value
+        return not method.control, 1.0 if value is None else -value
 
     ordered = sorted(methods, key=place)[:MOST_CURVES]
     axes = Axes(
         f"roc-{number}",
         "Sensitivity against 1 − specificity of the methods",
         "; ".join(
-            f"{shown.name(m.get('recipe'))}: area {shown.fixed(part(m, 'figures', 'auroc', 'value'), 3)}"
-            for m in ordered
+            f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'].value, 3)}" for m in ordered
         ),
         (0, 1),
         (0, 1),
@@ -40,96 +40,91 @@ def roc(methods: Sequence[Mapping[str, Any]], number: int, first: str) -> dict[s
     axes.line([0, 1], [0, 1], "chance")
     legend = []
     for i, method in enumerate(ordered):
-        curve = sequence(method, "curve")
+        curve = method.curve
         grid = [j / max(len(curve) - 1, 1) for j in range(len(curve))]
         # A step up at each sensitivity that is reached, as the curve of finitely many cases is.
         axes.line([x for x in curve for _ in "ab"][1:], [y for y in grid for _ in "ab"][:-1], f"m{i}")
-        area = shown.fixed(part(method, "figures", "auroc", "value"), 3)
-        legend.append({"kind": f"m{i}", "name": shown.name(method.get("recipe")), "area": area})
+        area = shown.fixed(method.figures["auroc"].value, 3)
+        legend.append({"kind": f"m{i}", "name": shown.name(method.recipe), "area": area})
     return axes.drawing() | {"legend": legend, "left_out": len(methods) - len(ordered)}
 
 
-def differences(methods: Sequence[Mapping[str, Any]], name: str, number: int, words: str) -> dict[str, Any]:
+def differences(methods: Sequence[MethodFacts], name: str, number: int, words: str) -> dict[str, Any]:
     """A line a method: the difference from the control with its interval, and a rule at no difference."""
-    others = [m for m in methods if isinstance(m.get("differences"), Mapping)]
-    found = [mapping(m, "differences", name) for m in others]
-    ends = [d[key] for d in found for key in ("low", "difference", "high") if shown.finite(d.get(key))]
-    reach = max([abs(e) for e in ends] or [0.01]) * 1.05 or 0.01
+    found = [(m, m.differences[name]) for m in methods if m.differences is not None]
+    ends = [abs(end) for _, d in found for end in (d.low, d.difference, d.high) if end is not None]
+    reach = max(ends or [0.01]) * 1.05 or 0.01
     axes = Axes(
         f"difference-{number}-{name}".replace("_", "-"),
         f"{words}: difference from the control",
-        "; ".join(
-            f"{shown.name(m.get('recipe'))} {_points(d.get('difference'))} ({_points(d.get('low'))} to "
-            f"{_points(d.get('high'))}) points"
-            for m, d in zip(others, found, strict=True)
-        ),
+        "; ".join(f"{shown.name(m.recipe)} {_in_points(d)} points" for m, d in found),
         (-100 * reach, 100 * reach),
-        (0, len(others)),
+        (0, len(found)),
         "points better than the control",
         "",
         width=660,
-        height=66 + 24 * len(others),
+        height=66 + 24 * len(found),
         margins=(10, 150, 46, 190),
     )
     ticks = []
-    for i, (method, gap) in enumerate(zip(others, found, strict=True)):
-        y = len(others) - i - 0.5
-        ticks.append({"at": axes.up.at(y), "text": shown.name(method.get("recipe"))})
-        if not shown.finite(gap.get("difference")):
+    for i, (method, gap) in enumerate(found):
+        y = len(found) - i - 0.5
+        ticks.append({"at": axes.up.at(y), "text": shown.name(method.recipe)})
+        if gap.difference is None:
             continue
-        if shown.finite(gap.get("low")):
-            axes.line([100 * gap["low"], 100 * gap["high"]], [y, y], "first")
-        axes.mark(100 * gap["difference"], y, "validated", "")
-        interval = f"{_points(gap['difference'])} ({_points(gap.get('low'))} to {_points(gap.get('high'))})"
+        if gap.low is not None and gap.high is not None:
+            axes.line([100 * gap.low, 100 * gap.high], [y, y], "first")
+        axes.mark(100 * gap.difference, y, "validated", "")
         axes.labels[-1] = {
-            "x": axes.across.stop + 7, "y": axes.up.at(y) + 4, "kind": "plain", "text": interval,
+            "x": axes.across.stop + 7, "y": axes.up.at(y) + 4, "kind": "plain", "text": _in_points(gap),
             "anchor": "start",
         }  # fmt: skip
-    axes.line([0, 0], [0, len(others)], "chance")
+    axes.line([0, 0], [0, len(found)], "chance")
     return {"title": words, "chart": axes.drawing() | {"y_ticks": ticks}}
 
 
-def _points(share: Any) -> str:
-    if not shown.finite(share):
+def _in_points(gap: Difference) -> str:
+    return f"{_points(gap.difference)} ({_points(gap.low)} to {_points(gap.high)})"
+
+
+def _points(share: float | None) -> str:
+    if share is None:
         return shown.NOT_KNOWN
     text = shown.fixed(100 * share, 1)
     return f"+{text}" if share > 0 and text[0] not in "+−" and float(text) != 0 else text
 
 
 def critical_difference(
-    name: str, words: str, ordered: Sequence[Mapping[str, Any]], found: Mapping[str, Any]
+    name: str, words: str, ordered: Sequence[RankedMethod], found: FigureRanks
 ) -> dict[str, Any]:
     """Mean ranks on a line, best at the left; bars join methods that the data cannot tell apart."""
-    runs = [run for run in sequence(found, "cliques") if len(run) == 2]
-    distance = found.get("critical_difference")
-    rows = len(ordered)
+    cliques, distance, rows = found.cliques, found.critical_difference, len(ordered)
     axes = Axes(
         f"ranks-{name}".replace("_", "-"),
         f"Mean ranks by {words}",
-        f"Best first: {', '.join(shown.name(m.get('recipe')) for m in ordered)}. Ranks less than "
+        f"Best first: {', '.join(shown.name(m.recipe) for m in ordered)}. Ranks less than "
         f"{shown.fixed(distance, 2)} apart cannot be told apart (Nemenyi, 5%).",
         (1, max(rows, 2)),
-        (0, rows + 0.6 * len(runs) + 2),
+        (0, rows + 0.6 * len(cliques) + 2),
         "mean rank (1 is best)",
         "",
         width=660,
-        height=104 + 22 * rows + 13 * len(runs),
+        height=104 + 22 * rows + 13 * len(cliques),
         margins=(14, 60, 46, 190),
     )
     top = axes.up.high
     ticks = []
     for i, method in enumerate(ordered):
-        y, rank = rows - i - 0.5, float(method.get("mean_rank") or 1)
+        y, rank = rows - i - 0.5, method.mean_rank
         axes.line([rank, rank], [y, rows], "stem")
         axes.mark(rank, y, "validated", "")
         axes.labels.pop()
-        ticks.append({"at": axes.up.at(y), "text": shown.name(method.get("recipe"))})
-    for i, (low, high) in enumerate(runs):
+        ticks.append({"at": axes.up.at(y), "text": shown.name(method.recipe)})
+    for i, (low, high) in enumerate(cliques):
         y = rows + 0.4 + 0.6 * i
         axes.line([low, high], [y, y], "clique")
-    if shown.finite(distance):
-        axes.line([1, 1 + distance], [top - 0.8, top - 0.8], "first")
-        words = f"critical difference {shown.fixed(distance, 2)}"
-        place = {"x": axes.across.start, "y": axes.up.at(top - 0.8) - 6, "anchor": "start"}
-        axes.labels.append(place | {"kind": "first", "text": words})
+    axes.line([1, 1 + distance], [top - 0.8, top - 0.8], "first")
+    words = f"critical difference {shown.fixed(distance, 2)}"
+    place = {"x": axes.across.start, "y": axes.up.at(top - 0.8) - 6, "anchor": "start"}
+    axes.labels.append(place | {"kind": "first", "text": words})
     return axes.drawing() | {"y_ticks": ticks}

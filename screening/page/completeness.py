@@ -6,70 +6,62 @@ interpretation) are listed as what they are: not for a program to answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from screening.documents.reading import mapping, part, points, sequence
+from screening.documents.model import ModelDocument
 
 ANSWERED, PARTLY, OPEN = "stated", "partly", "not stated"
 
 
-def completeness(model: Mapping[str, Any]) -> list[dict[str, str]]:
+def completeness(model: ModelDocument) -> list[dict[str, str]]:
     """Return one row an item: number, what is asked, whether it is answered, and where or what is missing."""
-    contract = mapping(model, "contract", "cohort")
-    training, validation = mapping(model, "training"), mapping(model, "validation")
-    features = [f for f in sequence(training, "features") if isinstance(f, Mapping)]
-    described = sum(bool(f.get("description") or f.get("unit")) for f in features)
-    calibration = mapping(validation, "calibration")
-    earned = any(part(found, "earned") for found in calibration.values())
-    subgroups, used = mapping(validation, "subgroups"), points(model)
+    stated, training, validation = model.stated, model.training, model.validation
+    features = training.features
+    described = sum(bool(feature.description or feature.unit) for feature in features)
+    earned = any(found.earned for found in validation.calibration.values())
+    later = validation.forward is not None and validation.forward.classes
+    used, subgroups = model.operating_points, any(validation.subgroups.values())
     return [
-        _row("1", "Title", contract.get("title"), "Banner", "title in the contract"),
-        _row("3, 4", "Context, target population, purpose", contract.get("intended_use"), "Banner",
+        _row("1", "Title", stated.title, "Banner", "title in the contract"),
+        _row("3, 4", "Context, target population, purpose", stated.intended_use, "Banner",
              "intended_use in the contract"),
-        _row("5a", "Sources of data", _files(training), "Provenance", "files"),
-        _row("5b", "Dates of the data", len(sequence(training, "window")) == 2, "Banner, Training cohort",
+        _row("5a", "Sources of data", training.source.files, "Provenance", "files"),
+        _row("5b", "Dates of the data", training.window, "Banner, Training cohort",
              "time in the contract"),
         _row("6", "Setting, eligibility, treatments", False, "", "whoever knows how the table was drawn"),
         _row("7", "Data preparation", features, "Training cohort, Features", "features"),
-        _row("8", "Outcome", part(model, "task", "label"), "Training cohort: label", "label",
+        _row("8", "Outcome", model.task.label, "Training cohort: label", "label",
              "who judged it, and how, the table does not say"),
         _row("9", "Predictors, with units", features, "Features", "features",
              "" if described == len(features) else f"{described} of {len(features)} have a unit or text"),
         _row("10", "Sample size", used, "Operating point, Limits", "counts"),
-        _row("11", "Missing data", mapping(training, "missing"), "Features, Data", "missing shares"),
-        _row("12a", "Use of the data; test on later patients", mapping(validation, "forward", "classes"),
+        _row("11", "Missing data", training.missing, "Features, Data", "missing shares"),
+        _row("12a", "Use of the data; test on later patients", later,
              "Validation, The test of time", "time in the contract, and enough later cases"),
-        _row("12b, 12c", "Predictors' handling, model, tuning, validation", mapping(model, "recipe"),
+        _row("12b, 12c", "Predictors' handling, model, tuning, validation", model.recipe,
              "Method, What was tuned on what, Recipe", "recipe"),
         _row("12d, 23b", "Heterogeneity between subgroups", subgroups, "Subgroups",
              "subgroup in the contract"),
         _row("12e, 23a", "Performance, with intervals", used, "Operating point, Trade-off",
              "operating points"),
-        _row("12e, 23a", "Calibration", calibration, "Probability", "training again",
+        _row("12e, 23a", "Calibration", validation.calibration, "Probability", "training again",
              "" if earned else "a score that is not a probability"),
         _row("12f, 24", "Model updating", False, "", "the hospital: when to train again, who decides"),
         _row("13", "Class imbalance", used, "What a flag means here", "operating points"),
         _row("14", "Fairness", subgroups, "Subgroups", "subgroup in the contract",
              "what follows from the figures is for people to judge"),
         _row("15", "Model output", used, "How to read the figures, Probability", "operating points"),
-        _row("16", "Training against use", mapping(training, "profile"), "Data, each night",
+        _row("16", "Training against use", training.profile, "Data, each night",
              "training again"),
         _row("17, 18", "Ethics, funding, protocol, registration", False, "", "the hospital"),
         _row("19", "Patient and public involvement", False, "", "the hospital"),
         _row("20, 21", "Participants and outcome events", used, "Training cohort, Operating point", "counts"),
-        _row("22", "Full model", model.get("arrays_sha256"), "Provenance: model directory", "arrays"),
+        _row("22", "Full model", model.arrays_sha256, "Provenance: model directory", "arrays"),
         _row("25, 26", "Interpretation and limits", True, "Limits", "",
              "limits only; the interpretation is for people to write"),
-        _row("27", "Usability", sequence(training, "features"), "Features, Data, Flagged cases", "features"),
+        _row("27", "Usability", features, "Features, Data, Flagged cases", "features"),
     ]  # fmt: skip
 
 
-def _files(training: Mapping[str, Any]) -> Any:
-    return sequence(training, "source", "files") or training.get("source")
-
-
-def _row(item: str, asked: str, answer: Any, where: str, needs: str, but: str = "") -> dict[str, str]:
+def _row(item: str, asked: str, answer: object, where: str, needs: str, but: str = "") -> dict[str, str]:
     status = (PARTLY if but else ANSWERED) if answer else OPEN
     note = but if answer else f"needs {needs}"
     return {"item": item, "asked": asked, "status": status, "where": where if answer else "", "note": note}

@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeGuard
 
-from screening.documents.reading import BEYOND_SCORES, finite
+from screening.documents.beside import RuleFacts
+from screening.documents.figures import BEYOND_SCORES
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000
 LONGEST_NAME = 64
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+
+
+def finite(value: Any) -> TypeGuard[float]:
+    """Whether `value` is a number that can be drawn: not None, text, a truth value, NaN or infinite."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def text(value: Any, longest: int = LONGEST_TEXT) -> str:
@@ -102,6 +108,29 @@ def ratio(value: Any) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
+def per_hundred(share: float | None) -> str:
+    """Return a share as so many in a hundred."""
+    return NOT_KNOWN if share is None else ratio(100 * share)
+
+
+def share_ends(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
+    """Return a share and its 95 % interval, as a table shows them."""
+    return {"value": percent(value), "interval": interval(low, high)}
+
+
+def area_ends(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
+    """Return an area under a curve and its 95 % interval, as a table shows them."""
+    return {
+        "value": NOT_KNOWN if value is None else f"{value:.2f}",
+        "interval": area_interval(low, high),
+    }
+
+
+def area_interval(low: float | None, high: float | None) -> str:
+    """Return the interval of an area, or an empty text where there is none."""
+    return "" if low is None or high is None else f"{low:.2f}–{high:.2f}"
+
+
 def decimals(values: Iterable[Any]) -> int:
     """Return how many decimals tell scores of this spread apart: about three figures of the spread."""
     known = [float(v) for v in values if finite(v) and abs(v) < BEYOND_SCORES]
@@ -142,25 +171,15 @@ def plural(how_many: Any, one: str, many: str | None = None) -> str:
     return f"{count(how_many)} {one if how_many == 1 else many or one + 's'}"
 
 
-def rule(value: Any) -> str:
-    """Return the rule that chose a threshold, in words. Accepts its name, a mapping, or a text."""
-    if not isinstance(value, Mapping):
-        return _RULE_ALONE.get(str(value), str(value)) if value is not None else NOT_KNOWN
-    kind, aim = value.get("name"), value.get("value")
-    sure = f", with {percent(value['confidence'])} confidence" if finite(value.get("confidence")) else ""
+def rule(value: RuleFacts) -> str:
+    """Return the rule that chose a threshold, in words."""
+    aim = value.value
+    sure = "" if value.confidence is None else f", with {percent(value.confidence)} confidence"
     words = {
         "min_sensitivity": f"sensitivity at least {percent(aim)}{sure}",
-        "max_flag_rate": f"at most {number(100 * aim) if finite(aim) else NOT_KNOWN} flags per 100 rows",
+        "max_flag_rate": f"at most {number(None if aim is None else 100 * aim)} flags per 100 rows",
         "miss_cost": f"one missed case costs as much as {number(aim)} reviews",
+        "g_mean": "largest geometric mean of sensitivity and specificity",
         "threshold": "threshold given by the user",
     }
-    return words.get(str(kind), _RULE_ALONE.get(str(kind), str(kind)))
-
-
-_RULE_ALONE = {
-    "g_mean": "largest geometric mean of sensitivity and specificity",
-    "min_sensitivity": "a least sensitivity",
-    "max_flag_rate": "a largest flag rate",
-    "miss_cost": "cost of a missed case",
-    "threshold": "threshold given by the user",
-}
+    return words[value.name]

@@ -5,51 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from screening.documents.reading import mapping, multi, points
+from screening.documents.model import ModelDocument
+from screening.documents.validation import LaterClass
 from screening.page import format as shown
 
-FIGURES = (
-    ("sensitivity", "Sensitivity"),
-    ("specificity", "Specificity"),
-    ("auroc", "Area under the ROC curve"),
-)
 
-
-def forward(model: Mapping[str, Any]) -> dict[str, Any] | None:
+def forward(model: ModelDocument) -> dict[str, Any] | None:
     """Return the forward validation beside the cross-validation; None where the contract names no time."""
-    found = mapping(model, "validation", "forward")
-    if not found:
+    found = model.validation.forward
+    if found is None:
         return None
-    rows: list[dict[str, Any]] = []
-    head = {
-        "cut": shown.name(found.get("cut")),
-        "past": shown.plural(found.get("n_past"), "row"),
-        "later": shown.plural(found.get("n_later"), "row"),
-        "why": shown.text(found.get("reason") or ""),
-        "rows": rows,
+    return {
+        "cut": shown.name(found.cut),
+        "past": shown.plural(found.n_past, "row"),
+        "later": shown.plural(found.n_later, "row"),
+        "why": shown.text(found.reason or ""),
+        "rows": _rows(model, found.classes or {}),
     }
-    for point in points(model):
-        label = str(point.get("class"))
-        seen = mapping(found, "classes", label)
-        crossed = {
-            **point,
-            **{k: v for k, v in mapping(model, "validation", "summary", label).items() if "auroc" in k},
-        }
+
+
+def _rows(model: ModelDocument, classes: Mapping[str, LaterClass]) -> list[dict[str, Any]]:
+    rows = []
+    for point in model.points if classes else ():
+        later, ranking = classes[point.label], model.validation.summary[point.label]
+        which = f", {shown.name(point.label)}" if model.multi else ""
+        compared = (
+            ("Sensitivity", shown.share_ends, later.sensitivity_ends, point.sensitivity_ends),
+            ("Specificity", shown.share_ends, later.specificity_ends, point.specificity_ends),
+            ("Area under the ROC curve", shown.area_ends, later.auroc_ends, ranking.auroc_ends),
+        )
         rows += [
-            {
-                "name": words + (f", {shown.name(label)}" if multi(model) else ""),
-                "later": _figure(key, seen),
-                "crossed": _figure(key, crossed),
-            }
-            for key, words in FIGURES
-            if shown.finite(seen.get(key))
+            {"name": words + which, "later": written(*seen), "crossed": written(*crossed)}
+            for words, written, seen, crossed in compared
+            if seen[0] is not None
         ]
-    return head
-
-
-def _figure(key: str, found: Mapping[str, Any]) -> dict[str, str]:
-    value, low, high = (found.get(f"{key}{end}") for end in ("", "_low", "_high"))
-    if key != "auroc":
-        return {"value": shown.percent(value), "interval": shown.interval(low, high)}
-    ends = f"{low:.2f}–{high:.2f}" if shown.finite(low) and shown.finite(high) else ""
-    return {"value": f"{value:.2f}" if shown.finite(value) else shown.NOT_KNOWN, "interval": ends}
+    return rows

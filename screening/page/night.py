@@ -2,166 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from screening.documents.attention import attention_of
-from screening.documents.reading import (
-    awaited,
-    mapping,
-    multi,
-    part,
-    points,
-    sequence,
-    stated,
-    to_review,
-    unit_of_review,
-)
+from screening.documents import Reason
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
 from screening.page import format as shown
 
 CHANGES = (
-    ("new", "new since the last run"),
-    ("ongoing", "ongoing"),
+    ("new", "new"),
+    ("ongoing", "flagged before, not judged"),
     ("reviewed", "judged not a case"),
-    ("known", "already known to have it"),
-    ("resolved", "resolved since the last run (not flagged any more)"),
+    ("known", "known to have it"),
+    ("resolved", "gone"),
 )
 
 
-def run_banner(run: Mapping[str, Any]) -> dict[str, Any]:
+def run_banner(run: RunDocument) -> dict[str, Any]:
     """Return the banner of a run: date, model, intended use, and OK or ATTENTION with its reasons."""
-    model = mapping(run, "model")
+    model = run.model
     return {
         "title": _title(model),
         "kind": "Night of",
-        "date": shown.name(run.get("date")),
+        "date": shown.name(run.date),
         "facts": [
-            ("Model", f"{_recipe(model)} · {shown.name(model.get('id'))}"),
-            ("Model digest", _digest(model.get("digest"))),
+            ("Model", f"{shown.name(model.recipe.title)} · {shown.name(model.id)}"),
+            ("Model digest", _digest(model.digest)),
             ("Trained on", _trained_on(model)),
-            ("Run", shown.name(run.get("run_id"))),
-            *([("Copy", "for teaching: every id is a pseudonym")] if run.get("pseudonymised") else []),
+            ("Run", shown.name(run.run_id)),
+            *([("Copy", "for teaching: every id is a pseudonym")] if run.pseudonymised else []),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons(run),
-    }
+        "brief": True,
+    } | _reasons(run.attention)
 
 
-def model_banner(model: Mapping[str, Any]) -> dict[str, Any]:
+def model_banner(model: ModelDocument) -> dict[str, Any]:
     """Return the banner of a trained model."""
     return {
         "title": _title(model),
         "kind": "Trained model",
         "date": "",
         "facts": [
-            ("Method", _recipe(model)),
-            ("Model digest", _digest(model.get("digest") or model.get("sha256"))),
+            ("Method", shown.name(model.recipe.title)),
+            ("Model digest", _digest(model.sha256)),
             ("Trained on", _trained_on(model)),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons(model),
+        "brief": False,
+    } | _reasons(model.attention)
+
+
+def terms(model: ModelDocument) -> dict[str, bool]:
+    """Return which of its terms a page has to explain."""
+    return {
+        "by_group": model.validation.grouped,
+        "chance": any(found.earned for found in model.validation.calibration.values()),
+        "factor": any(one.get("factor") for one in model.machine.passes),
     }
 
 
-def _title(model: Mapping[str, Any]) -> str:
-    label = part(model, "task", "label")
-    return shown.name(stated(model, "title") or (f"Screening for {label}" if label else "Screening"))
+def _title(model: ModelDocument) -> str:
+    return shown.name(model.stated.title or f"Screening for {model.task.label}")
 
 
-def _recipe(model: Mapping[str, Any]) -> str:
-    return shown.name(part(model, "recipe", "title") or part(model, "recipe", "name"))
-
-
-def _digest(value: Any) -> str:
+def _digest(value: str) -> str:
     """Return the head of a digest; the model card has the whole."""
-    return f"{shown.text(str(value)[:16])}…" if value else shown.NOT_KNOWN
+    return f"{shown.text(value[:16])}…" if value else shown.NOT_KNOWN
 
 
-def _trained_on(model: Mapping[str, Any]) -> str:
-    words = shown.plural(part(model, "training", "n_rows_used"), "row")
-    window = sequence(model, "training", "window")
-    if len(window) == 2:
+def _trained_on(model: ModelDocument) -> str:
+    words, window = shown.plural(model.training.n_rows_used, "row"), model.training.window
+    if window:
         words += f", {shown.name(window[0])} to {shown.name(window[1])}"
     return words
 
 
-def _use(model: Mapping[str, Any]) -> str:
-    return shown.text(stated(model, "intended_use") or "Not stated in the contract.")
+def _use(model: ModelDocument) -> str:
+    return shown.text(model.stated.intended_use or "Not stated in the contract.")
 
 
-def _reasons(document: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [
-        {"words": shown.text(reason.words, 400), "remedy": shown.text(reason.remedy or "", 400)}
-        for reason in attention_of(document)
-    ]
+def _reasons(attention: Sequence[Reason]) -> dict[str, Any]:
+    """Why the page says ATTENTION, and what can be done about it, each said once."""
+    remedies = dict.fromkeys(reason.remedy for reason in attention if reason.remedy)
+    return {
+        "reasons": [shown.text(reason.words, 400) for reason in attention],
+        "remedies": [shown.text(remedy, 400) for remedy in remedies],
+    }
 
 
-def _in_groups(run: Mapping[str, Any]) -> str:
-    """Say in how many patients the flagged rows lie: patients, not rows, are reviewed."""
-    found = [g for g in sequence(run, "groups") if isinstance(g, Mapping)]
-    hit, total = to_review(run)[0], part(run, "groups_total")
-    whole = total if shown.finite(total) else len(found)
-    return f"in {shown.count(hit)} of {shown.plural(whole, 'patient')}" if found else ""
-
-
-def _noun(how_many: Any, unit: str) -> str:
+def _noun(how_many: int, unit: str) -> str:
     return shown.plural(how_many, unit).split(" ", 1)[1]
 
 
-def tonight(run: Mapping[str, Any], operating: list[dict[str, Any]], differing: int = 0) -> dict[str, Any]:
+def tonight(run: RunDocument, operating: list[dict[str, Any]], differing: int = 0) -> dict[str, Any]:
     """Return the counts of the night and what to expect, given how many features differ from training."""
-    model, counts = mapping(run, "model"), mapping(run, "counts")
-    flagged, minutes, capacity = (
-        counts.get("flagged"),
-        stated(model, "minutes_per_review"),
-        stated(model, "capacity"),
-    )
-    workload = []
-    reviews, unit = awaited(run)[0], unit_of_review(model)
-    if shown.finite(reviews) and reviews != to_review(run)[0]:
-        workload.append(f"{shown.count(reviews)} not yet reviewed")
-    if shown.finite(minutes) and shown.finite(reviews):
-        workload.append(f"about {shown.plural(minutes * reviews, 'reviewer minute')}")
-    if shown.finite(capacity):
-        workload.append(f"capacity {shown.plural(capacity, 'review')} a night")
-    by_class = mapping(counts, "flagged_by_class")
-    order = {str(p.get("class")): i for i, p in enumerate(points(model))}
+    model, counts = run.model, run.counts
+    unit = model.unit_of_review
+    differ = shown.plural(differing, "feature differs", "features differ")
+    order = {point.label: i for i, point in enumerate(model.points)}
+    by_class = sorted(counts.flagged_by_class.items(), key=lambda one: (order[one[0]], one[0]))
+    states = {key: getattr(counts, key) for key, _ in CHANGES}
     return {
-        "what": f"{_noun(flagged, unit)} flagged, {within}"
-        if (within := _in_groups(run))
-        else "flagged for review",
-        "read": shown.count(counts.get("read")),
-        "scored": shown.count(counts.get("scored")),
-        "unit": _noun(counts.get("scored"), unit),
-        "refused": shown.count(counts.get("refused")),
-        "flagged": shown.count(flagged),
-        "rate": shown.percent(flagged / counts["scored"])
-        if shown.finite(flagged) and counts.get("scored")
-        else shown.NOT_KNOWN,
+        "waiting": shown.count(run.awaited),
+        "what": f"{_noun(run.awaited, 'patient' if run.groups or unit == 'row' else unit)} to look at",
+        "work": "; ".join(_work(run)),
+        "read": shown.count(counts.read),
+        "scored": f"{shown.count(counts.scored)} {_noun(counts.scored, unit)}",
+        "refused": shown.count(counts.refused),
+        "flagged": shown.plural(counts.flagged, unit) if run.groups else shown.count(counts.flagged),
+        "within": _in_groups(run),
         "why_refused": [
-            (shown.text(reason, 300), shown.count(n)) for reason, n in sorted(mapping(run, "refused").items())
+            (shown.text(reason, 300), shown.count(n)) for reason, n in sorted(run.refused.items())
         ],
-        "classes": [
-            (shown.name(label), shown.count(by_class[label]))
-            for label in sorted(by_class, key=lambda c: (order.get(str(c), len(order)), str(c)))
-        ]
-        if multi(model)
-        else [],
-        "changes": [
-            (words, shown.count(counts[key])) for key, words in CHANGES if shown.finite(counts.get(key))
-        ],
-        "workload": "; ".join(workload),
+        "classes": [(shown.name(label), shown.count(n)) for label, n in by_class] if model.multi else [],
+        "since": f"Since {shown.name(run.since.night)}:" if run.since else "",
+        "changes": [(words, shown.count(states[key])) for key, words in CHANGES if states[key] is not None],
+        "gone": [shown.name(name) for name in run.since.gone] if run.since else [],
         "sentences": [
-            (f"{point['class']}: " if multi(model) else "") + point["sentence"]
+            (f"{point['class']}: " if model.multi else "") + point["sentence"]
             for point in operating
             if point["sentence"]
         ]
         + (
-            [
-                f"That was found on data like those of training; tonight "
-                f"{shown.plural(differing, 'feature differs', 'features differ')} notably (see Data)."
-            ]
-            if differing
-            else []
+            [f"That was found on data like those of training; tonight {differ} notably."] if differing else []
         ),
+        "data": f"{differ} notably from training" if differing else "",
     }
+
+
+def _in_groups(run: RunDocument) -> str:
+    """Say in how many patients the flagged rows lie: patients, not rows, are reviewed."""
+    if not run.groups:
+        return ""
+    whole = len(run.groups) if run.groups_total is None else run.groups_total
+    return f"in {shown.count(run.to_review)} of {shown.plural(whole, 'patient')}"
+
+
+def _work(run: RunDocument) -> list[str]:
+    """What the reviews that wait take, beside what a night has room for."""
+    stated, said = run.model.stated, []
+    if run.awaited != run.to_review:
+        said.append(f"{shown.count(run.to_review)} flagged, the others judged before")
+    if stated.minutes_per_review is not None:
+        said.append(f"about {_time(stated.minutes_per_review * run.awaited)}")
+    if stated.capacity is not None:
+        said.append(f"capacity {shown.plural(stated.capacity, 'review')} a night")
+    return said
+
+
+def _time(minutes: float) -> str:
+    return shown.plural(minutes, "minute") if minutes < 120 else f"{shown.ratio(minutes / 60)} hours"

@@ -6,19 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from screening.documents.reading import (
-    by_excess,
-    mapping,
-    multi,
-    part,
-    points,
-    sequence,
-    unit_of_review,
-    words,
-)
+from screening.documents.case import ExplainedCase
+from screening.documents.run import RunDocument
+from screening.documents.stored import case_in, run_in
 from screening.page import cases, night, performance, review
 from screening.page import format as shown
 from screening.page.drawing import draw
+from screening.page.values import others
 
 
 def render_case(run: Mapping[str, Any], case: Mapping[str, Any], templates: Path | None = None) -> str:
@@ -38,40 +32,38 @@ def render_case(run: Mapping[str, Any], case: Mapping[str, Any], templates: Path
     str
         HTML; the same case always gives the same text.
     """
+    night_of = run_in(run)
+    model = night_of.model
     return draw(
         "case.html.j2",
         templates=templates,
-        footer=f"run {shown.name(run.get('run_id'))}{review.trail(run)}, one case",
-        banner=night.run_banner(run),
-        case=told(run, case),
-        unit=unit_of_review(mapping(run, "model")),
-        multi=multi(mapping(run, "model")),
-        explained=words(mapping(run, "model")),
+        footer=f"run {shown.name(night_of.run_id)}{review.trail(night_of)}, one case",
+        banner=night.run_banner(night_of),
+        case=told(night_of, case_in(case)),
+        unit=model.unit_of_review,
+        people=others(model),
+        multi=model.multi,
+        explained=night.terms(model),
     )
 
 
-def told(run: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
+def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
     """Return one row in words and figures, for the page and for the terminal."""
-    model = mapping(run, "model")
-    places = performance.score_places(model, [*cases.scores(run), case.get("score")])
-    line = cases.case_line(run, case, places, None)
-    rank, total = case.get("rank"), part(run, "cases_total")
-    own = [p.get("threshold") for p in points(model) if str(p.get("class")) == str(case.get("class"))]
-    said = "Flagged" if case.get("flagged") else "Not flagged"
-    if shown.finite(rank):
-        said += f": number {shown.count(rank)} of {shown.count(total)}, the highest score first"
-    facts = [("Patient", line["group"])] if line["group"] else []
-    facts += [("Class", line["class"])] if multi(model) else []
-    facts += [("Above threshold" if by_excess(model) else "Score", line["score"])]
-    facts += [("Threshold", shown.fixed(own[0], places))] if own else []
-    facts += [("p-value", line["p_value"])]
-    facts += [("Chance", line["chance"].removeprefix("chance "))] if line["chance"] else []
-    said_before = [known for known in line["known"].values() if known]
-    facts += [("So far", ", ".join(said_before))] if said_before else []
+    model = run.model
+    places = performance.score_places(model, [*cases.scores(run), case.score])
+    line = cases.line_of_case(run, case, places)
+    threshold = next(point.threshold for point in model.points if point.label == case.label)
+    said = "Flagged" if case.flagged else "Not flagged"
+    if case.rank is not None:
+        total = shown.count(run.cases_total)
+        said += f": number {shown.count(case.rank)} of {total}, the highest score first"
+    facts = [*(line.rest.facts if line.rest else ()), ("Threshold", shown.fixed(threshold, places))]
     return {
-        "id": line["id"],
+        "id": line.id,
         "said": said,
+        "place": line.place,
         "facts": facts,
-        "why": line["why"],
-        "missing": [shown.feature(m) for m in sequence(case, "missing")],
+        "why": line.rest.values if line.rest else (),
+        "explained": line.rest.explained if line.rest else "",
+        "missing": [shown.feature(name) for name in case.missing],
     }

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from screening.documents.reading import mapping, multi, unit_of_review, words
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
+from screening.documents.stored import model_in, run_in
 from screening.page import (
     beside,
     card,
@@ -17,14 +19,18 @@ from screening.page import (
     performance,
     rarity,
     review,
+    strip,
     subgroups,
     tradeoff,
     voxels,
+    worklist,
 )
 from screening.page import format as shown
 from screening.page.drawing import draw
 
-SCRIPTS = ("report.js", "review.js")
+SCRIPTS = ("report.js",)
+LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "review.js")}
+"""What the page of a night has beside that of a model."""
 
 
 def render_model(document: Mapping[str, Any], templates: Path | None = None) -> str:
@@ -42,16 +48,15 @@ def render_model(document: Mapping[str, Any], templates: Path | None = None) -> 
     str
         HTML; the same document always gives the same text.
     """
-    places = performance.score_places(document, [])
-    banner = night.model_banner(document)
-    identity = str(document.get("digest") or document.get("sha256") or "not recorded")
+    model = model_in(document)
+    places = performance.score_places(model, [])
     return draw(
         "model.html.j2",
         templates=templates,
         scripts=SCRIPTS,
-        footer=f"model {shown.text(identity, 80)}",
-        banner=banner,
-        **_shared(document, None, places),
+        footer=f"model {shown.text(model.sha256 or 'not recorded', 80)}",
+        banner=night.model_banner(model),
+        **_shared(model, None, places),
     )
 
 
@@ -70,31 +75,32 @@ def render_run(document: Mapping[str, Any], templates: Path | None = None) -> st
     str
         HTML; the same document always gives the same text.
     """
-    model = mapping(document, "model")
-    places = performance.score_places(model, cases.scores(document))
-    operating = performance.operating_points(model, places, document)
-    inputs = card.data_section(document)
-    voxel_block = voxels.voxels(document, places)
+    run = run_in(document)
+    model = run.model
+    places = performance.score_places(model, cases.scores(run))
+    operating = performance.operating_points(model, places, run)
+    inputs = card.data_section(run)
+    voxel_block = voxels.voxels(run, places)
     return draw(
         "run.html.j2",
         templates=templates,
-        scripts=SCRIPTS,
+        **LIST,
         pictures=bool(voxel_block and voxel_block["pictures"]),
-        footer=f"run {shown.name(document.get('run_id'))}{review.trail(document)}",
-        banner=night.run_banner(document),
-        tonight=night.tonight(document, operating, inputs["notable"]),
-        flagged=cases.flagged(document, places),
-        groups=cases.groups(document, places),
-        review=review.form(document),
-        evaluation=performance.evaluation(document),
+        footer=f"run {shown.name(run.run_id)}{review.trail(run)}",
+        banner=night.run_banner(run),
+        tonight=night.tonight(run, operating, inputs["notable"]),
+        strip=strip.strip(run),
+        list=worklist.worklist(run, voxel_block["patients"] if voxel_block else [], places),
+        review=review.form(run),
+        evaluation=performance.evaluation(run),
         inputs=inputs,
-        rarity=rarity.rarity(document),
+        rarity=rarity.rarity(run),
         voxels=voxel_block,
-        **_shared(model, document, places),
+        **_shared(model, run, places),
     )
 
 
-def _shared(model: Mapping[str, Any], run: Mapping[str, Any] | None, places: int) -> dict[str, Any]:
+def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[str, Any]:
     return {
         "operating": performance.operating_points(model, places, run),
         "panels": tradeoff.panels(model, run, places),
@@ -109,7 +115,7 @@ def _shared(model: Mapping[str, Any], run: Mapping[str, Any] | None, places: int
         "beside": beside.beside(model),
         "card": card.model_card(model),
         "lead": run is None,
-        "multi": multi(model),
-        "unit": unit_of_review(model),
-        "explained": words(model),
+        "multi": model.multi,
+        "unit": model.unit_of_review,
+        "explained": night.terms(model),
     }

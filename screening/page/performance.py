@@ -3,201 +3,169 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from typing import Any
 
-from screening.documents.reading import (
-    by_class,
-    flags_everything,
-    mapping,
-    multi,
-    part,
-    points,
-    sequence,
-    stated,
-    unit_of_review,
-)
+from screening.documents.figures import Point
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
+from screening.documents.validation import OperatingPointFacts
 from screening.page import format as shown
 
-EVALUATED = (
-    ("sensitivity", "Sensitivity"),
-    ("specificity", "Specificity"),
-    ("ppv", "Cases among the flagged (PPV)"),
-    ("npv", "Non-cases among the unflagged (NPV)"),
-    ("auroc", "Area under the ROC curve"),
-)
 
-
-def score_places(model: Mapping[str, Any], others: list[Any]) -> int:
+def score_places(model: ModelDocument, others: list[float]) -> int:
     """Return the decimals with which every score and threshold of the page is shown."""
-    thresholds = [p.get("threshold") for p in points(model)]
-    places = shown.decimals([*others, *thresholds])
-    return max(places, 3) if places <= 3 else places
+    return max(shown.decimals([*others, *(point.threshold for point in model.points)]), 3)
 
 
 def operating_points(
-    model: Mapping[str, Any], places: int, run: Mapping[str, Any] | None = None
+    model: ModelDocument, places: int, run: RunDocument | None = None
 ) -> list[dict[str, Any]]:
     """Return each class's operating point: figures with intervals, the rule, and who chose it."""
-    return [_operating_point(model, point, places, run) for point in points(model)]
+    return [_operating_point(model, point, places, run) for point in model.points]
 
 
 def _operating_point(
-    model: Mapping[str, Any], point: Mapping[str, Any], places: int, run: Mapping[str, Any] | None
+    model: ModelDocument, point: OperatingPointFacts, places: int, run: RunDocument | None
 ) -> dict[str, Any]:
-    chosen_by = point.get("chosen_by")
-    prevalence = point.get("prevalence")
     return {
-        "class": shown.name(point.get("class")),
-        "threshold": "none" if flags_everything(point) else shown.fixed(point.get("threshold"), places),
-        "rule": shown.rule(point.get("rule")),
-        "chosen_by": "the training run" if chosen_by in (None, "training") else shown.text(chosen_by),
-        "reason": shown.text(point["reason"]) if point.get("reason") else "",
+        "class": shown.name(point.label),
+        "threshold": _threshold(point, places),
+        "rule": shown.rule(point.rule),
+        "chosen_by": "the training run" if point.chosen_by == "training" else shown.text(point.chosen_by),
+        "reason": shown.text(point.reason or ""),
         "figures": [
-            _figure("Sensitivity", "of the cases are flagged", point, "sensitivity"),
-            _figure("Specificity", "of the others are left alone", point, "specificity"),
-            _figure("PPV", "of the flagged are cases", point, "ppv"),
-            _figure("NPV", "of the unflagged are not cases", point, "npv"),
+            _figure("Sensitivity", "of the cases are flagged", *point.sensitivity_ends),
+            _figure("Specificity", "of the others are left alone", *point.specificity_ends),
+            _figure("PPV", "of the flagged are cases", *point.ppv_ends),
+            _figure("NPV", "of the unflagged are not cases", *point.npv_ends),
             {
                 "name": "Reviews per case found",
-                "value": shown.ratio(point.get("nne")),
+                "value": shown.ratio(point.nne),
                 "interval": "",
                 "meaning": "number needed to evaluate (NNE)",
             },
             {
                 "name": "Flags per 100 rows",
-                "value": shown.ratio(100 * point["flag_rate"])
-                if shown.finite(point.get("flag_rate"))
-                else shown.NOT_KNOWN,
+                "value": shown.per_hundred(point.flag_rate),
                 "interval": "",
                 "meaning": "expected workload",
             },
         ],
         "basis": _basis(model, point, run),
-        "prevalence": shown.percent(prevalence),
-        "prevalence_from": "given" if shown.finite(stated(model, "prevalence")) else "of the training cohort",
-        "sentence": _sentence(point, unit_of_review(model) if multi(model) else ""),
-        "notes": [shown.text(n) for n in sequence(point, "notes")],
+        "prevalence": shown.percent(point.prevalence),
+        "prevalence_from": "of the training cohort" if model.stated.prevalence is None else "given",
+        "sentence": _sentence(point, model.unit_of_review if model.multi else ""),
+        "notes": [shown.text(note) for note in point.notes],
     }
 
 
-def _figure(name: str, meaning: str, point: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _threshold(point: Point, places: int) -> str:
+    return "none" if point.flags_everything else shown.fixed(point.threshold, places)
+
+
+def _figure(
+    name: str, meaning: str, value: float | None, low: float | None, high: float | None
+) -> dict[str, str]:
     return {
         "name": name,
-        "value": shown.percent(point.get(key)),
-        "interval": shown.interval(point.get(f"{key}_low"), point.get(f"{key}_high")),
+        "value": shown.percent(value),
+        "interval": shown.interval(low, high),
         "meaning": meaning,
     }
 
 
-def _basis(model: Mapping[str, Any], point: Mapping[str, Any], run: Mapping[str, Any] | None) -> str:
-    words = (
-        f"From {shown.plural(point.get('n_positive'), 'case')} and "
-        f"{shown.plural(point.get('n_negative'), 'other row')}"
-    )
-    if shown.finite(point.get("n_groups")):
-        words += f" in {shown.plural(point['n_groups'], 'group')} (intervals by group)"
-    folds = part(model, "validation", "folds")
-    if shown.finite(folds):
-        words += f", each scored by a model that had not seen it ({shown.count(folds)}-fold cross-validation)"
+def _basis(model: ModelDocument, point: Point, run: RunDocument | None) -> str:
+    words = f"From {shown.plural(point.n_positive, 'case')} and {shown.plural(point.n_negative, 'other row')}"
+    if point.n_groups is not None:
+        words += f" in {shown.plural(point.n_groups, 'group')} (intervals by group)"
+    folds = shown.count(model.validation.folds)
+    words += f", each scored by a model that had not seen it ({folds}-fold cross-validation)"
     return words + "." + _age(model, run)
 
 
-def _age(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> str:
+def _age(model: ModelDocument, run: RunDocument | None) -> str:
     """Say of what time the patients are on whom the threshold was chosen, and how long ago that was."""
-    window = sequence(model, "training", "window")
-    if len(window) != 2:
+    window = model.training.window
+    if not window:
         return ""
     words = f" They are of {shown.name(window[0])} to {shown.name(window[1])}"
-    try:
-        last, night = (datetime.date.fromisoformat(str(day)[:10]) for day in (window[1], part(run, "date")))
-    except ValueError:
+    if run is None:
         return words + "."
+    last, night = (datetime.date.fromisoformat(day[:10]) for day in (window[1], run.date))
     days = (night - last).days
     return words + (f"; the last is {shown.plural(days, 'day')} older than this night." if days > 0 else ".")
 
 
-def _sentence(point: Mapping[str, Any], unit: str) -> str:
+def _sentence(point: Point, unit: str) -> str:
     """Say in one sentence what a clinician may expect of the list."""
-    sensitivity = point.get("sensitivity")
-    if flags_everything(point):
+    if point.flags_everything:
         return "Every row is flagged: with so few past cases no threshold could keep the promise."
-    if not shown.finite(sensitivity):
+    if point.sensitivity is None:
         return ""
-    kind, found = f"such {unit}s" if unit else "cases", round(100 * sensitivity)
-    limits = shown.interval(point.get("sensitivity_low"), point.get("sensitivity_high")).replace("%", "")
+    kind, found = f"such {unit}s" if unit else "cases", round(100 * point.sensitivity)
+    limits = shown.interval(point.sensitivity_low, point.sensitivity_high).replace("%", "")
     words = f"Expect it to find about {found} of 100 {kind}"
     words += f" (95% interval {limits})" if limits else ""
     # Rounding must not promise that nothing is missed.
     words += f" and to miss about {100 - found}." if found < 100 else "; that none is missed is not promised."
-    prevalence, ppv = point.get("prevalence"), point.get("ppv")
-    if shown.finite(ppv):
-        whole = 100 if ppv >= 0.01 else 1000
-        words += (
-            f" Of {whole:,} flagged{' for it' if unit else ''}, about {shown.count(whole * ppv)} are {kind}"
-        )
-        words += f" (at a prevalence of {shown.percent(prevalence)})." if shown.finite(prevalence) else "."
-    return words
+    if point.ppv is None:
+        return words
+    whole = 100 if point.ppv >= 0.01 else 1000
+    return (
+        f"{words} Of {whole:,} flagged{' for it' if unit else ''}, about {shown.count(whole * point.ppv)} "
+        f"are {kind} (at a prevalence of {shown.percent(point.prevalence)})."
+    )
 
 
-def choices(model: Mapping[str, Any], places: int) -> list[dict[str, Any]]:
+def choices(model: ModelDocument, places: int) -> list[dict[str, Any]]:
     """Return the table of operating points of each class, the one in use marked in words."""
-    tables, used = [], points(model)
-    offered = mapping(model, "validation", "points")
-    for point in used:
-        label = str(point.get("class"))
-        rows = sequence(offered, label)
-        if not rows and len(used) == 1:
-            rows = next((v for v in offered.values() if isinstance(v, (list, tuple))), ())
-        table = [_choice(row, point, places) for row in rows if isinstance(row, Mapping)]
-        if table and not any(row["in_use"] for row in table):
+    tables = []
+    for point in model.points:
+        table = [_choice(row, point, places) for row in model.validation.points[point.label]]
+        if not any(row["in_use"] for row in table):
             table.insert(0, _choice(point, point, places))
-        if table:
-            tables.append({"class": shown.name(label), "rows": table})
+        tables.append({"class": shown.name(point.label), "rows": table})
     return tables
 
 
-def _choice(row: Mapping[str, Any], used: Mapping[str, Any], places: int) -> dict[str, Any]:
-    rate = row.get("flag_rate")
+def _choice(row: Point, used: Point, places: int) -> dict[str, Any]:
     return {
-        "rule": shown.rule(row.get("rule")),
-        "threshold": "none" if flags_everything(row) else shown.fixed(row.get("threshold"), places),
-        "sensitivity": shown.percent(row.get("sensitivity")),
-        "specificity": shown.percent(row.get("specificity")),
-        "ppv": shown.percent(row.get("ppv")),
-        "nne": shown.ratio(row.get("nne")),
-        "flags": shown.ratio(100 * rate) if shown.finite(rate) else shown.NOT_KNOWN,
-        "in_use": row.get("threshold") == used.get("threshold"),
+        "rule": shown.rule(row.rule),
+        "threshold": _threshold(row, places),
+        "sensitivity": shown.percent(row.sensitivity),
+        "specificity": shown.percent(row.specificity),
+        "ppv": shown.percent(row.ppv),
+        "nne": shown.ratio(row.nne),
+        "flags": shown.per_hundred(row.flag_rate),
+        "in_use": row.threshold == used.threshold,
     }
 
 
-def per_class(model: Mapping[str, Any]) -> list[dict[str, Any]]:
+def per_class(model: ModelDocument) -> list[dict[str, Any]]:
     """Return recall with precision of every class, rare classes first."""
-    rows = [r for r in sequence(model, "validation", "per_class") if isinstance(r, Mapping)]
-    rows = sorted(rows, key=lambda r: (r["n"] if shown.finite(r.get("n")) else 0, str(r.get("class"))))
-    total = sum(r["n"] for r in rows if shown.finite(r.get("n")))
-    watched = {str(c) for c in sequence(model, "task", "watched")}
+    rows = sorted(model.validation.per_class or (), key=lambda row: (row.n, row.label))
+    total = sum(row.n for row in rows)
     return [
         {
-            "class": shown.name(r.get("class")),
-            "watched": str(r.get("class")) in watched,
-            "n": shown.count(r.get("n")),
-            "share": shown.percent(r["n"] / total) if shown.finite(r.get("n")) and total else shown.NOT_KNOWN,
-            "recall": shown.percent(r.get("recall")),
-            "recall_interval": shown.interval(r.get("recall_low"), r.get("recall_high")),
-            "precision": shown.percent(r.get("precision")),
+            "class": shown.name(row.label),
+            "watched": row.label in model.task.watched,
+            "n": shown.count(row.n),
+            "share": shown.percent(row.n / total),
+            "recall": shown.percent(row.recall),
+            "recall_interval": shown.interval(row.recall_low, row.recall_high),
+            "precision": shown.percent(row.precision),
         }
-        for r in rows
+        for row in rows
     ]
 
 
-def confusion(model: Mapping[str, Any]) -> dict[str, Any] | None:
+def confusion(model: ModelDocument) -> dict[str, Any] | None:
     """Return the confusion matrix, rare classes first: true classes down, predicted ones across."""
-    classes = sequence(model, "validation", "confusion", "classes")
-    counts = sequence(model, "validation", "confusion", "counts")
-    if not multi(model) or not classes or len(counts) != len(classes):
+    found = model.validation.confusion
+    if found is None:
         return None
-    order = sorted(range(len(classes)), key=lambda i: (sum(counts[i]), str(classes[i])))
+    classes, counts = found.classes, found.counts
+    order = sorted(range(len(classes)), key=lambda i: (sum(counts[i]), classes[i]))
     rows = []
     for i in order:
         total = sum(counts[i])
@@ -213,52 +181,35 @@ def confusion(model: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"classes": [shown.name(classes[i]) for i in order], "rows": rows}
 
 
-def evaluation(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+def evaluation(run: RunDocument) -> list[dict[str, Any]]:
     """Return promised against observed figures where the night's file carried labels."""
-    found = part(run, "evaluation")
-    if not isinstance(found, Mapping):
-        return []
-    model, tables = mapping(run, "model"), []
-    used = points(model)
-    for point in used:
-        seen = by_class(found, point.get("class"), len(used) == 1)
-        past = {**mapping(model, "validation", "summary", str(point.get("class"))), **point}
+    tables = []
+    for point in run.model.points:
+        seen, past = run.observed(point.label), run.model.validation.summary[point.label]
+        if seen is None:
+            continue
+        compared = (
+            ("Sensitivity", shown.share_ends, seen.sensitivity_ends, point.sensitivity_ends),
+            ("Specificity", shown.share_ends, seen.specificity_ends, point.specificity_ends),
+            ("Cases among the flagged (PPV)", shown.share_ends, seen.ppv_ends, point.ppv_ends),
+            ("Non-cases among the unflagged (NPV)", shown.share_ends, seen.npv_ends, point.npv_ends),
+            ("Area under the ROC curve", shown.area_ends, seen.auroc_ends, past.auroc_ends),
+        )
         rows = [
-            {
-                "name": words,
-                "observed": _plain(key, seen.get(key)),
-                "interval": _bounds(key, seen),
-                "promised": _plain(key, past.get(key)),
-                "promised_interval": _bounds(key, past),
-            }
-            for key, words in EVALUATED
-            if shown.finite(seen.get(key))
+            {"name": name, "observed": written(*observed), "promised": written(*promised)}
+            for name, written, observed, promised in compared
+            if observed[0] is not None
         ]
         if rows:
-            ill, others = seen.get("n_positive"), seen.get("n_negative")
+            ill, others = seen.n_positive, seen.n_negative
             tables.append(
                 {
-                    "class": shown.name(point.get("class")),
+                    "class": shown.name(point.label),
                     "cases": shown.plural(ill, "case"),
                     "others": shown.plural(others, "other"),
-                    "prevalence": shown.percent(ill / (ill + others))
-                    if shown.finite(ill) and shown.finite(others) and ill + others > 0
-                    else shown.NOT_KNOWN,
-                    "promised_at": shown.percent(point.get("prevalence")),
+                    "prevalence": shown.percent(ill / (ill + others)),
+                    "promised_at": shown.percent(point.prevalence),
                     "rows": rows,
                 }
             )
     return tables
-
-
-def _plain(key: str, value: Any) -> str:
-    if key == "auroc":
-        return f"{value:.2f}" if shown.finite(value) else shown.NOT_KNOWN
-    return shown.percent(value)
-
-
-def _bounds(key: str, seen: Mapping[str, Any]) -> str:
-    low, high = seen.get(f"{key}_low"), seen.get(f"{key}_high")
-    if not (shown.finite(low) and shown.finite(high)):
-        return ""
-    return f"{low:.2f}–{high:.2f}" if key == "auroc" else shown.interval(low, high)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from screening.documents.reading import sequence
+from screening.documents.model import ModelDocument
 from screening.page import format as shown
 from screening.page.charts import Axes
 
 
-def pruning_chart(model: Mapping[str, Any]) -> dict[str, Any] | None:
+def pruning_chart(model: ModelDocument) -> dict[str, Any] | None:
     """Return the chart of the last pass's removals, or None where nothing was removed."""
-    passes = [one for one in sequence(model, "machine", "passes") if isinstance(one, Mapping)]
-    steps = [step for step in sequence(passes[-1], "pruning_path") if _whole(step)] if passes else []
+    passes = model.machine.passes
+    steps = passes[-1].get("pruning_path") if passes else None
     if not steps:
         return None
     numbers = list(range(1, len(steps) + 1))
@@ -36,7 +35,3 @@ def pruning_chart(model: Mapping[str, Any]) -> dict[str, Any] | None:
     axes.line(numbers, accuracy, "first", "rare found")
     axes.line(numbers, error, "second", "false flags")
     return axes.drawing()
-
-
-def _whole(step: Any) -> bool:
-    return isinstance(step, (list, tuple)) and len(step) == 4 and all(shown.finite(each) for each in step)

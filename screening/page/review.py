@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from screening.documents.run import Case, GroupFacts, RunDocument
+from screening.documents.case import Case, GroupFacts
+from screening.documents.run import RunDocument
 from screening.page import format as shown
 
 VERDICTS = (
@@ -52,7 +53,7 @@ def form(run: RunDocument) -> Form | None:
 
 
 def judged_words(case: Case | GroupFacts) -> str:
-    """Return how long a case is flagged and what was last said of it, in words; empty where nothing is known."""
+    """Return how long a case is flagged and what was last said of it, empty where nothing is known."""
     words = f"{shown.count(case.nights)} nights in a row" if case.nights and case.nights > 1 else ""
     last = case.last_verdict
     if last:

@@ -1,4 +1,4 @@
-"""One strip of dots: every score of the night, where the threshold and the capacity lie, past cases behind."""
+"""One strip of dots: every score of the night, threshold and capacity on it, past cases behind."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def strip(run: RunDocument) -> Strip | None:
         room=_inside((room.score - scale.low) * across) if room else None,
         each=f"one dot {one}" if each == 1 else f"one dot up to {shown.plural(each, one)}",
         past_cases=shown.count(n_past),
-        said=f"Scores of tonight from low to high: {shown.count(sum(counts) - sum(flagged))} below the "
-        f"threshold, {shown.count(sum(flagged))} at or above it. Behind them {shown.plural(n_past, 'past case')}.",
+        said=f"From low to high scores: {shown.count(sum(counts) - sum(flagged))} below the threshold, "
+        f"{shown.count(sum(flagged))} at or above it. Behind them {shown.plural(n_past, 'past case')}.",
     )
 
 
@@ -84,7 +84,9 @@ def _behind(counts: Sequence[int]) -> Markup:
     """The past cases as an area, three steps together: they are few."""
     near = [sum(counts[max(i - 2, 0) : i + 3]) for i in range(len(counts))]
     tallest, wide = max(near) or 1, WIDTH / len(counts)
-    steps = "".join(f"L{(i + 0.5) * wide:.0f} {FLOOR - 0.9 * FLOOR * n / tallest:.0f}" for i, n in enumerate(near))
+    steps = "".join(
+        f"L{(i + 0.5) * wide:.0f} {FLOOR - 0.9 * FLOOR * n / tallest:.0f}" for i, n in enumerate(near)
+    )
     return Markup(f"M0 {FLOOR}{steps}L{WIDTH} {FLOOR}Z")
 
 

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from screening.documents.reading import mapping, multi, part, points, sequence
+from screening.documents.model import ModelDocument
+from screening.documents.run import NightSubgroup, RunDocument
+from screening.documents.validation import Level, SubgroupFacts
 from screening.page import format as shown
 
 TOO_FEW = "too few"
+Tonight = Mapping[tuple[str, str | None], NightSubgroup]
 
 
-def subgroups(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def subgroups(model: ModelDocument, run: RunDocument | None) -> list[dict[str, Any]]:
     """Return a table for each watched class; empty where the contract names no subgroup."""
-    tonight = {
-        (str(row.get("column")), row.get("level")): row
-        for row in sequence(run, "subgroups")
-        if isinstance(row, Mapping)
-    }
+    tonight = {(row.column, row.level): row for row in run.subgroups} if run else {}
     tables = []
-    for point in points(model):
-        columns = sequence(mapping(model, "validation", "subgroups"), str(point.get("class")))
+    for point in model.points:
+        columns = model.validation.subgroups.get(point.label, ())
         rows = [row for column in columns for row in _rows(column, tonight, run is not None)]
         if rows:
             tables.append(
                 {
-                    "class": shown.name(point.get("class")) if multi(model) else "",
+                    "class": shown.name(point.label) if model.multi else "",
                     "tonight": run is not None,
                     "rows": rows,
                 }
@@ -33,47 +32,53 @@ def subgroups(model: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[d
     return tables
 
 
-def _rows(column: Any, tonight: Mapping[Any, Any], asked: bool) -> list[dict[str, Any]]:
-    name = str(part(column, "column"))
-    known = [row for row in sequence(column, "rows") if isinstance(row, Mapping)]
-    levels = [row.get("level") for row in known]
+def _rows(column: SubgroupFacts, tonight: Tonight, asked: bool) -> list[dict[str, Any]]:
+    name, known = column.column, [row.level for row in column.rows]
+    listed = [_of_level(row) | _tonight(tonight.get((name, row.level)), asked) for row in column.rows]
     # A level that training never met has no past performance, and is shown for that very reason.
-    new = [level for held, level in tonight if held == name and level not in levels]
-    listed = [_row(row, tonight.get((name, row.get("level")), {}), asked) for row in known]
-    listed += [_row({"level": level, "few": []}, tonight[name, level], asked) for level in new]
+    listed += [
+        _of_level(UNMET) | _named(level) | _tonight(seen, asked)
+        for (held, level), seen in tonight.items()
+        if held == name and level not in known
+    ]
     return [
         row | {"column": shown.feature(name) if i == 0 else "", "span": len(listed)}
         for i, row in enumerate(listed)
     ]
 
 
-def _row(row: Mapping[str, Any], now: Mapping[str, Any], asked: bool) -> dict[str, Any]:
-    few = sequence(row, "few")
+UNMET = Level(
+    level=None, n=None, events=None, few=(), flag_rate=None,
+    sensitivity=None, sensitivity_low=None, sensitivity_high=None,
+    specificity=None, specificity_low=None, specificity_high=None,
+)  # fmt: skip
 
-    def share(key: str) -> dict[str, str]:
-        if key in few:
+
+def _of_level(row: Level) -> dict[str, Any]:
+    def share(name: str, value: float | None, low: float | None = None, high: float | None = None) -> Any:
+        if name in row.few:
             return {"value": TOO_FEW, "interval": ""}
-        ends = shown.interval(row.get(f"{key}_low"), row.get(f"{key}_high"))
-        return {"value": shown.percent(row.get(key)), "interval": ends}
+        return {"value": shown.percent(value), "interval": shown.interval(low, high)}
 
-    def count(key: str) -> str:
-        return TOO_FEW if key in few else shown.count(row.get(key))
+    def count(name: str, value: int | None) -> str:
+        return TOO_FEW if name in row.few else shown.count(value)
 
-    seen = {"n": "0" if asked else "", "rate": shown.NOT_KNOWN}
-    if now:
-        withheld = now.get("n") is None
-        seen = {
-            "n": TOO_FEW if withheld else shown.count(now.get("n")),
-            "rate": TOO_FEW if withheld else shown.percent(now.get("flag_rate")),
-        }
-    level = row.get("level")
-    return {
-        "level": "missing" if level is None else shown.name(level),
-        "absent": level is None,
-        "n": count("n"),
-        "events": count("events"),
-        "sensitivity": share("sensitivity"),
-        "specificity": share("specificity"),
-        "flag_rate": share("flag_rate")["value"],
-        "tonight": seen,
+    return _named(row.level) | {
+        "n": count("n", row.n),
+        "events": count("events", row.events),
+        "sensitivity": share("sensitivity", *row.sensitivity_ends),
+        "specificity": share("specificity", *row.specificity_ends),
+        "flag_rate": share("flag_rate", row.flag_rate)["value"],
     }
+
+
+def _named(level: str | None) -> dict[str, Any]:
+    return {"level": "missing" if level is None else shown.name(level), "absent": level is None}
+
+
+def _tonight(seen: NightSubgroup | None, asked: bool) -> dict[str, Any]:
+    if seen is None:
+        return {"tonight": {"n": "0" if asked else "", "rate": shown.NOT_KNOWN}}
+    if seen.n is None:
+        return {"tonight": {"n": TOO_FEW, "rate": TOO_FEW}}
+    return {"tonight": {"n": shown.count(seen.n), "rate": shown.percent(seen.flag_rate)}}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from screening.documents.reading import by_class, flags_everything, mapping, multi, part, points, sequence
+from screening.documents import validation
+from screening.documents.figures import Ranking
+from screening.documents.model import ModelDocument
+from screening.documents.run import ReachingCounts, RunDocument
+from screening.documents.validation import OperatingPointFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
 
@@ -21,14 +25,11 @@ FIGURES = (
 class Curve:
     """Out-of-fold figures along the threshold, lowest threshold first; ``at`` reads between two of them."""
 
-    def __init__(self, curve: Mapping[str, Any]):
-        thresholds = sequence(curve, "threshold")
-        order = sorted((t, i) for i, t in enumerate(thresholds) if shown.finite(t))
-        self.threshold: list[float] = [float(t) for t, _ in order]
-        self.columns: dict[str, list[Any]] = {}
-        for name in FIGURES:
-            column = sequence(curve, name)
-            self.columns[name] = [column[i] if i < len(column) else None for _, i in order]
+    def __init__(self, curve: validation.Curve):
+        order = sorted((t, i) for i, t in enumerate(curve.threshold) if t is not None)
+        self.threshold: list[float] = [t for t, _ in order]
+        columns = {name: getattr(curve, name) for name in FIGURES}
+        self.columns = {name: [column[i] for _, i in order] for name, column in columns.items()}
 
     def __len__(self) -> int:
         return len(self.threshold)
@@ -41,7 +42,7 @@ class Curve:
         if right in (0, len(column)):
             return column[min(right, len(column) - 1)]
         low, high = column[right - 1], column[right]
-        if not (shown.finite(low) and shown.finite(high)):
+        if low is None or high is None:
             return None
         before, after = self.threshold[right - 1], self.threshold[right]
         return low + (high - low) * (threshold - before) / (after - before)
@@ -64,11 +65,11 @@ class Curve:
 class Tally:
     """How many rows of tonight score at or above a threshold, from the precomputed vector."""
 
-    def __init__(self, vector: Mapping[str, Any]):
-        pairs = zip(sequence(vector, "thresholds"), sequence(vector, "counts"), strict=False)
-        kept = sorted((float(t), int(c)) for t, c in pairs if shown.finite(t) and shown.finite(c))
+    def __init__(self, reaching: ReachingCounts | None):
+        pairs = zip(reaching.thresholds, reaching.counts, strict=True) if reaching else ()
+        kept = sorted((t, n) for t, n in pairs if t is not None)
         self.thresholds = [t for t, _ in kept]
-        self.counts = [c for _, c in kept]
+        self.counts = [n for _, n in kept]
 
     def __bool__(self) -> bool:
         return bool(self.thresholds)
@@ -79,38 +80,25 @@ class Tally:
         return self.counts[place] if place < len(self.counts) else 0
 
 
-def panels(model: Mapping[str, Any], run: Mapping[str, Any] | None, places: int) -> list[dict[str, Any]]:
+def panels(model: ModelDocument, run: RunDocument | None, places: int) -> list[dict[str, Any]]:
     """Return one trade-off panel for each class with an operating point, rarest first."""
-    found, used = [], points(model)
-    for number, point in enumerate(used[:MOST_PANELS]):
-        alone = len(used) == 1
-        curve = Curve(by_class(part(model, "validation", "curves"), point.get("class"), alone))
-        if len(curve) > 1 and shown.finite(point.get("threshold")):
-            found.append(_panel(model, run, point, curve, number, alone, places))
-    return found
+    return [_panel(model, run, point, n, places) for n, point in enumerate(model.points[:MOST_PANELS])]
 
 
 def _panel(
-    model: Mapping[str, Any],
-    run: Mapping[str, Any] | None,
-    point: Mapping[str, Any],
-    curve: Curve,
-    number: int,
-    alone: bool,
-    places: int,
+    model: ModelDocument, run: RunDocument | None, point: OperatingPointFacts, number: int, places: int
 ) -> dict[str, Any]:
-    label = point.get("class")
-    vector = mapping(run, "score_counts")
-    tally = Tally(vector if "thresholds" in vector and alone else mapping(vector, str(label)))
-    summary = by_class(part(model, "validation", "summary"), label, alone)
-    window = curve.window([point["threshold"]])
+    curve = Curve(model.validation.curves[point.label])
+    summary = model.validation.summary[point.label]
+    tally = Tally(run.score_counts.get(point.label) if run else None)
+    window = curve.window([point.threshold])
     trade_off = _trade_off(point, curve, tally, window, places, number)
-    slider = _slider(model, run, point, curve, tally, window, places)
+    slider = _slider(run, point, curve, tally, window, places)
     slider["box"] = [trade_off[side] for side in ("left", "right", "upper", "lower")]
     return {
         "number": number,
-        "class": shown.name(label),
-        "multi": multi(model),
+        "class": shown.name(point.label),
+        "multi": model.multi,
         "trade_off": trade_off,
         "roc": _roc(point, curve, summary, number),
         "precision": _precision(point, curve, summary, number),
@@ -119,25 +107,25 @@ def _panel(
 
 
 def _trade_off(
-    point: Mapping[str, Any],
+    point: OperatingPointFacts,
     curve: Curve,
     tally: Tally,
     window: tuple[float, float],
     places: int,
     number: int,
 ) -> dict[str, Any]:
-    se, sp = shown.percent(point.get("sensitivity")), shown.percent(point.get("specificity"))
-    threshold = (
-        "none, flags every row" if flags_everything(point) else shown.fixed(point["threshold"], places)
+    se, sp = shown.percent(point.sensitivity), shown.percent(point.specificity)
+    se_interval, sp_interval = (
+        shown.interval(low, high) for _, low, high in (point.sensitivity_ends, point.specificity_ends)
     )
+    threshold = "none, flags every row" if point.flags_everything else shown.fixed(point.threshold, places)
     axes = Axes(
         name=f"tradeoff-{number}",
         title="Sensitivity and specificity against the threshold",
         description=(
             f"As the threshold rises, sensitivity falls and specificity rises. At the validated threshold "
-            f"{threshold}, sensitivity is {se} (95% interval "
-            f"{shown.interval(point.get('sensitivity_low'), point.get('sensitivity_high'))}) and specificity "
-            f"{sp} ({shown.interval(point.get('specificity_low'), point.get('specificity_high'))}). "
+            f"{threshold}, sensitivity is {se} (95% interval {se_interval}) and specificity "
+            f"{sp} ({sp_interval}). "
             "The table of operating points gives the same in figures."
         ),
         x=window,
@@ -152,20 +140,12 @@ def _trade_off(
         axes.band(curve.threshold, low, high, kind)
     for figure, kind in (("specificity", "second"), ("sensitivity", "first")):
         axes.line(curve.threshold, curve.columns[figure], kind, figure)
-    axes.upright(point["threshold"], "validated", f"validated {threshold}")
+    axes.upright(point.threshold, "validated", f"validated {threshold}")
     if tally:
         axes.second_axis("flagged tonight", lambda t: shown.count(tally.at(t)))
     else:
-        rate = curve.columns["flag_rate"]
-        if any(shown.finite(r) for r in rate):
-            axes.second_axis(
-                "reviews per 100 rows", lambda t: shown.ratio(_hundred(curve.at("flag_rate", t)))
-            )
+        axes.second_axis("reviews per 100 rows", lambda t: shown.per_hundred(curve.at("flag_rate", t)))
     return axes.drawing()
-
-
-def _hundred(share: float | None) -> float | None:
-    return None if share is None else 100 * share
 
 
 def _small(name: str, title: str, description: str, x_label: str, y_label: str) -> Axes:
@@ -175,16 +155,11 @@ def _small(name: str, title: str, description: str, x_label: str, y_label: str) 
     )  # fmt: skip
 
 
-def _roc(
-    point: Mapping[str, Any], curve: Curve, summary: Mapping[str, Any], number: int
-) -> dict[str, Any] | None:
-    specificity = curve.columns["specificity"]
-    false_alarms = [1 - s if shown.finite(s) else None for s in specificity]
-    area = summary.get("auroc")
-    bounds = [summary.get("auroc_low"), summary.get("auroc_high")]
-    words = f"{area:.2f}" if shown.finite(area) else "not known"
-    if all(shown.finite(b) for b in bounds):
-        words += f" (95% interval {bounds[0]:.2f}–{bounds[1]:.2f})"
+def _roc(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> dict[str, Any]:
+    false_alarms = [None if s is None else 1 - s for s in curve.columns["specificity"]]
+    words = "not known" if summary.auroc is None else f"{summary.auroc:.2f}"
+    ends = shown.area_interval(summary.auroc_low, summary.auroc_high)
+    words += f" (95% interval {ends})" if ends else ""
     axes = _small(
         f"roc-{number}",
         "ROC curve",
@@ -194,21 +169,20 @@ def _roc(
     )
     axes.line([0, 1], [0, 1], "chance")
     axes.line([1, *false_alarms, 0], [1, *curve.columns["sensitivity"], 0], "first")
-    if shown.finite(point.get("specificity")) and shown.finite(point.get("sensitivity")):
-        axes.mark(1 - point["specificity"], point["sensitivity"], "validated", "validated threshold")
+    if point.specificity is not None and point.sensitivity is not None:
+        axes.mark(1 - point.specificity, point.sensitivity, "validated", "validated threshold")
     return {**axes.drawing(), "caption": f"Area under the curve {words}. Dashed: chance."}
 
 
 def _precision(
-    point: Mapping[str, Any], curve: Curve, summary: Mapping[str, Any], number: int
+    point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int
 ) -> dict[str, Any] | None:
     ppv = curve.columns["ppv"]
-    if not any(shown.finite(v) for v in ppv):
+    if all(value is None for value in ppv):
         return None
-    base, average = point.get("prevalence"), summary.get("average_precision")
-    words = f"Average precision {average:.2f}" if shown.finite(average) else "Average precision not known"
-    if shown.finite(base):
-        words += f"; flagging at random gives {shown.percent(base)} cases among the flagged"
+    base, average = point.prevalence, summary.average_precision
+    words = "Average precision " + ("not known" if average is None else f"{average:.2f}")
+    words += f"; flagging at random gives {shown.percent(base)} cases among the flagged"
     axes = _small(
         f"precision-{number}",
         "Precision and recall",
@@ -216,31 +190,27 @@ def _precision(
         "sensitivity (recall)",
         "cases among the flagged (PPV)",
     )
-    if shown.finite(base):
-        axes.line([0, 1], [base, base], "chance")
+    axes.line([0, 1], [base, base], "chance")
     axes.line(curve.columns["sensitivity"], ppv, "first")
-    if shown.finite(point.get("ppv")) and shown.finite(point.get("sensitivity")):
-        axes.mark(point["sensitivity"], point["ppv"], "validated", "validated threshold", side="end")
-    return {**axes.drawing(), "caption": f"{words} (dashed)." if shown.finite(base) else f"{words}."}
+    if point.ppv is not None and point.sensitivity is not None:
+        axes.mark(point.sensitivity, point.ppv, "validated", "validated threshold", side="end")
+    return {**axes.drawing(), "caption": f"{words} (dashed)."}
 
 
 def _slider(
-    model: Mapping[str, Any],
-    run: Mapping[str, Any] | None,
-    point: Mapping[str, Any],
+    run: RunDocument | None,
+    point: OperatingPointFacts,
     curve: Curve,
     tally: Tally,
     window: tuple[float, float],
     places: int,
 ) -> dict[str, Any]:
     """Return what the script needs: figures only, never an id or a value of a patient."""
-    validated = float(point["threshold"])
+    validated = point.threshold
     inside = [t for t in (tally.thresholds if tally else curve.threshold) if window[0] <= t <= window[1]]
     every = -(-len(inside) // MOST_STEPS) or 1
     steps = sorted({*inside[::every], validated})
-    label = str(point.get("class"))
-    flagged = part(run, "counts", "flagged")
-    flagged = part(run, "counts", "flagged_by_class", label) if multi(model) else flagged
+    flagged = run.counts.flagged_by_class[point.label] if run else None
     return {
         "low": window[0],
         "high": window[1],
@@ -248,7 +218,7 @@ def _slider(
         "validated": steps.index(validated),
         "threshold": steps,
         **{
-            figure: [_short(point.get(figure) if t == validated else curve.at(figure, t)) for t in steps]
+            figure: [_short(getattr(point, figure) if t == validated else curve.at(figure, t)) for t in steps]
             for figure in ("sensitivity", "specificity", "flag_rate")
         },
         "flagged": [flagged if t == validated and flagged is not None else tally.at(t) for t in steps]
@@ -259,14 +229,14 @@ def _slider(
     }
 
 
-def _short(value: Any) -> float | None:
-    return round(value, 4) if shown.finite(value) else None
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
-def _said(point: Mapping[str, Any], places: int, flagged: Any) -> str:
-    tail = f", {shown.count(flagged)} flagged" if flagged is not None else ""
+def _said(point: OperatingPointFacts, places: int, flagged: int | None) -> str:
+    tail = "" if flagged is None else f", {shown.count(flagged)} flagged"
     return (
-        f"threshold {shown.fixed(point['threshold'], places)}, "
-        f"sensitivity {shown.percent(point.get('sensitivity'))}, "
-        f"specificity {shown.percent(point.get('specificity'))}{tail}"
+        f"threshold {shown.fixed(point.threshold, places)}, "
+        f"sensitivity {shown.percent(point.sensitivity)}, "
+        f"specificity {shown.percent(point.specificity)}{tail}"
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from screening.documents.case import Contribution
 from screening.documents.contract import Declared
 from screening.documents.model import ModelDocument
-from screening.documents.run import Contribution
 from screening.documents.shape import Range
 from screening.page import format as shown
 

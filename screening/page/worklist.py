@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from screening.documents.case import Case, GroupFacts
 from screening.documents.run import RunDocument, Share
 from screening.page import format as shown
 from screening.page.cases import Line, line_of_case, line_of_group
@@ -47,9 +49,8 @@ class Worklist:
     odds: str
     n_lines: int
     unnamed: str
+    pictured: bool
     total: str
-    explained: str
-    n_explained: str
 
 
 def worklist(run: RunDocument, volumes: Sequence[dict[str, Any]], places: int) -> Worklist:
@@ -65,10 +66,10 @@ def worklist(run: RunDocument, volumes: Sequence[dict[str, Any]], places: int) -
     lines = _patients(run, volumes, places) if run.groups else _rows(run, places)
     flagged = lines[: run.to_review]
     near = [line_of_case(run, case, places) for case in run.near_misses]
-    columns = list(next((case.display for case in (*run.cases, *(run.groups or ())) if case.display), {}))
+    named: list[Case | GroupFacts] = [*run.cases, *(run.groups or ())]
+    columns = list(next((each.display for each in named if each.display), {}))
     states = {line.state for line in flagged}
     total = run.to_review
-    explained = sum(line.rest is not None for line in flagged)
     return Worklist(
         parts=_parts(run, flagged),
         near=near,
@@ -82,9 +83,8 @@ def worklist(run: RunDocument, volumes: Sequence[dict[str, Any]], places: int) -
         odds="Chance" if any(case.chance is not None for case in run.cases) and not run.groups else "Rarity",
         n_lines=len(flagged),
         unnamed=shown.count(total - len(flagged)) if total > len(flagged) else "",
+        pictured=bool(run.groups),
         total=shown.count(total),
-        explained=shown.count(explained),
-        n_explained=explained,
     )
 
 
@@ -113,7 +113,7 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[Part]:
     room = run.stopping.reviews if run.stopping else None
     cuts = sorted({0, len(waiting), *(cut for cut in (OPEN, room) if cut and cut < len(waiting))})
     parts = []
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         beyond = room is not None and start >= room
         words = f"{shown.count(start + 1)} to {shown.count(stop)} of {shown.count(len(waiting))}"
         parts.append(
@@ -125,7 +125,9 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[Part]:
             )
         )
     if judged:
-        parts.append(Part(judged, 1, f"{shown.count(len(judged))} judged before: no work of tonight", "", True))
+        parts.append(
+            Part(judged, 1, f"{shown.count(len(judged))} judged before: no work of tonight", "", True)
+        )
     return parts
 
 
@@ -136,7 +138,8 @@ def _stopping(run: RunDocument) -> str:
         return ""
     return (
         f"Your {shown.plural(found.reviews, 'review')} end here. They find about {_of_hundred(found.found)} "
-        f"cases; the whole list about {_of_hundred(found.all_found)}, by {shown.count(found.n_cases)} past ones."
+        f"cases, the whole list about {_of_hundred(found.all_found)}: so {shown.count(found.n_cases)} past "
+        "ones tell."
     )
 
 

@@ -85,6 +85,4 @@ class Blocks:
     def _with_ranges(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Cases with the interval of the share of past negatives that score as high."""
         low, high = rarity_range(np.array([case["p_value"] for case in cases]), len(self.model.calibration))
-        return [
-            case | {"p_low": float(low[i]), "p_high": float(high[i])} for i, case in enumerate(cases)
-        ]
+        return [case | {"p_low": float(low[i]), "p_high": float(high[i])} for i, case in enumerate(cases)]

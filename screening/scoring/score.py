@@ -153,7 +153,7 @@ def score(
             "format": FORMATS["run"],
             "run_id": key[:12],
             "date": night,
-            "model": {"id": model.id, "digest": model.digest} | model.document,
+            "model": {"id": model.id, "digest": model.digest} | model.sealed,
             "input": stream.source.to_dict() | {"notes": list(stream.notes)},
             "versions": versions(),
         } | facts
@@ -170,13 +170,14 @@ def score(
             drawn = frozenset(found.drawn)
         document["stopping"] = tally.standing.stopping(waiting(document), model.contract.capacity)
         write_flagged(folder / "flagged.csv", tally, known, drawn)
-        page = render_run(document, templates)
-        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         times = {
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        (folder / "run.json").write_bytes(canonical(sealed(document | {"times": times}, "run")))
+        document = sealed(document | {"times": times}, "run")
+        page = render_run(document, templates)
+        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
+        (folder / "run.json").write_bytes(canonical(document))
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)

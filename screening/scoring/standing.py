@@ -45,7 +45,7 @@ class Standing:
         is_case = np.isin(names, names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
         everyone = group_maxima(scores, names)
-        self.low, self.high = np.quantile(everyone, [OUTSIDE, 1.0]) if len(everyone) else (0.0, 1.0)
+        self.low, self.high = map(float, np.quantile(everyone, [OUTSIDE, 1.0]))
         self.least = float(model.thresholds[0]) if len(model.thresholds) == 1 else 0.0
         if abs(self.least) < abs(FLAG_EVERYTHING):
             self.low, self.high = min(self.low, self.least), max(self.high, self.least)
@@ -64,8 +64,8 @@ class Standing:
     def facts(self) -> dict[str, Any]:
         """`scale` of `run.json`: tonight's scores and those of past cases on the same bins."""
         return {
-            "low": float(self.low),
-            "high": float(self.high),
+            "low": self.low,
+            "high": self.high,
             "tonight": self.tonight.tolist(),
             "past_cases": self._binned(self.past).tolist(),
         }

@@ -16,6 +16,11 @@ Triple = tuple[Any, Any, Any]
 """A rate and the ends of its 95 % interval; None where there is nothing to judge it by."""
 
 UNDEFINED: Triple = (None, None, None)
+UNDEFINED_OF_NO_ROWS = (
+    *(f"{name}{end}" for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate")
+      for end in ("", "_low", "_high")),
+    "accuracy", "f1", "g_mean", "min_sensitivity",
+)  # fmt: skip
 
 
 def checked(
@@ -117,6 +122,7 @@ def performance(
         "n_positive": m, "n_negative": n, "n_groups": n_groups,
         "true_positive": hit, "false_negative": m - hit, "false_positive": alarm, "true_negative": n - alarm,
     }  # fmt: skip
+    figures |= dict.fromkeys(UNDEFINED_OF_NO_ROWS)
     if m or n:
         figures |= rates(sensitivity, specificity, share)
         if prevalence is None and m and n:

@@ -1,0 +1,94 @@
+"""Whom a run names: rows and patients, with what the ledger knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from screening.documents.shape import Range, document, named
+
+State = Literal["new", "ongoing", "reviewed", "known"]
+
+
+@document
+class Contribution:
+    """How far one value moves a case's score from what the usual value would give.
+
+    `lower` is the share of training rows with a lower value, `alike` that with the same category.
+    """
+
+    feature: str
+    value: str
+    unit: str | None
+    usual: Range | None
+    usual_from: str | None = None
+    direction: str
+    change: float
+    lower: float | None = None
+    alike: float | None = None
+
+
+@document
+class Verdict:
+    """The last verdict on a case, and the night it was given for."""
+
+    night: str
+    verdict: Literal["confirmed", "not", "unsure", "known"]
+
+
+@document
+class Case:
+    """One flagged row, or one just below the threshold.
+
+    `p_low` and `p_high` bound the share of past negatives that score as high; `display` is what the contract
+    wants shown beside the row; `explained` is the share of its contributions in the changes of all values.
+    """
+
+    rank: int | None = None
+    id: str
+    group: str | None
+    row: int | None
+    score: float
+    p_value: float
+    p_low: float | None = None
+    p_high: float | None = None
+    label: Annotated[str, named("class")]
+    display: Mapping[str, str | None] | None = None
+    contributions: Sequence[Contribution] | None = None
+    explained: float | None = None
+    missing: Sequence[str] = ()
+    votes: Mapping[str, bool] | None = None
+    discovery: bool | None = None
+    chance: float | None
+    chance_low: float | None
+    chance_high: float | None
+    state: State | None = None
+    nights: int | None = None
+    last_verdict: Verdict | None = None
+    drawn: bool | None = None
+
+
+@document
+class ExplainedCase(Case):
+    """Any row of the table, explained by itself."""
+
+    flagged: bool
+
+
+@document
+class GroupFacts:
+    """One patient, where rows come in patients."""
+
+    group: str
+    rows: int
+    flagged: int
+    top_score: float
+    p_value: float
+    p_low: float | None = None
+    p_high: float | None = None
+    discovery: bool
+    display: Mapping[str, str | None] | None = None
+    state: State | None = None
+    nights: int | None = None
+    last_verdict: Verdict | None = None
+    drawn: bool | None = None

@@ -1,0 +1,129 @@
+"""Figures with their intervals, each band of fields written once: what a threshold does, how scores rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from screening.documents.beside import RuleFacts
+from screening.documents.shape import document
+
+# A threshold beyond this stands for none: the operating point flags every row.
+BEYOND_SCORES = 1e11
+
+
+Ends = tuple[float | None, float | None, float | None]
+"""A figure and the ends of its 95 % interval; None is undefined."""
+
+
+@document
+class Rates:
+    """What a threshold does to either class: shares, 0 to 1, with 95 % intervals; None is undefined."""
+
+    sensitivity: float | None
+    sensitivity_low: float | None
+    sensitivity_high: float | None
+    specificity: float | None
+    specificity_low: float | None
+    specificity_high: float | None
+
+    @property
+    def sensitivity_ends(self) -> Ends:
+        """Sensitivity with its interval."""
+        return self.sensitivity, self.sensitivity_low, self.sensitivity_high
+
+    @property
+    def specificity_ends(self) -> Ends:
+        """Specificity with its interval."""
+        return self.specificity, self.specificity_low, self.specificity_high
+
+
+@document
+class PredictiveValues:
+    """What a flag means at a prevalence, and what it costs, with 95 % intervals; None is undefined."""
+
+    ppv: float | None
+    ppv_low: float | None
+    ppv_high: float | None
+    npv: float | None
+    npv_low: float | None
+    npv_high: float | None
+    nne: float | None
+    nne_low: float | None
+    nne_high: float | None
+    flag_rate: float | None
+    flag_rate_low: float | None
+    flag_rate_high: float | None
+    prevalence: float
+
+    @property
+    def ppv_ends(self) -> Ends:
+        """PPV with its interval."""
+        return self.ppv, self.ppv_low, self.ppv_high
+
+    @property
+    def npv_ends(self) -> Ends:
+        """NPV with its interval."""
+        return self.npv, self.npv_low, self.npv_high
+
+
+@document
+class Area:
+    """The area under the ROC curve with its 95 % interval; None is undefined."""
+
+    auroc: float | None
+    auroc_low: float | None
+    auroc_high: float | None
+
+    @property
+    def auroc_ends(self) -> Ends:
+        """AUROC with its interval."""
+        return self.auroc, self.auroc_low, self.auroc_high
+
+
+@document
+class Sizes:
+    """Rows of either class, and groups where rows come in groups."""
+
+    n_positive: int
+    n_negative: int
+    n_groups: int | None
+
+
+@document
+class Point(Rates, PredictiveValues, Sizes):
+    """What a threshold does on unseen rows."""
+
+    threshold: float
+    rule: RuleFacts
+    misses: int | None
+    notes: Sequence[str]
+
+    @property
+    def flags_everything(self) -> bool:
+        """Whether the threshold stands for none at all."""
+        return self.threshold <= -BEYOND_SCORES
+
+
+@document
+class Ranking(Area, Sizes):
+    """How well held-out scores rank, whatever the threshold."""
+
+    prevalence: float
+    average_precision: float | None
+    average_precision_low: float | None
+    average_precision_high: float | None
+
+
+@document
+class Observed(Ranking, Rates, PredictiveValues):
+    """What a threshold chosen elsewhere did to rows whose labels are known."""
+
+    threshold: float
+    true_positive: int
+    false_negative: int
+    false_positive: int
+    true_negative: int
+    accuracy: float | None
+    f1: float | None
+    g_mean: float | None
+    min_sensitivity: float | None
