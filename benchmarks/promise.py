@@ -44,7 +44,7 @@ from screening.recipes.loading import load_recipe
 from screening.statistics.evidence import widening
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.ranking import auroc, delong
-from screening.training.train import sample_rows
+from screening.training.planning import sample_rows
 from screening.validation.blending import blended, held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import planned, units

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from screening.recipes.loading import load_recipe
     from screening.scoring.score import score
     from screening.statistics.rules import Rule
-    from screening.storage.model import load_model, save_model
+    from screening.storage.loading import load_model
+    from screening.storage.model import save_model
     from screening.training.train import train
 
 _HOMES = {
@@ -28,7 +29,7 @@ _HOMES = {
     "TwoClassSVM": "machines.two_class",
     "build": "recipes.building",
     "compare": "comparison.compare",
-    "load_model": "storage.model",
+    "load_model": "storage.loading",
     "load_recipe": "recipes.loading",
     "read_cohort": "cohort.reading",
     "save_model": "storage.model",

@@ -19,7 +19,8 @@ from screening.page.beside import beside as block
 from screening.recipes.loading import load_recipe
 from screening.scoring.score import score
 from screening.statistics.operating_point import Rule
-from screening.storage.model import load_model, save_model
+from screening.storage.loading import load_model
+from screening.storage.model import save_model
 from screening.training import beside
 from screening.validation.folds import in_hash_order
 

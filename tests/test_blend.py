@@ -14,7 +14,8 @@ from screening.errors import RecipeError
 from screening.machines.blended_classifier import BlendedClassifier
 from screening.recipes.loading import read_recipe
 from screening.scoring.contributions import contributions
-from screening.storage.model import load_model, save_model
+from screening.storage.loading import load_model
+from screening.storage.model import save_model
 
 TEXT = """
 name = "ours"

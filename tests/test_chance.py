@@ -74,6 +74,10 @@ def test_one_row_of_a_new_category_has_the_chance_of_a_draw(n):
     assert chance.outside(1, 1, n) == pytest.approx(min(1, 2 / (n + 1)), rel=1e-6)
 
 
+def test_a_new_category_counts_as_one_row_at_least_however_alike_its_rows():
+    assert chance.never_seen([0.2], [40], 1) == chance.never_seen([1], [40], 1) < 0.03
+
+
 def test_names_that_nearly_all_differ_are_no_news():
     assert chance.never_seen([1] * 40, [1] * 500, 40) > 0.5
 

@@ -24,7 +24,7 @@ from screening.documents.shape import read
 from screening.documents.upgrading import model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 from screening.ledger import open_ledger
-from screening.storage.model import load_model
+from screening.storage.loading import load_model
 
 ROOT = Path(__file__).parents[1]
 KEPT = sorted((ROOT / "tests" / "format_1").glob("*/model.json"))

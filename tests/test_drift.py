@@ -17,7 +17,7 @@ from screening import read_cohort, score, train
 from screening.cli import app
 from screening.cohort.contract import Contract
 from screening.cohort.drift import ALARMS, Gates
-from screening.cohort.profiling import ks, missing_in, profile, profile_of, psi, tenths
+from screening.cohort.profiling import ks, missing_in, profile, profile_of, psi, tenths, total_variation
 from screening.cohort.reading import check_cohort, open_cohort
 from screening.cohort.units import SAMPLE, SampledValues
 from screening.errors import CohortError
@@ -190,6 +190,7 @@ def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size()
 
 
 EVEN = np.linspace(0, 1, 4000)
+WARD = Contract.from_dict({"features": {"ward": {"type": "category"}}})
 
 
 @pytest.mark.parametrize(
@@ -202,6 +203,8 @@ EVEN = np.linspace(0, 1, 4000)
         (np.where(np.arange(4000) % 70 == 0, 5, EVEN), []),
         (np.where(np.arange(4000) % 40 == 0, -5, EVEN), ["outside_range"]),
         (np.where(np.arange(4000) % 40 == 0, 5, EVEN), ["outside_range"]),
+        (np.where(np.arange(4000) % 40 == 0, 1, EVEN), []),
+        (np.where(np.arange(4000) % 40 == 0, 0, EVEN), []),
     ],
 )
 def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, found):
@@ -236,8 +239,46 @@ def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
     contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
     kept = profile(pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3}), contract)
 
+    gates = Gates(kept, contract)
+    gates.add(pd.DataFrame({"code": ["c5", "none that is kept"]}))
+
     assert kept["features"]["code"]["more"] == 200
-    assert missing_in(kept, "code") == 3
+    assert missing_in(kept, "code") == 3 and gates.columns["code"].n_past == 1200
+    # It may be one of those that training had and did not keep.
+    assert gates.facts()["code"]["unseen"] == 0
+    assert gates.unseen_rows(pd.DataFrame({"code": ["none that is kept"]})) == {}
+
+
+def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
+    contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
+    past = pd.DataFrame({"code": ["a", "b", "b"] * 100})
+    gates = Gates(profile(past, contract), contract)
+    gates.add(pd.DataFrame({"code": [f"new {n}" for n in range(3000)]}))
+
+    assert gates.facts()["code"]["psi"] > 5
+    assert gates.facts()["code"]["unseen"] == 3000 and len(gates.columns["code"].unseen) <= 1001
+
+
+def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_category():
+    contract = Contract.from_dict({"features": {"asa": {"type": "ordinal", "categories": ["low", "high"]}}})
+    gates = Gates(profile(pd.DataFrame({"asa": [0.0, 1.0] * 200}), contract), contract)
+    unlisted = np.arange(40) < 10
+    gates.add(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)}), unlisted={"asa": unlisted})
+
+    assert "asa: 10 of 40 rows with a category never seen in training" in said(gates)
+    assert "missing" not in said(gates)
+
+
+def test_shares_are_compared_as_their_definitions_say():
+    assert psi([10, 0], [5, 5]) == pytest.approx(0.5 * np.log(2) + (0.5 - 0.05) * np.log(10))
+    assert total_variation([1, 1], [2, 0]) == 0.5
+    assert list(profile(pd.DataFrame({"ward": list("abb")}), WARD)["features"]["ward"]["counts"]) == [
+        "b",
+        "a",
+    ]
+    # Twelve rows of one group and four of others: by Kish, 16^2 / (12^2 + 4).
+    ward = pd.DataFrame({"ward": ["a"] * 16})
+    assert profile(ward, WARD, np.array([0] * 12 + [1, 2, 3, 4]))["n_units"] == pytest.approx(256 / 148)
 
 
 def test_a_table_of_many_zeros_does_not_stop_itself():

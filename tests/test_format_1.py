@@ -12,7 +12,8 @@ from commands import screen
 
 from screening import build
 from screening.cohort import open_cohort
-from screening.storage.model import load_model, read_document
+from screening.storage.loading import load_model
+from screening.storage.sealing import read_document
 
 FOLDER = Path(__file__).parent / "format_1"
 STORED = FOLDER / "machines.npz"

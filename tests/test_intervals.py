@@ -285,6 +285,37 @@ def test_the_effective_size_being_estimated_from_few_groups_widens_the_interval(
     assert np.array(wilson(8, 10, freedom=10**9)) == pytest.approx(np.array(narrow))
 
 
+def test_independent_rows_that_happen_to_stand_in_groups_share_nothing():
+    rng = np.random.default_rng(0)
+    counts, middle = rng.binomial(5, 0.3, (4000, 1)), rng.binomial(5, 0.5, 4000)
+
+    assert shared_design(counts, np.full(4000, 5), middle) == pytest.approx(1.0, abs=0.07)
+
+
+def test_where_all_rows_agree_each_group_is_worth_one():
+    assert shared_design(np.full((6, 1), 10), np.full(6, 10), np.array([5] * 6)) == 10
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_each_side_of_a_predictive_interval_comes_from_the_ends_that_move_it(end):
+    wrong = [(0.1, 0.1, 0.2), (0.1, 0.05, 0.1)][end]
+    right = [(0.8, 0.6, 0.8), (0.8, 0.8, 0.9)][end]
+    found = [predictive_interval(0.1, *each)[end] for each in ((right, (0.1,) * 3), ((0.8,) * 3, wrong))]
+
+    far = [0.1 * right[end + 1], 0.1 * 0.8], [0.9 * 0.1, 0.9 * wrong[2 - end]]
+    assert found == pytest.approx([hit / (hit + false) for hit, false in zip(*far, strict=True)])
+
+
+def test_many_groups_are_pooled_by_lot_and_not_in_the_order_of_their_names():
+    # Every second thousand of names is alike: pooled in their order, two groups would tell no more than one.
+    event = np.repeat(np.arange(4000) % 2000 < 1000, 2)
+    codes = np.repeat(np.arange(4000), 2)
+    tally = Tally(event.astype(float), np.ones(8000, bool), codes, np.array([-np.inf, 0.5]))
+    low, high = rate_bands(tally, True)
+
+    assert high[1] - low[1] == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 4000), rel=0.1)
+
+
 def test_one_group_tells_next_to_nothing():
     low, high = grouped_wilson([[30]], [40], [20])
 

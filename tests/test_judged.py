@@ -55,7 +55,7 @@ def test_who_stays_flagged_stays_known_and_a_later_word_changes_it(ledger):
 
 def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):
     for key, word in (("zz first", "not"), ("aa corrected", "confirmed")):
-        enter(ledger, NightCases(key, QUESTION, "2026-01-01", ("a",), (), FACTS))
+        enter(ledger, NightCases(key, QUESTION, "2026-01-01", ("a",), (), FACTS), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
 
     assert states(night(ledger, 2, "a")) == {"a": "known"}

@@ -168,7 +168,7 @@ def test_a_size_that_is_none_is_refused(text):
     ],
 )  # fmt: skip
 def test_rows_taken_whole_are_fewer_where_the_whole_matrix_is_wanted(name, rows):
-    from screening.training.train import largest_exact
+    from screening.training.planning import largest_exact
 
     assert largest_exact(load_recipe(name), {}) == rows
 
@@ -177,9 +177,10 @@ def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(
     from flow_cohorts import patients, written
 
     from screening.cohort import read_cohort
+    from screening.training import planning
     from screening.training import train as training
 
-    monkeypatch.setattr(training, "LARGEST_EXACT", 300)
+    monkeypatch.setattr(planning, "LARGEST_EXACT", 300)
     path = written(patients(700, share=0.2), tmp_path / "past.csv")
     cohort = read_cohort(path, label="ill", positive="yes", id="patient")
 

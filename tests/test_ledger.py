@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from screening.errors import UsageError
 from screening.ledger import (
     NightCases,
     Verdict,
@@ -137,7 +138,10 @@ def test_an_old_night_entered_late_is_judged_by_the_nights_before_it(ledger):
 
 def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
     enter(ledger, night(1, "ab", key="first table"))
-    enter(ledger, night(1, "b", key="corrected table"))
+    corrected = night(1, "b", key="corrected table")
+    with pytest.raises(UsageError, match="another table for the night of 2026-01-01"):
+        enter(ledger, corrected)
+    assert enter(ledger, corrected, force=True).revision == 2
     second = enter(ledger, night(2, "ab"))
 
     assert states(second) == {"a": "new", "b": "ongoing"}

@@ -44,7 +44,12 @@ def test_an_untouched_trail_is_followed_to_its_head(ledger):
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE audit SET body = REPLACE(body, 'svm', 'lda') WHERE number = 1", "entry 1"),
+        ("UPDATE contents SET body = REPLACE(body, 'svm', 'lda') WHERE entry = 1", "entry 1"),
+        ("UPDATE contents SET body = REPLACE(body, 'new', 'known') WHERE part = 1", "entry 1"),
+        ("UPDATE contents SET salt = NULL, body = NULL WHERE entry = 3 AND part = 1", "entry 3"),
+        ("UPDATE contents SET digest = '0' WHERE entry = 5", "entry 5"),
+        ("DELETE FROM contents WHERE entry = 2 AND part = 1", "entry 2"),
+        ("INSERT INTO contents VALUES (99, 0, '', '{}', '')", "does not know"),
         ("UPDATE audit SET recorded = '2020-01-01' WHERE number = 2", "entry 2"),
         ("UPDATE audit SET previous = digest WHERE number = 3", "entry 3"),
         ("UPDATE audit SET action = 'run' WHERE number = 5", "entry 5"),
@@ -57,8 +62,10 @@ def test_an_untouched_trail_is_followed_to_its_head(ledger):
         ("UPDATE cases SET state = 'reviewed' WHERE case_id = 'c'", "entry 2"),
         ("UPDATE cases SET nights = 9 WHERE case_id = 'a'", "entry 1"),
         ("DELETE FROM cases WHERE case_id = 'z'", "entry 1"),
-        ("INSERT INTO cases VALUES ('key of 2026-01-01', 1, 'q', 'new', 1)", "entry 1"),
-        ("INSERT INTO cases VALUES ('no run', 1, 'q', 'new', 1)", "does not know"),
+        ("INSERT INTO cases VALUES (1, 'q', 'new', 1, FALSE)", "entry 1"),
+        ("INSERT INTO cases VALUES (99, 'q', 'new', 1, FALSE)", "does not know"),
+        ("UPDATE cases SET drawn = NOT drawn WHERE case_id = 'a'", "entry 1"),
+        ("UPDATE series SET champion = 'x'", "entry 1"),
         ("UPDATE verdicts SET verdict = 'confirmed' WHERE case_id = 'a'", "entry 3"),
         ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
     ],
@@ -73,6 +80,7 @@ def test_whatever_is_meddled_with_is_found_and_named(ledger, statement, told):
 def test_a_trail_cut_short_is_found_by_a_head_that_was_printed(ledger):
     printed = history(ledger)["audit"]["head"]
     meddle(ledger, "DELETE FROM audit WHERE number = 5")
+    meddle(ledger, "DELETE FROM contents WHERE entry = 5")
 
     assert history(ledger, verify=True)["audit"]["entries"] == 4
     with pytest.raises(Unchained, match="cut short"):
@@ -177,9 +185,9 @@ def test_what_is_no_ledger_is_left_alone(tmp_path):
 
 def test_a_newer_format_is_refused(place):
     with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
-        connection.execute(SETTINGS.update().values(value="2"))
+        connection.execute(SETTINGS.update().values(value="3"))
 
-    with pytest.raises(UsageError, match="format 2"):
+    with pytest.raises(UsageError, match="format 3"):
         open_ledger(place)
 
 

@@ -17,7 +17,7 @@ from screening import read_cohort, train
 from screening.ledger.tables import STATES
 from screening.page import render_run
 from screening.statistics.operating_point import Rule
-from screening.storage.model import load_model
+from screening.storage.loading import load_model
 from screening.training.rechoosing import rechoose
 
 QUICK = ["--search", "1", "--folds", "3", "--jobs", "1"]
@@ -220,7 +220,28 @@ def test_another_threshold_keeps_the_machine_says_why_and_is_recorded(model, war
     (change,) = answer("history", "--verify")["threshold_changes"]
     assert (change["model_before"], change["model_after"]) == (before.digest, after.digest)
     assert reason in (ward / "m" / "report.html").read_text()
-    screen("score", ward / "m", ward / "night2.csv", "--out", "r2", "--ledger", "screening.db")
+    words = ["score", ward / "m", ward / "night2.csv", "--date", "2026-03-02", "--ledger", "screening.db"]
+    screen(*words, "--out", "r2")
+    assert "is scored with model" in screen(*["score", model, *words[2:]], "--out", "r3", code=2).stderr
+
+
+def test_wards_on_one_ledger_are_kept_apart_by_the_name_of_their_series(model, ward):
+    words = ["score", model, ward / "night1.csv", "--date", "2026-03-01", "--ledger", "screening.db"]
+    screen(*words, "--series", "ward-1", "--out", "r1")
+    screen(*words, "--series", "ward-2", "--out", "r2")
+    other = ["score", model, ward / "night2.csv", *words[3:], "--series", "ward-2", "--out", "r3"]
+    refused = screen(*other, code=2).stderr
+    run = json.loads((ward / "r2" / "run.json").read_text())
+    verdicts = as_file(saved(run, [{"id": run["cases"][0]["id"], "verdict": "not"}]), ward / "v.json")
+
+    assert run["counts"]["new"] == run["counts"]["cases"] > 0
+    assert "ward-2 has another table" in refused and not (ward / "r3").exists()
+    assert "not of series ward-1" in screen("review", "r2", verdicts, "--series", "ward-1", code=2).stderr
+    screen("review", "r2", verdicts, "--series", "ward-2")
+    found = [answer("history", "--series", f"ward-{n}")["runs"][0]["verdicts"]["not"] for n in (1, 2)]
+    assert found == [0, 1]
+    assert "--series a b" in screen(*words, "--series", "a b", "--out", "r4", code=2).stderr
+    assert "--ledger" in screen(*words[:-2], "--series", "ward-1", "--out", "r5", code=2).stderr
 
 
 def test_the_rule_of_training_asked_for_again_gives_the_figures_of_training(model, ward):

@@ -13,7 +13,7 @@ from flow_cohorts import patients, voxels, written
 
 import screening
 from screening import Rule, build, compare, load_recipe, read_cohort, save_model, score, train
-from screening.storage.model import load_model
+from screening.storage.loading import load_model
 
 NOTEBOOK = """\
 import pandas as pd

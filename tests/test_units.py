@@ -112,6 +112,34 @@ def test_what_is_computed_from_a_quantity_is_not_taken_for_it(column):
     assert quantity_named(column) is None
 
 
+def test_a_name_of_two_quantities_speaks_of_neither():
+    assert quantity_named("creatinine_urea") is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"), [("degC", "times 1.8, plus 32"), ("degF", "minus 32, divided by 1.8")]
+)
+def test_the_arithmetic_of_a_conversion_is_said_as_one_would_write_it(unit, words):
+    assert [each.words for each in conversions_of("temperature", unit)] == [words]
+
+
+@pytest.mark.parametrize(("name", "known"), [("crp", False), ("lactate", True), ("marker", False)])
+def test_factors_that_patients_differ_by_too_are_not_taken_as_known(name, known):
+    assert {each.known for each in conversions_of(name, None)} == {known}
+
+
+def test_rows_far_down_a_long_night_are_looked_at_too():
+    contract = Contract.from_dict({"features": {"creatinine": {"type": "number"}}})
+    rng = np.random.default_rng(0)
+    past, night = (pd.DataFrame({"creatinine": DRAWS["creatinine"](rng, n)}) for n in (600, 1000))
+    night.iloc[500:] *= 88.42
+    gates = Gates(profile(past, contract), contract)
+    gates.add(night)
+
+    assert "unit_changed" in {reason.code for reason in gates.attention()}
+    assert "in 4" in next(reason.words for reason in gates.attention() if reason.code == "unit_changed")
+
+
 def test_a_conversion_and_its_way_back_cancel_out():
     for name in (
         "marker",

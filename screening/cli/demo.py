@@ -55,7 +55,8 @@ def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Pa
     from screening.cohort import read_cohort
     from screening.page import render_model
     from screening.scoring import score as scoring
-    from screening.storage.model import load_model, save_model
+    from screening.storage.loading import load_model
+    from screening.storage.model import save_model
     from screening.training import train as training
 
     past = read_cohort(str(cohorts / job.past), cohorts / f"{job.cohort}.toml", need_label=True)

@@ -26,7 +26,7 @@ def explain(
     """Say why one case of RUN was flagged."""
     from screening.page.one_case import render_case
     from screening.scoring import explaining
-    from screening.storage.model import load_model
+    from screening.storage.loading import load_model
     from screening.storage.publishing import write_whole
 
     loaded = load_model(model) if model else None

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from screening.cli.console import tell
-from screening.cli.options import AsJson, LedgerHere
+from screening.cli.options import AsJson, LedgerHere, SeriesAsked
 
 
 def history(
     ledger: LedgerHere = "screening.db",
+    series: SeriesAsked = None,
     verify: Annotated[bool, typer.Option("--verify", help="Follow the audit trail from its start.")] = False,
     head: Annotated[
         str | None, typer.Option(help="With --verify: head printed at the foot of a report.")
@@ -25,7 +26,7 @@ def history(
     from screening.storage.publishing import write_whole
 
     with books.open_ledger(ledger, read_only=True) as book:
-        told = books.history(book, verify=verify or head is not None, printed=head)
+        told = books.history(book, series, verify=verify or head is not None, printed=head)
         if out is not None:
             from screening.page.history import render_history
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from screening.documents.series import series_name
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +68,23 @@ _ledger = typer.Option(
 )
 LedgerMaybe = Annotated[str | None, _ledger]
 LedgerHere = Annotated[str, _ledger]
+
+
+def series_from(text: str | None) -> str | None:
+    """Read the name of a series."""
+    try:
+        return None if text is None else series_name(text)
+    except ValueError as error:
+        raise UsageError(f"--series {text}: {error}") from None
+
+
+Series = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="With --ledger: whose nights; the contract's `series` if absent."),
+]
+SeriesAsked = Annotated[
+    str | None, typer.Option("--series", metavar="NAME", help="Only this series; all where absent.")
+]
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 

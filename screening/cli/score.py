@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from screening.cli.console import ATTENTION, bar, sentences, tell
-from screening.cli.options import AsJson, LedgerMaybe, Source, Templates
+from screening.cli.options import AsJson, LedgerMaybe, Series, Source, Templates, series_from
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,8 +33,10 @@ def score(
         typer.Option(metavar="PUB", help="Refuse a model that this Ed25519 key (PEM) has not signed."),
     ] = None,
     ledger: LedgerMaybe = None,
+    series: Series = None,
     force: Annotated[
-        bool, typer.Option("--force", help="With --ledger: enter a known night as a new revision.")
+        bool,
+        typer.Option("--force", help="With --ledger: enter a known night, or another table or model for it."),
     ] = False,
     allow_future: Annotated[
         bool, typer.Option("--allow-future", help="Take a --date after tomorrow, for tests.")
@@ -51,17 +53,19 @@ def score(
     from contextlib import nullcontext
 
     from screening.scoring import score as scoring
-    from screening.storage.model import load_model
+    from screening.storage.loading import load_model
     from screening.storage.signing import public_key
 
     signed_by = None if require_signature is None else public_key(require_signature)
     if force and not ledger:
         raise UsageError("--force makes a new revision in a ledger; give --ledger too")
+    if series and not ledger:
+        raise UsageError("--series is a name in a ledger; give --ledger too")
     with _opened(ledger) if ledger else nullcontext() as book:
         run = scoring.score(
-            load_model(model, signed_by), cohort, out, label=label, date=date, ledger=book, force=force,
-            allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"),
-            templates=templates,
+            load_model(model, signed_by), cohort, out, label=label, date=date, ledger=book,
+            series=series_from(series), force=force, allow_future=allow_future, jobs=jobs,
+            device=device, progress=bar("Scoring"), templates=templates,
         )  # fmt: skip
     told = run.summary()
     tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)

@@ -26,6 +26,7 @@ def threshold(
         str | None, typer.Option("--class", metavar="NAME", help="Only this watched class.")
     ] = None,
     ledger: LedgerMaybe = None,
+    series: options.Series = None,
     sign: options.Sign = None,
     templates: Templates = None,
     as_json: AsJson = False,
@@ -50,7 +51,8 @@ def threshold(
 
     from screening.ledger import open_ledger, record_threshold
     from screening.page import render_model
-    from screening.storage.model import load_model, write_model
+    from screening.storage.loading import load_model
+    from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import rechoosing
 
@@ -64,7 +66,8 @@ def threshold(
         write_model(after, folder, partial(render_model, templates=templates), signer)
         if book is not None:
             # Recorded before it is in force: a change that failed to appear is known, never the reverse.
-            record_threshold(book, rechoosing.change_of(before, after))
+            whose = options.series_from(series) or before.contract.series
+            record_threshold(book, rechoosing.change_of(before, after), whose)
     points = [{key: point.get(key) for key in options.SAID} for point in after.operating_points]
     reasons = after.document["attention"]
     told = {"model": str(model), "id": after.id, "operating_points": points}

@@ -8,11 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from screening.cohort.contract_keys import keys_of
 from screening.cohort.contract_text import contract_toml
 from screening.cohort.feature import Feature, Name, OnUnitChange, OnUnseen, Texts
+from screening.documents.series import series_name
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded
 from screening.spelling import did_you_mean
@@ -31,6 +40,10 @@ def _day(value: Any) -> Any:
         raise ValueError("write a day as YYYY-MM-DD") from None
 
 
+def _series(value: str | None) -> str | None:
+    return None if value is None else series_name(value)
+
+
 class Contract(BaseModel):
     """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each.
 
@@ -38,6 +51,8 @@ class Contract(BaseModel):
     ----------
     title, intended_use : str, optional
         What stands at the head of every page.
+    series : str, optional
+        Name under which the ledger has this screen's nights follow each other, such as ward-7.sepsis.
     id : str, optional
         Column that names a row; without one, rows are known by their numbers.
     group : str, optional
@@ -88,6 +103,7 @@ class Contract(BaseModel):
     format: Literal[1] = 1
     title: str | None = None
     intended_use: str | None = None
+    series: Annotated[str | None, AfterValidator(_series)] = None
     id: Name = None
     group: Name = None
     label: Name = None

@@ -23,29 +23,49 @@ def read_cohort(
     positive: str | Sequence[str] | None = None, id: str | None = None, group: str | None = None,
     drop: str | Sequence[str] = (), need_label: bool = False, batch_rows: int = BATCH_ROWS,
 ) -> Cohort:  # fmt: skip
-    """Read a whole cohort.
+    """Read a whole cohort, every row checked.
 
-        Parameters
-        ----------
-        return CohortStream(_opened(source), complete, batch_rows, label, gates=gates, to_score=True)
+    Parameters
+    ----------
+    source : path, or a pandas, polars or Arrow table
+        A CSV, Parquet or Excel file, a directory of them, or a glob.
+    contract : Contract or path, optional
+        Without one, or with one that names no features, types are inferred and stated in `notes`.
+    label : str, optional
+        Column that says who was a case; like all roles it goes before the contract's.
+    positive : str or sequence of str, optional
+        Label values to find.
+    id : str, optional
+        Column that names a row.
+    group : str, optional
+        Column whose rows are never on both sides of a fold, such as the patient of a voxel.
+    drop : str or sequence of str
+        Columns to leave out.
+    need_label : bool
+        A row without label is then a violation.
+    batch_rows : int
+        Rows read at a time; the cohort does not depend on it.
 
+    Returns
+    -------
+    Cohort
+        Rows with id, group, label and features, and the notes on how they were read.
 
-    def check_cohort(
-        source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
-        gates: Gates | None = None, to_score: bool = False,
-        contract : Contract or path, optional
-            Without one, or with one that names no features, types are inferred and stated in `notes`.
-        label, positive, id, group, drop
-            Roles; they go before the contract's.
-        need_label : bool
-            A row without label is then a violation.
+    Raises
+    ------
+    CohortError
+        The table breaks the contract; every violation is named.
+    UsageError
+        There is no such file.
 
-        Raises
-        ------
-        CohortError
-            The table breaks the contract; every violation is named.
-        UsageError
-            There is no such file.
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from screening import read_cohort
+    >>> samples = files("screening.sample_cohorts")
+    >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> cohort.n_rows, int(sum(cohort.label == "yes"))
+    (683, 75)
     """
     given = contract_of(contract, label=label, positive=positive, id=id, group=group, drop=drop)
     files = _opened(source)

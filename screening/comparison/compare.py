@@ -114,13 +114,24 @@ def compare(
 
     Parameters
     ----------
-    cohorts : mapping from name to Cohort with labels
+    cohorts : mapping from str to Cohort
+        Cohorts with labels, by the names that the tables give them.
     recipes : sequence of Recipe or str
         The control is added where it is missing.
     rule : Rule
         Chooses every method's threshold from its held-out scores.
+    folds : int
+        Fewer where there are fewer groups, or fewer rows of the rarer class.
+    repeats : int, optional
+        How often the folds are dealt; by default three times where fits are cheap.
     search : int, optional
         Settings that compete on the held-out rows; each recipe's own number by default.
+    seed : int
+        Deals the folds and the candidates.
+    jobs : int
+        Threads; -1 for all cores. The figures do not depend on it.
+    max_rows : int, optional
+        Compare on a stratified sub-sample of this many rows a cohort.
     control : str, optional
         Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where several
         classes are told apart) if None.
@@ -128,10 +139,13 @@ def compare(
         Folder for finished methods: a comparison that was killed goes on from there.
     progress : callable, optional
         Called with (work done, work in all).
+    command : str, optional
+        The command line, to be stated on the page.
 
     Returns
     -------
     Comparison
+        Tables, differences and curves, and the held-out scores; not yet written.
 
     Raises
     ------
@@ -139,6 +153,16 @@ def compare(
         No cohort, a cohort that a recipe cannot be asked about, or `kept` belongs to another comparison.
     RecipeError
         A recipe is unknown, or cannot be built.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from screening import compare, read_cohort
+    >>> samples = files("screening.sample_cohorts")
+    >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> compared = compare({"ward": cohort}, ["logistic", "one_class"], control="logistic", search=1)
+    >>> list(compared.summary()["cohorts"]["ward"])
+    ['logistic', 'one_class']
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
@@ -175,16 +199,11 @@ def compare(
     }
     for ground in grounds:
         mine = [unit for unit in plan if unit.ground is ground]
+        of_recipe = {unit.recipe.name: outcomes[unit.key] for unit in mine}
         document["cohorts"].append(
             cohort_entry(
                 ground.name,
-                {
-                    recipe.name: (
-                        recipe,
-                        next(outcomes[unit.key] for unit in mine if unit.recipe.name == recipe.name),
-                    )
-                    for recipe in methods
-                },
+                {recipe.name: (recipe, of_recipe[recipe.name]) for recipe in methods},
                 {unit.recipe.name: truth_of(ground.sample, unit.end_point) for unit in mine},
                 ground.groups,
                 asked=document["asked_sensitivity"],

@@ -17,7 +17,7 @@ from screening.kernels.placing import beside_others
 from screening.recipes.blend import tells_apart
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
-from screening.training.train import LARGEST_WHOLE, sample_rows
+from screening.training.planning import LARGEST_WHOLE, sample_rows
 from screening.validation.folds import Plan, planned, units
 from screening.validation.held_out import Progress
 from screening.validation.lesson import labels_of

@@ -45,6 +45,7 @@ class ScoreCounts:
         if not stored:
             return None
         whole = dict(stored)
+        # The ledger keeps hashes of patients apart, where they can be erased.
         for name in ("known", "counted", "who", "cell"):
-            whole[name] = tuple(whole[name])
+            whole[name] = tuple(whole.get(name, ()))
         return cls(**whole)

@@ -204,6 +204,8 @@ class LedgerFacts:
     revision: int
     entry: int
     head: str
+    series: str | None = None
+    shadow: bool = False
 
 
 @document

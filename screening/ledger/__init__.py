@@ -1,11 +1,14 @@
 """A memory between the nights: runs, cases, verdicts, threshold changes, and a chained trail over all."""
 
 from screening.ledger.book import Ledger, open_ledger
+from screening.ledger.champions import record_threshold
 from screening.ledger.history import history
-from screening.ledger.nights import Known, NightCases, Recorded, publish_night, record_night
+from screening.ledger.night import NightCases
+from screening.ledger.nights import Recorded, publish_night, record_night
+from screening.ledger.recognising import Known
 from screening.ledger.status import Pulse, pulse
 from screening.ledger.tables import VERDICTS, Unchained
-from screening.ledger.verdicts import Verdict, record_threshold, record_verdicts, reviewable
+from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 
 __all__ = [
     "VERDICTS",

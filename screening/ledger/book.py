@@ -16,6 +16,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, UsageError, of_system
+from screening.ledger import format_1
 from screening.ledger.tables import AUDIT, FORMAT, SETTINGS, TABLES
 
 WAIT_SECONDS = 30
@@ -107,19 +108,21 @@ def open_ledger(
     make : bool
         Make the file (mode 0600) and the tables where they are missing.
     read_only : bool
-        Look and touch nothing, in a file that nobody may write as well.
+        Look and touch nothing, in a file that nobody may write as well. Otherwise a ledger of format 1 is
+        brought to this one, in one transaction.
     clock : callable
         See `Ledger`.
 
     Raises
     ------
     UsageError
-        There is no ledger, it cannot be reached, is not ours (and is left as it is), or is of a newer format.
+        There is no ledger, it cannot be reached, is not ours (and is left as it is), or is of a newer format;
+        with `read_only`, of an older one.
     """
     url = _url(place)
     ledger = Ledger(_engine(url, make, read_only), clock)
     try:
-        _check_tables(ledger, make)
+        _check_tables(ledger, make, read_only)
     except BaseException:
         ledger.close()
         raise
@@ -223,23 +226,48 @@ def _transaction(connection: sa.Connection, writes: bool) -> Iterator[sa.Connect
         yield connection
 
 
-def _check_tables(ledger: Ledger, make: bool) -> None:
+def _check_tables(ledger: Ledger, make: bool, read_only: bool) -> None:
     with ledger._told(), ledger.engine.connect() as opened, _transaction(opened, make) as connection:
         if make and connection.dialect.name == "postgresql":
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MAKING_TABLES})"))
         there = sa.inspect(connection).has_table(SETTINGS.name)
-        lite = connection.dialect.name == "sqlite"
         if not there and not make:
             raise UsageError("the ledger is empty; `screen score --ledger` begins one")
         if not there:
             TABLES.create_all(connection)
             connection.execute(SETTINGS.insert().values(name="format", value=FORMAT))
-        if lite and make:
-            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
-            connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
-        known = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format"))
-    if known != FORMAT:
+        known = _format(connection)
+        if make and known == FORMAT:
+            _number(connection)
+    if known == format_1.KNOWN and not read_only:
+        _migrate(ledger)
+    elif known == format_1.KNOWN:
+        raise UsageError(
+            f"the ledger has format {known} and can only be read when it has {FORMAT}: the next command that "
+            "writes in it, such as `screen score`, brings it there; keep a copy of it before"
+        )
+    elif known != FORMAT:
         raise UsageError(f"the ledger has format {known}, this program writes {FORMAT}; update screening")
+
+
+def _migrate(ledger: Ledger) -> None:
+    with ledger.writing() as connection:
+        # Another writer may have done it while this one waited.
+        if _format(connection) == format_1.KNOWN:
+            format_1.migrate(connection, ledger.clock())
+            connection.execute(SETTINGS.update().where(SETTINGS.c.name == "format").values(value=FORMAT))
+            _number(connection)
+
+
+def _format(connection: sa.Connection) -> str | None:
+    return connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format"))
+
+
+def _number(connection: sa.Connection) -> None:
+    """Tell SQLite and `file` what this is, and of what format."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
+        connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
 
 def _first_line(error: sa.exc.DBAPIError) -> str:

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from screening.documents import ScoreCounts
+from screening.documents.series import shown_series
 from screening.ledger import audit
 from screening.ledger.book import Ledger
+from screening.ledger.champions import find_series
 from screening.ledger.judged import Drawn, misses, of_flagged, of_judged, tally, to_date
-from screening.ledger.tables import AUDIT, RUNS, STATES
+from screening.ledger.tables import AUDIT, CASES, CONTENTS, RUNS, STATES
 from screening.ledger.verdicts import in_order
+from screening.ledger.verifying import verify as verify_trail
 from screening.ledger.window import RECENT_NIGHTS, drift_over
 
 
-def history(ledger: Ledger, *, verify: bool = False, printed: str | None = None) -> dict[str, Any]:
-    """Every run, and what the runs of each question add up to; counts only, no patient.
+def history(
+    ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
+) -> dict[str, Any]:
+    """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
 
     Parameters
     ----------
+    series : str, optional
+        Only this one, by its name; one without a name by the first digits it is shown by.
     verify : bool
         Follow the audit trail from its beginning first.
     printed : str, optional
@@ -32,8 +39,8 @@ def history(ledger: Ledger, *, verify: bool = False, printed: str | None = None)
     Returns
     -------
     dict
-        `runs`, one entry a run and revision, oldest first; `series`, one entry a question asked of the
-        tables; `threshold_changes`; `audit`.
+        `runs`, one entry a run and revision, oldest first; `series`, one entry each; `threshold_changes`;
+        `audit`, with the number of `erased` parts.
 
     Raises
     ------
@@ -41,24 +48,29 @@ def history(ledger: Ledger, *, verify: bool = False, printed: str | None = None)
         With `verify`: naming the first entry that is not as it was written.
     """
     with ledger.reading() as connection:
-        head = audit.verify(connection, printed) if verify else audit.head(connection)
-        recorded = {
-            row.number: row.recorded
-            for row in connection.execute(sa.select(AUDIT.c.number, AUDIT.c.recorded))
-        }
-        runs = list(connection.execute(sa.select(RUNS).order_by(RUNS.c.night, RUNS.c.entry)))
-        verdicts = in_order(connection)
-        changes = connection.execute(
-            sa.select(AUDIT).where(AUDIT.c.action == "threshold").order_by(AUDIT.c.number)
-        )
-        told = [json.loads(row.body) | {"entry": row.number, "recorded": row.recorded} for row in changes]
+        head = verify_trail(connection, printed) if verify else audit.head(connection)
+        one = None if series is None else find_series(connection, series)
+        chosen = sa.select(RUNS, AUDIT.c.recorded).join(AUDIT, AUDIT.c.number == RUNS.c.entry)
+        chosen = chosen.where(~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
+        runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
+        verdicts = in_order(connection, one)
+        lots = _lots(connection, one)
+        told = _changes(connection, one)
+        erased = connection.scalar(sa.select(sa.func.count()).where(CONTENTS.c.body.is_(None)))
+        latest = {(run.series, run.night): run.entry for run in runs if run.published}
+        units = _units(connection, runs, latest)
     by_run, by_series = defaultdict(list), defaultdict(list)
     for verdict in verdicts:
         by_run[verdict.key].append(verdict)
-        by_series[verdict.series[:12]].append(verdict)
-    latest = {(run.series, run.night): run.entry for run in runs if run.published}
+        by_series[shown_series(verdict.series)].append(verdict)
     nights = [
-        _night(run, by_run[run.key], recorded[run.entry], latest.get((run.series, run.night)) == run.entry)
+        _night(
+            run,
+            by_run[run.key],
+            latest.get((run.series, run.night)) == run.entry,
+            tuple(lots[run.entry]),
+            units.get(run.entry, {}),
+        )
         for run in runs
     ]
     of_series = defaultdict(list)
@@ -68,7 +80,7 @@ def history(ledger: Ledger, *, verify: bool = False, printed: str | None = None)
         "runs": [night.told for night in nights],
         "series": [_series(name, mine, by_series[name]) for name, mine in of_series.items()],
         "threshold_changes": told,
-        "audit": {"entries": head.number, "head": head.digest, "verified": verify},
+        "audit": {"entries": head.number, "head": head.digest, "verified": verify, "erased": erased},
     }
 
 
@@ -81,22 +93,64 @@ class _Night:
     drift: ScoreCounts | None
 
 
-def _night(run: sa.Row[Any], reviews: list[sa.Row[Any]], recorded: str, in_force: bool) -> _Night:
+def _lots(connection: sa.Connection, series: str | None) -> Mapping[int, list[str]]:
+    """The cases that lots marked, by the entry of their run."""
+    asked = sa.select(CASES.c.entry, CASES.c.case_id).where(CASES.c.drawn)
+    if series is not None:
+        asked = asked.join(RUNS, RUNS.c.entry == CASES.c.entry).where(RUNS.c.series == series)
+    marked = defaultdict(list)
+    for row in connection.execute(asked):
+        marked[row.entry].append(row.case_id)
+    return marked
+
+
+def _changes(connection: sa.Connection, series: str | None) -> list[dict[str, Any]]:
+    """Changes of threshold, in order: all, or those made for this series or for every one."""
+    asked = sa.select(AUDIT.c.number, AUDIT.c.recorded, CONTENTS.c.body).join(
+        CONTENTS, CONTENTS.c.entry == AUDIT.c.number
+    )
+    asked = asked.where(AUDIT.c.action == "threshold", CONTENTS.c.body.is_not(None)).order_by(AUDIT.c.number)
+    told = [
+        json.loads(row.body) | {"entry": row.number, "recorded": row.recorded}
+        for row in connection.execute(asked)
+    ]
+    return [each for each in told if series is None or each.get("series") in (None, series)]
+
+
+def _units(
+    connection: sa.Connection, runs: Sequence[sa.Row[Any]], latest: Mapping[tuple[str, str], int]
+) -> dict[int, dict[str, Any]]:
+    """Hashes and cells of the patients of each series' recent nights: drift over nights reads no others."""
+    recent: defaultdict[str, list[int]] = defaultdict(list)
+    for run in runs:
+        if latest.get((run.series, run.night)) == run.entry:
+            recent[run.series].append(run.entry)
+    last = [entry for entries in recent.values() for entry in entries[-RECENT_NIGHTS:]]
+    return {entry: audit.part_of(connection, entry, audit.PATIENTS).get("drift", {}) for entry in last}
+
+
+def _night(
+    run: sa.Row[Any],
+    reviews: list[sa.Row[Any]],
+    in_force: bool,
+    lots: tuple[str, ...],
+    units: Mapping[str, Any],
+) -> _Night:
     facts = json.loads(run.facts)
     # A night from before cases were known or drawn has no such count.
     rows, counts = facts["rows"], dict.fromkeys(STATES, 0) | facts["counts"]
-    drift = ScoreCounts.of(facts.get("drift"))
+    drift = ScoreCounts.of(facts.get("drift") and facts["drift"] | units)
     told = {
         "night": run.night,
         "run_id": facts["run_id"],
         "revision": run.revision,
-        "series": run.series[:12],
+        "series": shown_series(run.series),
         "question": facts["question"],
         "title": facts["title"],
         "model": facts["model"][:12],
         "recipe": facts["recipe"],
         "thresholds": facts["thresholds"],
-        "recorded": recorded,
+        "recorded": run.recorded,
         "published": run.published,
         "in_force": in_force,
         **rows,
@@ -111,7 +165,7 @@ def _night(run: sa.Row[Any], reviews: list[sa.Row[Any]], recorded: str, in_force
         "drift": drift and replace(drift, who=(), cell=()).to_dict(),
         "attention": facts.get("attention", []),
     }
-    return _Night(told, Drawn(run.night, counts["new"], tuple(facts.get("drawn", ()))), drift)
+    return _Night(told, Drawn(run.night, counts["new"], lots), drift)
 
 
 def _times(count: float, minutes: float | None) -> float | None:

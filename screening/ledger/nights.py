@@ -1,98 +1,28 @@
-"""Which of tonight's cases are new, going on, reviewed, known to have it, or gone since the night before.
+"""Entering a night, and finding it as it was entered.
 
-One table a night and question: of several runs of a night the one recorded last is in force, and the others
-are kept. Tables of different wards belong in ledgers of their own, or each would resolve the other's cases.
+A series has one table and one model a night: another is refused unless it is forced, or scored in shadow. Of
+several runs of a night the one recorded last is in force, and the others are kept.
 """
 
 from __future__ import annotations
 
-import datetime
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from screening.documents import Reason, reasons_in
-from screening.ledger import audit
+from screening.documents.series import shown_series
+from screening.errors import UsageError
+from screening.ledger import audit, champions
 from screening.ledger.audit import Head
 from screening.ledger.book import Ledger
-from screening.ledger.tables import CASES, RUNS, STATES
-from screening.ledger.verdicts import HAS_IT, in_order
-
-Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
-"""Why a night wants attention, given the counts of its cases and the nights in a row without one."""
-
-
-def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
-    return ()
-
-
-@dataclass(frozen=True)
-class NightCases:
-    """What a night brings to the ledger.
-
-    Parameters
-    ----------
-    key : str
-        Digest of model, input, settings and date.
-    question : mapping
-        What makes nights comparable: label, positive values, id and group columns.
-    night : str
-        YYYY-MM-DD.
-    flagged : tuple of str
-        Ids of flagged cases (groups where rows come in groups), each once.
-    sampled : tuple of str
-        Ids of those drawn at random from the rest.
-    facts : mapping
-        Figures for `screen history`; no patient in them.
-    recognisable : bool
-        Whether an id means the same patient on another night. Where no column names the rows it does not.
-    known_days : int
-        How long somebody confirmed stays known, counted from the night of the verdict.
-    draw : int
-        New cases to mark by lot for review, whatever their rank.
-    attention : callable
-        Decides why the night wants attention, once the ledger has told what it knows.
-    """
-
-    key: str
-    question: Mapping[str, Any]
-    night: str
-    flagged: tuple[str, ...]
-    sampled: tuple[str, ...]
-    facts: Mapping[str, Any]
-    recognisable: bool = True
-    known_days: int = 30
-    draw: int = 5
-    attention: Decided = _nothing
-
-    @property
-    def series(self) -> str:
-        """Digest of the question."""
-        return hashlib.sha256(audit.plain(dict(self.question)).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Known:
-    """What the ledger knows of one flagged case on one night.
-
-    Parameters
-    ----------
-    state : {"new", "ongoing", "reviewed", "known"}
-    nights : int
-        Nights flagged in an unbroken row, tonight among them.
-    verdict : tuple of str, optional
-        Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
-    """
-
-    state: str
-    nights: int
-    verdict: tuple[str, str] | None = None
+from screening.ledger.facts import divided
+from screening.ledger.night import NightCases
+from screening.ledger.recognising import Known, drawn_of, in_force, quiet_nights, recognise
+from screening.ledger.tables import AUDIT, CASES, RUNS, STATES
 
 
 @dataclass(frozen=True)
@@ -136,17 +66,26 @@ def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> R
     Parameters
     ----------
     force : bool
-        Enter a known night as a new revision, judged by what is known now; the old one is kept.
+        Enter a known night, or another table or model for it, as a new revision, judged by what is known now;
+        the old one is kept.
+
+    Raises
+    ------
+    UsageError
+        Another table of this night is in force, or another model is the series' champion.
     """
     with ledger.writing() as connection:
-        revision = (
-            connection.scalar(sa.select(sa.func.max(RUNS.c.revision)).where(RUNS.c.key == night.key)) or 0
-        )
-        if revision and not force:
-            return _found(connection, night, revision)
+        again = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
+        known = connection.execute(again).first()
+        if known is not None and known.published and not force:
+            return _found(connection, night, known)
+        if not force:
+            _refuse_second(connection, night)
+        if known is not None and not force:
+            return _found(connection, night, known)
         cases, resolved = recognise(connection, night)
         quiet = quiet_nights(connection, night)
-        return _entered(connection, ledger.clock(), night, revision + 1, cases, resolved, quiet)
+        return _entered(connection, ledger.clock(), night, cases, resolved, quiet)
 
 
 def publish_night(ledger: Ledger, key: str, revision: int) -> None:
@@ -154,88 +93,27 @@ def publish_night(ledger: Ledger, key: str, revision: int) -> None:
     with ledger.writing() as connection:
         mine = (RUNS.c.key == key) & (RUNS.c.revision == revision)
         connection.execute(RUNS.update().where(mine).values(published=True))
+        run = connection.execute(sa.select(RUNS).where(mine)).one()
+        if not run.shadow:
+            champions.begin(connection, run.series, run.model, run.entry)
 
 
-def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, Known], int]:
-    """Tell new from known cases by the nights before this one, and count the resolved.
-
-    A case is known when it was last said to have the condition, and that either since it was first flagged
-    in this row of nights or no more than `known_days` ago. Of the others it is ongoing when it was flagged on
-    the last night before this one, reviewed when moreover it was judged not to have the condition in this row
-    of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
-    again.
-    """
-    if not night.recognisable:
-        return {name: Known("new", 1) for name in night.flagged}, 0
-    before = in_force(connection, night.series, night.night)
-    if not before:
-        return {name: Known("new", 1) for name in night.flagged}, 0
-    last = before[-1]
-    chosen = (CASES.c.key == last.key) & (CASES.c.revision == last.revision) & CASES.c.state.is_not(None)
-    yesterday = {row.case_id: row.nights for row in connection.execute(sa.select(CASES).where(chosen))}
-    verdicts = _last_verdicts(connection, night)
-    nights = [run.night for run in before]
-    recent = str(datetime.date.fromisoformat(night.night) - datetime.timedelta(days=night.known_days))
-    cases = {}
-    for name in night.flagged:
-        stretch, verdict = yesterday.get(name, 0), verdicts.get(name)
-        since = nights[-min(stretch, len(nights))] if stretch else night.night
-        cases[name] = Known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
-    return cases, len(yesterday.keys() - set(night.flagged))
-
-
-def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: str) -> str:
-    """What a case is by its last verdict, its row's first night and length, and what is recent."""
-    when, word = verdict or ("", "unsure")
-    in_this_row = bool(stretch) and when >= since
-    if word in HAS_IT and (in_this_row or when >= recent):
-        return "known"
-    if word == "not" and in_this_row:
-        return "reviewed"
-    return "ongoing" if stretch else "new"
-
-
-def drawn_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
-    """The new cases that lots mark, sorted; the same for the same run."""
-    new = sorted(name for name, case in cases.items() if case.state == "new")
-    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(new)])
-    return tuple(sorted(new[i] for i in rng.permutation(len(new))[:most]))
-
-
-def in_force(connection: sa.Connection, series: str, before: str) -> list[Any]:
-    """Key, revision and night of the published runs before a night, in order; one a night, the last.
-
-    Their facts stay where they are: a site's years of nights are megabytes of them.
-    """
-    columns = sa.select(RUNS.c.key, RUNS.c.revision, RUNS.c.night)
-    mine = (RUNS.c.series == series) & RUNS.c.published & (RUNS.c.night < before)
-    latest = {row.night: row for row in connection.execute(columns.where(mine).order_by(RUNS.c.entry))}
-    return [latest[night] for night in sorted(latest)]
-
-
-def quiet_nights(connection: sa.Connection, night: NightCases) -> int:
-    """Nights in an unbroken row without a case, this one among them."""
-    if night.flagged:
-        return 0
-    before = reversed(in_force(connection, night.series, night.night))
-    return 1 + len(list(takewhile(lambda run: not _cases_of(connection, run), before)))
-
-
-def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
-    mine = (RUNS.c.key == run.key) & (RUNS.c.revision == run.revision)
-    return int(json.loads(str(connection.scalar(sa.select(RUNS.c.facts).where(mine))))["counts"]["cases"])
-
-
-def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
-    said = in_order(connection, night.series, night.night)
-    return {row.case_id: (row.night, row.verdict) for row in said}
+def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
+    name = shown_series(night.series)
+    if not night.shadow:
+        champions.refuse_other(connection, night.series, night.model)
+    for run in in_force(connection, night, RUNS.c.night == night.night):
+        if run.key != night.key:
+            raise UsageError(
+                f"series {name} has another table for the night of {night.night}, run {run.key[:12]}; "
+                "another ward needs a --series of its own, a corrected table --force, which keeps the old"
+            )
 
 
 def _entered(
     connection: sa.Connection,
     recorded: str,
     night: NightCases,
-    revision: int,
     cases: dict[str, Known],
     resolved: int,
     quiet: int,
@@ -249,42 +127,47 @@ def _entered(
     drawn = drawn_of(cases, night.key, night.draw)
     known = {"question": dict(night.question), "counts": counts, "verdicts_before": shown, "quiet": quiet}
     reasons = tuple(night.attention(counts, quiet))
-    facts = dict(night.facts) | known | {"drawn": drawn}
+    facts, named = divided(dict(night.facts) | known | {"drawn": drawn})
     facts |= {"attention": [reason.to_dict() for reason in reasons]}
+    revision = _next_revision(connection, night)
     run = {"key": night.key, "revision": revision, "series": night.series, "night": night.night}
-    said = audit.append(
-        connection, recorded, "run", run | {"facts": facts, "cases": audit.digest_of_cases(rows)}
-    )
+    run |= {"model": night.model, "shadow": night.shadow}
+    listed = sorted([name, *case] for name, case in rows.items())
+    said = audit.append(connection, recorded, "run", run | {"facts": facts}, named | {"cases": listed})
     connection.execute(
         RUNS.insert().values(**run, entry=said.number, published=False, facts=audit.plain(facts))
     )
-    if rows:
-        connection.execute(
-            CASES.insert(),
-            [
-                {"key": night.key, "revision": revision, "case_id": name, "state": state, "nights": nights}
-                for name, (state, nights) in rows.items()
-            ],
-        )
+    held = [
+        {"entry": said.number, "case_id": name, "state": state, "nights": nights, "drawn": name in drawn}
+        for name, (state, nights) in rows.items()
+    ]
+    if held:
+        connection.execute(CASES.insert(), held)
     return Recorded(revision, said, cases, counts, True, quiet, drawn, reasons)
 
 
-def _found(connection: sa.Connection, night: NightCases, revision: int) -> Recorded:
-    mine = (RUNS.c.key == night.key) & (RUNS.c.revision == revision)
-    run = connection.execute(sa.select(RUNS).where(mine)).one()
-    digest = connection.scalar(sa.select(audit.AUDIT.c.digest).where(audit.AUDIT.c.number == run.entry))
-    facts = json.loads(run.facts)
-    shown = {name: (night_, word) for name, (night_, word) in facts["verdicts_before"].items()}
-    chosen = (CASES.c.key == night.key) & (CASES.c.revision == revision) & CASES.c.state.is_not(None)
+def _next_revision(connection: sa.Connection, night: NightCases) -> int:
+    """One more than any run of this night in its role, whatever its table, and than any of this key."""
+    role = (RUNS.c.shadow & (RUNS.c.model == night.model)) if night.shadow else ~RUNS.c.shadow
+    of_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role
+    both = sa.select(sa.func.max(RUNS.c.revision)).where(of_night | (RUNS.c.key == night.key))
+    return 1 + (connection.scalar(both) or 0)
+
+
+def _found(connection: sa.Connection, night: NightCases, run: sa.Row[Any]) -> Recorded:
+    digest = connection.scalar(sa.select(AUDIT.c.digest).where(AUDIT.c.number == run.entry))
+    facts, named = json.loads(run.facts), audit.part_of(connection, run.entry, audit.PATIENTS)
+    shown = {name: (night_, word) for name, (night_, word) in named.get("verdicts_before", {}).items()}
+    chosen = (CASES.c.entry == run.entry) & CASES.c.state.is_not(None)
     cases = {
         row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
         for row in connection.execute(sa.select(CASES).where(chosen))
     }
     # A night from before quiet nights were counted, cases drawn or reasons kept has none of these.
-    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(facts.get("drawn", ()))
+    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(named.get("drawn", ()))
     kept = facts.get("attention")
     reasons = tuple(night.attention(counts, quiet) if kept is None else reasons_in(kept))
-    return Recorded(revision, Head(run.entry, str(digest)), cases, counts, False, quiet, drawn, reasons)
+    return Recorded(run.revision, Head(run.entry, str(digest)), cases, counts, False, quiet, drawn, reasons)
 
 
 def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:

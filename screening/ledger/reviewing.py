@@ -16,7 +16,9 @@ MAX_BYTES = 16 << 20
 LONGEST = {"site": 100, "initials": 20, "note": 2000}
 
 
-def review(run: str | Path, verdicts: str | Path, ledger: Ledger) -> dict[str, Any]:
+def review(
+    run: str | Path, verdicts: str | Path, ledger: Ledger, series: str | None = None
+) -> dict[str, Any]:
     """Enter the verdicts of a file into the ledger.
 
     Parameters
@@ -27,6 +29,8 @@ def review(run: str | Path, verdicts: str | Path, ledger: Ledger) -> dict[str, A
         JSON file saved by that page.
     ledger : Ledger
         The one the run was scored with.
+    series : str, optional
+        Refuse a run that is not of this series.
 
     Returns
     -------
@@ -44,6 +48,8 @@ def review(run: str | Path, verdicts: str | Path, ledger: Ledger) -> dict[str, A
     known = document.get("ledger")
     if not isinstance(known, dict):
         raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")
+    if series is not None and known.get("series") != series:
+        raise UsageError(f"{run} is not of series {series} but of {known.get('series')}")
     key, revision = known.get("key"), known.get("revision")
     if not isinstance(key, str) or type(revision) is not int:
         raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")

@@ -1,21 +1,28 @@
-"""What reviewers said of the cases of a night, and who changed a threshold and why."""
+"""What reviewers said of the cases of a night."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import audit
-from screening.ledger.audit import Head
-from screening.ledger.book import Ledger
-from screening.ledger.tables import AUDIT, CASES, REVIEWS, RUNS
+from screening.ledger.tables import CASES, REVIEWS, RUNS
+
+if TYPE_CHECKING:
+    from screening.ledger.book import Ledger
 
 HAS_IT = ("confirmed", "known")
 """Verdicts that say the condition is there."""
+
+OPEN = ("key", "series", "night", "flagged", "verdict")
+"""What of a verdict names no patient."""
+
+AT_ONCE = 500
+"""Patients asked for in one statement."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +54,12 @@ def reviewable(ledger: Ledger, key: str) -> dict[str, bool]:
     """
     with ledger.reading() as connection:
         _series_and_night(connection, key)
-        found = connection.execute(sa.select(CASES.c.case_id, CASES.c.state).where(CASES.c.key == key))
-        return {row.case_id: row.state is not None for row in found}
+        return _flagged(connection, key)
+
+
+def _flagged(connection: sa.Connection, key: str) -> dict[str, bool]:
+    joined = sa.select(CASES.c.case_id, CASES.c.state).join(RUNS, RUNS.c.entry == CASES.c.entry)
+    return {row.case_id: row.state is not None for row in connection.execute(joined.where(RUNS.c.key == key))}
 
 
 def record_verdicts(ledger: Ledger, key: str, verdicts: Iterable[Verdict]) -> dict[str, int]:
@@ -67,10 +78,7 @@ def record_verdicts(ledger: Ledger, key: str, verdicts: Iterable[Verdict]) -> di
     told = {"new": 0, "changed": 0, "unchanged": 0}
     with ledger.writing() as connection:
         series, night = _series_and_night(connection, key)
-        flagged = {
-            row.case_id: row.state is not None
-            for row in connection.execute(sa.select(CASES).where(CASES.c.key == key))
-        }
+        flagged = _flagged(connection, key)
         for verdict in verdicts:
             said = {"key": key, "series": series, "night": night, "flagged": flagged[verdict.case_id]}
             told[_enter(connection, ledger.clock(), said | asdict(verdict))] += 1
@@ -80,47 +88,56 @@ def record_verdicts(ledger: Ledger, key: str, verdicts: Iterable[Verdict]) -> di
 def _enter(connection: sa.Connection, recorded: str, said: Mapping[str, Any]) -> str:
     mine = (REVIEWS.c.key == said["key"]) & (REVIEWS.c.case_id == said["case_id"])
     before = connection.execute(sa.select(REVIEWS).where(mine)).mappings().first()
-    if before is not None and dict(before) == dict(said):
+    if before is not None and dict(before) == dict(said) | {"entry": before["entry"]}:
         return "unchanged"
-    audit.append(connection, recorded, "verdict", said)
+    entry = audit.append(connection, recorded, "verdict", *divided(said)).number
     connection.execute(REVIEWS.delete().where(mine))
-    connection.execute(REVIEWS.insert().values(**said))
+    connection.execute(REVIEWS.insert().values(**said, entry=entry))
     return "new" if before is None else "changed"
 
 
-def in_order(connection: sa.Connection, series: str | None = None, before: str | None = None) -> list[Any]:
-    """Verdicts in order of their nights; of two tables of a night the one recorded later speaks last."""
-    entered = sa.select(RUNS.c.key, sa.func.max(RUNS.c.entry).label("entry")).group_by(RUNS.c.key).subquery()
-    joined = sa.select(REVIEWS).outerjoin(entered, entered.c.key == REVIEWS.c.key)
-    if series is not None:
-        joined = joined.where(REVIEWS.c.series == series)
-    if before is not None:
-        joined = joined.where(REVIEWS.c.night < before)
-    return list(connection.execute(joined.order_by(REVIEWS.c.night, entered.c.entry, REVIEWS.c.case_id)))
+def divided(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A verdict without the patient, and who it was of, given where and by whom, and noted."""
+    told = {name: said[name] for name in OPEN if name in said}
+    return told, {name: value for name, value in said.items() if name not in OPEN}
 
 
-def _series_and_night(connection: sa.Connection, key: str) -> tuple[str, str]:
-    run = connection.execute(sa.select(RUNS.c.series, RUNS.c.night).where(RUNS.c.key == key).limit(1)).first()
-    if run is None:
-        raise UsageError("the ledger does not know this run; was it scored with --ledger, and with this one?")
-    return run.series, run.night
-
-
-def record_threshold(ledger: Ledger, change: Mapping[str, Any]) -> Head:
-    """Enter a change of operating points; the same change twice in a row is one, and no change is none.
+def in_order(
+    connection: sa.Connection,
+    series: str | None = None,
+    before: str | None = None,
+    names: Sequence[str] | None = None,
+) -> list[Any]:
+    """Verdicts in order of their nights; of two tables of a night the one recorded later speaks last.
 
     Parameters
     ----------
-    change : mapping
-        Digests of the model before and after, classes with their thresholds and rules, and the reason.
+    series, before : str, optional
+        Only of this series, only of nights before this one.
+    names : sequence of str, optional
+        Only on these patients.
     """
-    with ledger.writing() as connection:
-        if change["model_before"] == change["model_after"]:
-            return audit.head(connection)
-        body = audit.plain(change)
-        last = connection.execute(
-            sa.select(AUDIT).where(AUDIT.c.action == "threshold").order_by(AUDIT.c.number.desc()).limit(1)
-        ).first()
-        if last is not None and last.body == body:
-            return Head(last.number, last.digest)
-        return audit.append(connection, ledger.clock(), "threshold", change)
+    entered = sa.select(RUNS.c.key, sa.func.max(RUNS.c.entry).label("run")).group_by(RUNS.c.key)
+    chosen = sa.select(REVIEWS)
+    if series is not None:
+        entered = entered.where(RUNS.c.series == series)
+        chosen = chosen.where(REVIEWS.c.series == series)
+    if before is not None:
+        chosen = chosen.where(REVIEWS.c.night < before)
+    last = entered.subquery()
+    asked = chosen.outerjoin(last, last.c.key == REVIEWS.c.key).order_by(
+        REVIEWS.c.night, last.c.run, REVIEWS.c.case_id
+    )
+    if names is None:
+        return list(connection.execute(asked))
+    parts = [names[i : i + AT_ONCE] for i in range(0, len(names), AT_ONCE)]
+    return [row for part in parts for row in connection.execute(asked.where(REVIEWS.c.case_id.in_(part)))]
+
+
+def _series_and_night(connection: sa.Connection, key: str) -> tuple[str, str]:
+    run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
+    if run is not None and run.shadow:
+        raise UsageError("the run was scored in shadow, so nobody was to review it; review the champion's")
+    if run is None:
+        raise UsageError("the ledger does not know this run; was it scored with --ledger, and with this one?")
+    return run.series, run.night

@@ -31,6 +31,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
     scheme : {"one_vs_rest", "one_vs_one", "crammer_singer", "simplified"}
         One decision function a class, one a pair of classes (votes), or all classes in one problem.
     factor : Factor, optional
+        What c is, such as ``screening.factors.MarginDecay(kappa=0.5)``; the plain machine if None.
     passes : int, >= 0
         Number of rescalings; without a factor it has no effect.
     cost_ratio : float > 0 or "balanced"
@@ -51,10 +52,25 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
         for (see ``machines.landmarks``); exact where there are no more rows than that.
     n_landmarks : int, >= 2
+        Rows trained on where "landmarks" are asked for.
     gamma : float > 0, "scale" or "scale*F"
         Of a kernel given by name.
     class_weight : dict or "balanced", optional
         Times C for the rows of a class; "balanced" is n_rows / (n_classes * rows of the class).
+
+    Notes
+    -----
+    Sparse X is refused (TypeError): every method here measures distances between dense rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from screening import MultiClassSVM
+    >>> middles = np.repeat([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]], 20, axis=0)
+    >>> X = middles + np.random.default_rng(0).normal(size=(60, 2))
+    >>> machine = MultiClassSVM(gamma=0.5).fit(X, np.repeat(["gland", "lesion", "zone"], 20))
+    >>> machine.predict([[4.0, 0.0], [0.0, 4.0]])
+    array(['lesion', 'zone'], dtype='<U6')
     """
 
     kind = "multi_class"

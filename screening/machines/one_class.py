@@ -31,6 +31,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     nu : float in (0, 1]
         Largest share of training rows outside, smallest share of support vectors.
     factor : Factor, optional
+        What c is, such as ``screening.factors.MarginDecay(kappa=0.5)``; the plain machine if None.
     passes : int, >= 0
         Number of rescalings; without a factor it has no effect.
     tol : float, > 0
@@ -39,8 +40,9 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     approximation : {"none", "landmarks"}
         "landmarks" trains on ``n_landmarks`` rows that stand for all (see ``machines.landmarks``).
     n_landmarks : int, >= 2
+        Rows trained on where "landmarks" are asked for.
     random_state : int, RandomState or None
-        Draws them.
+        Draws the landmarks.
     gamma : float > 0, "scale" or "scale*F"
         Of a kernel given by name.
 
@@ -53,6 +55,15 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     -----
     Solved with sum alpha = 1 and 0 <= alpha_i <= 1 / (nu n); scikit-learn's decision is nu n times this one.
     The scale of c changes nothing but numerics here, so c is always divided by its root mean square.
+    Sparse X is refused (TypeError): every method here measures distances between dense rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from screening import OneClassSVM
+    >>> normal = np.random.default_rng(0).normal(size=(60, 2))
+    >>> OneClassSVM(nu=0.1, gamma=0.1).fit(normal).predict([[0.0, 0.0], [5.0, 5.0]])
+    array([ 1, -1])
     """
 
     kind = "one_class"

@@ -29,6 +29,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
     C : float, > 0
         Cost of a row on the wrong side.
     factor : Factor, optional
+        What c is, such as ``screening.factors.MarginDecay(kappa=0.5)``; the plain machine if None.
     passes : int, >= 0
         Number of rescalings; without a factor it has no effect.
     remedies : sequence of remedies
@@ -46,6 +47,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
         for (see ``machines.landmarks``); exact where there are no more rows than that.
     n_landmarks : int, >= 2
+        Rows trained on where "landmarks" are asked for.
     gamma : float > 0, "scale" or "scale*F"
         Of a kernel given by name.
     class_weight : dict or "balanced", optional
@@ -53,7 +55,17 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
 
     Notes
     -----
-    ``classes_`` is sorted; its second member is the positive class: higher ``decision_function``.
+    ``classes_`` is sorted; its second member is the positive class: higher ``decision_function``. Sparse X is
+    refused (TypeError): every method here measures distances between dense rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from screening import TwoClassSVM
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> machine = TwoClassSVM(gamma=0.5, class_weight="balanced").fit(X, X[:, 0] > 1)
+    >>> machine.predict([[2.0, 0.0], [-1.0, 0.0]])
+    array([ True, False])
     """
 
     kind = "two_class"

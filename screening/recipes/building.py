@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def build(recipe: Recipe | str | Path, **overrides: Any) -> Any:
-    """A recipe as an unfitted estimator.
+    """Make a recipe an unfitted estimator.
 
     Parameters
     ----------
@@ -34,12 +34,18 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Any:
     Returns
     -------
     estimator
-        scikit-learn's ``fit`` and ``decision_function``; X is neither scaled nor encoded by it.
+        It has scikit-learn's ``fit`` and ``decision_function``; X is neither scaled nor encoded by it.
 
     Raises
     ------
     RecipeError
         If there is no such recipe, or an override is unknown (with the list of names) or out of range.
+
+    Examples
+    --------
+    >>> from screening import build
+    >>> build("act_feature_space", C=10, gamma=0.5).C
+    10
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)

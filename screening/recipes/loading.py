@@ -16,10 +16,26 @@ from screening.spelling import did_you_mean
 def load_recipe(name_or_path: str | Path) -> Recipe:
     """Read a shipped recipe by name, or a recipe file by path.
 
+    Parameters
+    ----------
+    name_or_path : str or Path
+        A name of ``screen recipes``, or the place of a TOML file; text that ends in ``.toml`` is a place.
+
+    Returns
+    -------
+    Recipe
+        Checked against the parts it names.
+
     Raises
     ------
     RecipeError
         If there is none (with the list of names), or it cannot be read.
+
+    Examples
+    --------
+    >>> from screening import load_recipe
+    >>> load_recipe("williams").machine
+    'two_class'
     """
     return read_recipe(*_found(name_or_path))
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.identity import keyed_lots
 from screening.documents import ScoreCounts
 from screening.statistics.operating_point import overall
 from screening.statistics.shift import cells_of, inner_edges, shift
@@ -46,7 +47,7 @@ class Drift:
         """Count one batch in."""
         if not len(self.known):
             return
-        lots = _lots(batch.group if batch.group is not None else batch.id, self.model.digest)
+        lots = keyed_lots(batch.group if batch.group is not None else batch.id, self.model.digest)
         mine = np.flatnonzero((lots & 0xFFFFFFFF) < self.share * 2**32)
         lots, scores = lots[mine], np.empty(len(mine))
         machine = (lots >> np.uint64(32)) % np.uint64(self.machines)
@@ -88,13 +89,6 @@ class Drift:
 
 def _whole(values: np.ndarray) -> tuple[int, ...]:
     return tuple(int(value) for value in values)
-
-
-def _lots(names: np.ndarray, key: str) -> np.ndarray:
-    """A number of 64 bits for each name that nobody can tell without the key, shape (n,)."""
-    from pandas.util import hash_array
-
-    return hash_array(np.asarray(names, dtype=object).astype(str).astype(object), hash_key=key[:16])
 
 
 def _machines_of_a_repeat(model: Model) -> int:

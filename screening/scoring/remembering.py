@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from screening.documents import Reason
 from screening.documents.attention import of_run
+from screening.documents.series import shown_series
 from screening.storage.model import Model
 
 if TYPE_CHECKING:
@@ -17,7 +18,14 @@ JUDGED = ("reviewed", "known")
 """States of a case that somebody has judged: no work of tonight."""
 
 
-def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[str, ...]) -> NightCases:
+def night_of(
+    model: Model,
+    document: dict[str, Any],
+    key: str,
+    flagged: tuple[str, ...],
+    series: str | None = None,
+    shadow: bool = False,
+) -> NightCases:
     """What the run in `document` brings to the ledger."""
     from screening.ledger import NightCases
 
@@ -55,10 +63,12 @@ def night_of(model: Model, document: dict[str, Any], key: str, flagged: tuple[st
         known_days=contract.known_days,
         draw=contract.review_sample,
         attention=decided,
+        named=series,
+        shadow=shadow,
     )
 
 
-def remembered(document: dict[str, Any], key: str, found: Recorded) -> dict[str, Any]:
+def remembered(document: dict[str, Any], night: NightCases, found: Recorded) -> dict[str, Any]:
     """Return the run's document with what the ledger knows, and why it wants attention."""
 
     marked = set(found.drawn)
@@ -78,10 +88,12 @@ def remembered(document: dict[str, Any], key: str, found: Recorded) -> dict[str,
         "groups": groups and [known(group, "group") for group in groups],
         "attention": [reason.to_dict() for reason in found.attention],
         "ledger": {
-            "key": key,
+            "key": night.key,
             "revision": found.revision,
             "entry": found.head.number,
             "head": found.head.digest,
+            "series": shown_series(night.series),
+            "shadow": night.shadow,
         },
     }
 

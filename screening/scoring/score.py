@@ -80,6 +80,8 @@ def score(
     label: str | None = None,
     date: str | None = None,
     ledger: Ledger | None = None,
+    series: str | None = None,
+    shadow: bool = False,
     force: bool = False,
     allow_future: bool = False,
     batch_rows: int = BATCH_ROWS,
@@ -93,6 +95,7 @@ def score(
     Parameters
     ----------
     model : Model
+        Trained or loaded.
     source : str or Path
         CSV or Parquet file, a directory of them, or a glob; read twice, in batches.
     out : str or Path
@@ -103,8 +106,14 @@ def score(
         Night of the run, YYYY-MM-DD; today if absent.
     ledger : Ledger, optional
         Tells new cases from known ones. The same night again is found there and gives the same page.
+    series : str, optional
+        Name under which the ledger has these nights follow each other; the contract's where absent. Without
+        any, nights that ask the same question of the same columns do.
+    shadow : bool
+        With a ledger: score beside the series' champion, whose cases and counts stay as they are.
     force : bool
-        With a ledger: enter a night it has already as a new revision, judged by what is known now.
+        With a ledger: enter a night it has already, or another table or model for it, as a new revision,
+        judged by what is known now.
     allow_future : bool
         Take a date after tomorrow, as tests need it.
     batch_rows : int
@@ -113,30 +122,46 @@ def score(
         Threads; -1 for all cores. The scores do not depend on it.
     device : {"cpu", "cuda"}
         Where decisions are computed; "cuda" needs CuPy or torch, and may differ in the last digits.
+    progress : callable, optional
+        Called with (rows scored, rows in all).
     templates : Path, optional
         A site's own templates for the page.
 
     Returns
     -------
     Run
+        Where it lies, and what `run.json` states.
 
     Raises
     ------
     CohortError
         The table breaks the model's contract; nothing is written.
     UsageError
-        The date is none, the place cannot be written, or a template cannot be drawn.
+        The date is none, the place cannot be written, or a template cannot be drawn; another table or model
+        is in force for this night of the series.
     Locked
         Another run is writing there.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from tempfile import mkdtemp
+    >>> from screening import read_cohort, score, train
+    >>> samples = files("screening.sample_cohorts")
+    >>> past = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> model = train(past, "logistic", search=1)
+    >>> run = score(model, samples / "nosocomial_night.csv", mkdtemp())
+    >>> run.document["counts"]["scored"]
+    240
     """
-    night = _day(date, allow_future)
+    night, series = _day(date, allow_future), series or model.contract.series
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), publish(out, "run") as folder:
         gates = gates_of(model.document, model.contract)
         stream = open_cohort(source, model.contract, batch_rows=batch_rows, label=label, gates=gates)
         stream.check()
-        key = _run_key(model, stream.source.to_dict(), night, label)
+        key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
         tally = Night(model, seed=int(key[:16], 16))
         blocks = Blocks(model, stream.n_rows)
         with _ScoreTable(folder / "scores.parquet", model) as table:
@@ -164,9 +189,9 @@ def score(
             # Read where there is one: the database's library takes longer than a night without a ledger.
             from screening.ledger import publish_night, record_night
 
-            brought = night_of(model, document, key, tally.flagged_cases())
+            brought = night_of(model, document, key, tally.flagged_cases(), series, shadow)
             found = record_night(ledger, brought, force=force)
-            document, known = remembered(document, key, found), found.cases
+            document, known = remembered(document, brought, found), found.cases
             drawn = frozenset(found.drawn)
         document["stopping"] = tally.standing.stopping(waiting(document), model.contract.capacity)
         write_flagged(folder / "flagged.csv", tally, known, drawn)
@@ -213,8 +238,13 @@ def _day(date: str | None, allow_future: bool) -> str:
     return night.isoformat()
 
 
-def _run_key(model: Model, source: dict[str, Any], night: str, label: str | None) -> str:
-    """The same model, input and night give the same run."""
+def _run_key(
+    model: Model, source: dict[str, Any], night: str, label: str | None, series: str | None, shadow: bool
+) -> str:
+    """The same model, input, night and series give the same run."""
     digests = [file["sha256"] for file in source["files"]]
-    key = canonical({"model": model.digest, "input": digests, "date": night, "label": label})
-    return hashlib.sha256(key).hexdigest()
+    key: dict[str, Any] = {"model": model.digest, "input": digests, "date": night, "label": label}
+    # Left out where they are not said, so that nights of before they could be are found again.
+    key |= {"series": series} if series else {}
+    key |= {"shadow": True} if shadow else {}
+    return hashlib.sha256(canonical(key)).hexdigest()

@@ -19,6 +19,7 @@ class Rule:
     Parameters
     ----------
     name : {"min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"}
+        What is asked of the threshold.
     value : float, optional
         Least sensitivity or largest flag rate (0 to 1); reviews that one missed case is worth (> 0); the
         threshold itself; None for "g_mean".
@@ -32,6 +33,12 @@ class Rule:
     ------
     ValueError
         A value is out of its range, or given where the rule has none.
+
+    Examples
+    --------
+    >>> from screening import Rule
+    >>> Rule("min_sensitivity", 0.9, confidence=0.95)
+    Rule(name='min_sensitivity', value=0.9, confidence=0.95, prevalence=None)
     """
 
     name: str = "min_sensitivity"

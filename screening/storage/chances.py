@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.errors import ModelError
 from screening.statistics.chances import chance_range, probability
 from screening.statistics.operating_point import FLAG_EVERYTHING
 
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from screening.storage.model import Model
 
 CHANCES = ("chance", "chance_low", "chance_high")
+
+
+def refuse_unearned(model: Model) -> None:
+    """ModelError where there is not one chance a row: several watched classes, calibration not earned."""
+    if len(model.watched) > 1:
+        raise ModelError("several classes are watched; score_frame has the chance of the one that is flagged")
+    calibration = (model.document["validation"].get("calibration") or {}).get(model.watched[0]) or {}
+    if not calibration.get("earned"):
+        raise ModelError(f"its scores are no probabilities: {calibration.get('reason') or 'not calibrated'}")
 
 
 class Chances:

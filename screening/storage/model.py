@@ -18,28 +18,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from screening.documents.notebook import model_html
-from screening.errors import CohortError, ModelError, RecipeError
-from screening.storage.arrays import pack, unpack
+from screening.storage.arrays import pack
 from screening.storage.publishing import publish
-from screening.storage.sealing import as_stored, canonical, read_document, sealed, steady
+from screening.storage.sealing import canonical, sealed
 from screening.storage.signing import sign
-from screening.storage.verified import ModelFiles, digest_of, read_files
+from screening.storage.verified import digest_of
 
 if TYPE_CHECKING:
     import pandas
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
     from screening.machines.blended import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
     from screening.recipes.recipe import Recipe
-
-__all__ = ["Model", "canonical", "load_model", "read_document", "save_model", "write_model"]
-
-# Another processor or BLAS may differ in the last digits; a damaged machine differs in the first.
-SELF_TEST_TOLERANCE = 1e-5
-MOST_SELF_TEST_ROWS = 1000
 
 
 @dataclass
@@ -145,6 +138,25 @@ class Model:
         tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
         return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
 
+    def predict_proba(self, frame: Any) -> np.ndarray:
+        """Calibrated chances of a pandas, polars or Arrow table, or a file.
+
+        Returns
+        -------
+        ndarray, shape (n_rows, 2)
+            Without the condition and with it, in the order of `score_frame`; NaN where every row is flagged.
+
+        Raises
+        ------
+        ModelError
+            The scores have earned no calibration, with the reason, or several classes are watched.
+        """
+        from screening.storage.chances import refuse_unearned
+
+        refuse_unearned(self)
+        chance = self.score_frame(frame)["chance"].to_numpy(float)
+        return np.column_stack([1 - chance, chance])
+
     def _repr_html_(self) -> str:
         return model_html(self.document)
 
@@ -187,10 +199,16 @@ def save_model(
     Parameters
     ----------
     model : Model
-    directory : path
+        As `train` returns it.
+    directory : str or Path
         Absent, empty, or an earlier model directory, which is replaced.
     draw : callable, optional
-        Makes `report.html` from the document.
+        Makes `report.html` from the document, such as `screening.page.render_model`.
+
+    Returns
+    -------
+    Path
+        The directory.
 
     Raises
     ------
@@ -198,6 +216,17 @@ def save_model(
         The directory holds something else or cannot be written.
     Locked
         Another process is writing there.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from tempfile import mkdtemp
+    >>> from screening import read_cohort, save_model, train
+    >>> samples = files("screening.sample_cohorts")
+    >>> past = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> directory = save_model(train(past, "logistic", search=1), mkdtemp())
+    >>> sorted(path.name for path in directory.iterdir())
+    ['arrays.npz', 'model.json', 'validation.parquet']
     """
     with publish(directory, "model") as folder:
         write_model(model, folder, draw)
@@ -221,66 +250,3 @@ def write_model(
         (folder / "report.html").write_text(draw(model.sealed), encoding="utf-8", newline="\n")
     if signer is not None:
         sign(folder, model.digest, signer)
-
-
-def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None) -> Model:
-    """Read a model directory and prove that it still scores as it did when it was trained.
-
-    One that is replaced meanwhile is read as it was before or as it is after.
-
-    Parameters
-    ----------
-    directory : path
-    signed_by : Ed25519PublicKey, optional
-        Whose signature it must bear (`screening.storage.signing.public_key`).
-
-    Raises
-    ------
-    ModelError
-        A file is missing, damaged or of a newer format, the signature asked for is not there, or the
-        self-test rows score differently.
-    """
-    folder = Path(directory)
-    files = steady(folder, lambda: read_files(folder, signed_by))
-    return _rebuilt(folder, files, unpack(files.arrays))
-
-
-def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> Model:
-    from screening.cohort.contract import Contract
-    from screening.cohort.encoding import Encoder
-    from screening.cohort.parquet_pages import read_small_table
-    from screening.recipes.loading import read_recipe
-    from screening.storage.restoring import restored
-
-    document = files.document
-    with as_stored(folder / "model.json"):
-        try:
-            recipe = read_recipe(document["recipe"]["text"])
-            contract = Contract.from_dict(document["contract"])
-            model = Model(
-                document=document,
-                recipe=recipe,
-                contract=contract,
-                encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
-                ensemble=restored(
-                    recipe, document["recipe"], len(document["task"]["classes"]), _under(arrays, "estimator/")
-                ),
-                calibration=arrays["calibration"],
-                validation=read_small_table(files.table),
-                selftest=arrays["selftest/x"],
-                directory=folder,
-                trained=files.trained,
-            )
-            if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
-                raise ModelError(f"{folder}: it has more self-test rows than any model")
-            again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
-        except (CohortError, RecipeError, MemoryError) as error:
-            raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error
-    scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
-    if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
-        raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
-    return model
-
-
-def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

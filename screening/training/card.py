@@ -11,12 +11,14 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.profiling import profile_of
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.landmarks import RARE_SHARE
 from screening.statistics.operating_point import OperatingPoint, Rule, curve, points
 from screening.statistics.ranking import auroc
 from screening.training.per_class import per_class
+from screening.training.planning import Groundwork
 from screening.training.versions import versions
+from screening.validation.approximation import cost_of_landmarks
 from screening.validation.choice import Search
-from screening.validation.folds import Plan
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.task import Task
@@ -24,22 +26,23 @@ from screening.validation.validation import Validation
 
 
 def model_document(
-    cohort: Cohort,
-    sample: Cohort,
-    task: Task,
+    ground: Groundwork,
     chosen: list[OperatingPoint],
     validation: Validation,
     held_out: HeldOut,
-    plan: Plan,
     *,
     seed: int,
     max_rows: int | None,
     command: str | None,
-    notes: list[str],
 ) -> dict[str, Any]:
-    """Gather everything that the model directory states, as plain JSON values."""
+    """Gather what is known once every row was held out, as plain JSON values."""
     recipe, search = held_out.recipe, held_out.search
-    return {
+    cohort, sample, task, plan = ground.cohort, ground.sample, ground.task, ground.plan
+    approximate = {}
+    if not ground.exact:
+        approximate = cost_of_landmarks(sample, held_out, task, plan.groups, RARE_SHARE, seed)
+    said = [*ground.notes, *held_out.notes, *(each["note"] for each in approximate.values())]
+    document: dict[str, Any] = {
         "recipe": {
             "name": recipe.name,
             "title": recipe.title,
@@ -76,14 +79,19 @@ def model_document(
             "window": _window(cohort),
             "seed": seed,
             "command": command,
-            "notes": notes,
+            "notes": said,
             "missing": {name: float(share) for name, share in cohort.features.isna().mean().items()},
             "features": _features(sample, held_out.encoder),
             "profile": profile_of(cohort),
-        },
+            "leaks": ground.suspects,
+        }
+        | approximate,
         "machine": _machine(held_out),
         "versions": versions(),
     }
+    if held_out.parts:
+        document["blend"] = _members_of(held_out, sample, task, plan.groups, ground.rule, seed)
+    return document
 
 
 def _member(part: HeldOut) -> dict[str, Any]:
@@ -100,7 +108,7 @@ def _member(part: HeldOut) -> dict[str, Any]:
     }
 
 
-def members_of(
+def _members_of(
     held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None, rule: Rule, seed: int
 ) -> list[dict[str, Any]]:
     """What each member of a blend does alone, on the scale of its standardised scores.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,9 +14,6 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
-from screening.errors import UsageError
-from screening.recipes.blend import tells_apart
-from screening.recipes.building import build
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import OperatingPoint, Rule, overall
@@ -25,22 +21,15 @@ from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.appraisal import appraise
 from screening.training.beside import comparison, recipes_of
-from screening.training.labels import refuse_slips
-from screening.training.leaks import before_the_outcome, leaks
-from screening.validation.approximation import cost_of_landmarks, with_landmarks
+from screening.training.planning import laid
 from screening.validation.blending import held_out_by
 from screening.validation.checks import check_model, check_promise
-from screening.validation.folds import in_hash_order, planned, sub_sample, units
-from screening.validation.held_out import Effort, Progress
+from screening.validation.held_out import Effort, HeldOut, Progress
 from screening.validation.lesson import labels_of
-from screening.validation.task import Task, ask, watchable
+from screening.validation.task import Task
 from screening.validation.validation import Validation, calibration_of
 
 DEFAULT_RULE = Rule("min_sensitivity", 0.9)
-# The share a sub-sample brings a rarer positive class to: enough to learn from, and still the rarer one.
-RARE_SHARE = 0.2
-# Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.
-LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
 
 
 def train(
@@ -67,7 +56,8 @@ def train(
 
     Parameters
     ----------
-    cohort : Cohort with labels
+    cohort : Cohort
+        With labels.
     recipe : Recipe or str
         A recipe, its name, or the path of a recipe file.
     rule : Rule
@@ -90,6 +80,8 @@ def train(
         Bytes for kernel matrices: a Gram that does not fit is computed by rows.
     progress : callable, optional
         Called with (fits finished, fits in all).
+    command : str, optional
+        The command line, to be stated on the card.
     forward : bool
         Also train on the past alone and test on what came after, where the contract names a time column.
     beside : sequence of str, optional
@@ -106,69 +98,56 @@ def train(
         No labels, one class only, too few cases for the rule's promise or for two folds, or too many rows.
     RecipeError
         The recipe or a parameter cannot be built, or its model does not do what it would promise.
+
+    Examples
+    --------
+    >>> from screening import Rule, read_cohort, train
+    >>> from importlib.resources import files
+    >>> samples = files("screening.sample_cohorts")
+    >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> model = train(cohort, "logistic", rule=Rule("min_sensitivity", 0.9), search=1)
+    >>> model.operating_points[0]["sensitivity"] >= 0.9
+    True
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
-    cohort, late = before_the_outcome(cohort)
-    stated = rule.prevalence or cohort.contract.prevalence
-    again = partial(
-        train, recipe=recipe, folds=min(folds, 3), repeats=1, search=search, params=params, seed=seed,
-        jobs=jobs, forward=False,
-    )  # fmt: skip
-    multi_class = tells_apart(recipe, cohort)
-    refuse_slips(cohort, multi_class)
-    task = ask(cohort, multi_class)
-    largest = largest_exact(recipe, params or {})
-    too_many = max_rows is None and largest is not None and cohort.n_rows > largest
-    params = with_landmarks(recipe, params or {}, too_many)
-    exact = params.get("approximation") != "landmarks"
-    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, largest if exact else None)
-    kept = units(sample, task.target(labels_of(sample)), folds)
-    task = watchable(task, task.target(labels_of(sample)), kept.groups, folds)
-    notes += [*task.notes, *kept.notes]
-    notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
-    suspects = leaks(sample, task)
-    notes += [each["said"] for each in suspects]
+    prevalence = rule.prevalence or cohort.contract.prevalence
+    ground = laid(
+        cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, max_rows=max_rows, seed=seed
+    )
+    sample, task, rule = ground.sample, ground.task, ground.rule
     others = recipes_of(beside, recipe, task, sample.n_rows)
-    plan = planned(sample, task.target(labels_of(sample)), kept, repeats, seed)
 
+    # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(
-        sample, recipe, task, plan, params=params, search=search, seed=seed,
+        sample, recipe, task, ground.plan, params=ground.params, search=search, seed=seed,
         effort=Effort(jobs, memory, progress),
     )  # fmt: skip
-    notes += held_out.notes
-    validation = Validation.of(held_out, sample, task, kept.groups)
+    validation = Validation.of(held_out, sample, task, ground.plan.groups)
     points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
-    check_promise(task, points)
-    own = held_out.ensemble.decisions(held_out.lesson.x)
-    columns = [0] if task.kind == "binary" else task.watched_columns
-    check_model(held_out.recipe.name, task, points, validation, own[:, columns])
-    approximate = {}
-    if not exact:
-        approximate = cost_of_landmarks(sample, held_out, task, kept.groups, RARE_SHARE, seed)
-    notes += [each["note"] for each in approximate.values()]
+    _check(held_out, task, validation, points)
 
     document = record.model_document(
-        cohort, sample, task, points, validation, held_out, plan,
-        seed=seed, max_rows=max_rows, command=command, notes=notes,
-    )  # fmt: skip
-    document["training"] |= approximate | {"leaks": suspects}
-    if held_out.parts:
-        document["blend"] = record.members_of(held_out, sample, task, kept.groups, rule, seed)
+        ground, points, validation, held_out, seed=seed, max_rows=max_rows, command=command
+    )
     document["validation"] |= appraise(
-        cohort, sample, task, points, validation,
-        one_class=held_out.one_class, prevalence=stated,
-        learn=partial(again, rule=rule) if forward else None,
+        ground.cohort, sample, task, points, validation,
+        one_class=held_out.one_class, prevalence=prevalence,
+        learn=partial(
+            train, recipe=recipe, rule=rule, folds=min(folds, 3), repeats=1, search=search,
+            params=params, seed=seed, jobs=jobs, forward=False,
+        ) if forward else None,
     )  # fmt: skip
     document["validation"] |= comparison(
-        sample, task, others, held_out, validation, points, plan, rule,
-        search=search, params=params, seed=seed, jobs=jobs, memory=memory,
+        sample, task, others, held_out, validation, points, ground.plan, rule,
+        search=search, params=ground.params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
-    document["attention"] = [each.to_dict() for each in [*of_model(document), *row_number_ids(cohort)]]
+    reasons = [*of_model(document), *row_number_ids(ground.cohort)]
+    document["attention"] = [each.to_dict() for each in reasons]
     return Model(
         document=document,
         recipe=held_out.recipe,
-        contract=cohort.contract,
+        contract=ground.cohort.contract,
         encoder=held_out.encoder,
         ensemble=held_out.ensemble,
         calibration=calibration_of(validation, np.array([point.threshold for point in points])),
@@ -178,46 +157,12 @@ def train(
     )
 
 
-def largest_exact(recipe: Recipe, params: dict[str, Any]) -> int | None:
-    """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
-    if recipe.machine == "baseline":
-        return None
-    if recipe.machine == "blend":
-        sizes = [largest_exact(member, {}) for member in recipe.every.values()]
-        return min((size for size in sizes if size is not None), default=None)
-    return LARGEST_EXACT if build(recipe, **params).by_rows else LARGEST_WHOLE
-
-
-def sample_rows(
-    cohort: Cohort, task: Task, rule: Rule, max_rows: int | None, seed: int, largest: int | None
-) -> tuple[Cohort, Rule, list[str]]:
-    """The rows to train on (no more than `largest`), and the rule with the prevalence they no longer show."""
-    notes = list(cohort.notes)
-    if rule.prevalence is None and cohort.contract.prevalence is not None:
-        rule = replace(rule, prevalence=cohort.contract.prevalence)
-    cohort = in_hash_order(cohort, seed)
-    if max_rows is None or max_rows >= cohort.n_rows:
-        if largest is not None and cohort.n_rows > largest:
-            raise UsageError(
-                f"{cohort.n_rows} rows are more than the {largest} that an exact kernel machine takes; "
-                f"train on a stratified sub-sample with --max-rows {LARGEST_WHOLE // 4}"
-            )
-        return cohort, rule, notes
-    target = task.target(labels_of(cohort))
-    kept = sub_sample(target, cohort.group, max_rows, RARE_SHARE if task.kind == "binary" else 0.0, seed)
-    positives, kept_positives = int((target == 1).sum()), int((target[kept] == 1).sum())
-    if task.kind == "binary":
-        notes.append(
-            f"trained and validated on {len(kept)} of {cohort.n_rows} rows, "
-            f"{kept_positives} of {positives} positive; predictive values at the table's prevalence"
-        )
-        if rule.prevalence is None:
-            rule = replace(rule, prevalence=positives / len(target))
-    else:
-        notes.append(
-            f"trained and validated on {len(kept)} of {cohort.n_rows} rows, every class in proportion"
-        )
-    return cohort.take(kept), rule, notes
+def _check(held_out: HeldOut, task: Task, validation: Validation, points: list[OperatingPoint]) -> None:
+    """Refuse a model that would not do what it promises."""
+    check_promise(task, points)
+    own = held_out.ensemble.decisions(held_out.lesson.x)
+    columns = [0] if task.kind == "binary" else task.watched_columns
+    check_model(held_out.recipe.name, task, points, validation, own[:, columns])
 
 
 def _table(validation: Validation, sample: Cohort, task: Task, points: list[OperatingPoint]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from commands import screen
 
 from faults.amounts import counted, tries
 from faults.desk import laid, train
-from screening.storage.model import load_model
+from screening.storage.loading import load_model
 from screening.storage.publishing import publish
 
 

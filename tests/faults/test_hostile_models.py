@@ -19,7 +19,7 @@ import pytest
 from faults.amounts import LONG, counted, tries
 from faults.desk import copied, laid
 from screening.errors import ModelError
-from screening.storage.model import load_model
+from screening.storage.loading import load_model
 from screening.storage.sealing import canonical, sealed
 from screening.storage.verified import digest_of
 
@@ -96,9 +96,9 @@ BOMBS = {
 def refused(folder) -> tuple[float, int]:
     """Check a cohort by a model in a process of its own; return its seconds and peak bytes."""
     code = (
-        "import sys, time\nimport screening.storage.model, pandas, pyarrow.parquet\n"
+        "import sys, time\nimport screening.storage.loading, pandas, pyarrow.parquet\n"
         "from screening.errors import ModelError\nbegan = time.perf_counter()\n"
-        "try:\n    screening.storage.model.load_model(sys.argv[1])\n    sys.exit(9)\n"
+        "try:\n    screening.storage.loading.load_model(sys.argv[1])\n    sys.exit(9)\n"
         "except ModelError:\n    pass\n"
         # Not `ru_maxrss`, which a child takes over from its parent.
         "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]\n"

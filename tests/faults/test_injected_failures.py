@@ -16,7 +16,8 @@ from faults.injection import REMOVALS, Fault, injected
 from screening.cli import app
 from screening.ledger import history, open_ledger
 from screening.page import render_comparison, render_run
-from screening.storage.model import load_model, read_document
+from screening.storage.loading import load_model
+from screening.storage.sealing import read_document
 
 NIGHT = ("--date", "2026-03-02", "--jobs", "1")
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")

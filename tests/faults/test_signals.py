@@ -12,7 +12,7 @@ import pytest
 
 from faults.amounts import counted, tries
 from faults.desk import content, copied, laid, leftovers, train
-from screening.storage.model import load_model
+from screening.storage.loading import load_model
 
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
 # Before Python listens, the system ends the process, and there is nothing to clear up.

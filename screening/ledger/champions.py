@@ -1,0 +1,91 @@
+"""Which model's nights are in force in a series; only an entry of the trail puts another in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from screening.documents.series import shown_series
+from screening.errors import UsageError
+from screening.ledger import audit
+from screening.ledger.audit import Head
+from screening.ledger.tables import AUDIT, RUNS, SERIES
+from screening.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from screening.ledger.book import Ledger
+
+
+def champion(connection: sa.Connection, series: str) -> str | None:
+    """Digest of the model whose nights are in force; None before the first."""
+    return connection.scalar(sa.select(SERIES.c.champion).where(SERIES.c.series == series))
+
+
+def begin(connection: sa.Connection, series: str, model: str, entry: int) -> None:
+    """Make the model of the first published night the champion."""
+    if champion(connection, series) is None:
+        connection.execute(SERIES.insert().values(series=series, champion=model, since=entry))
+
+
+def refuse_other(connection: sa.Connection, series: str, model: str) -> None:
+    """Refuse a model that took the champion's place behind the trail's back."""
+    known = champion(connection, series)
+    if known not in (None, model):
+        raise UsageError(
+            f"series {shown_series(series)} is scored with model {known[:12]}, and this is {model[:12]}: "
+            "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` "
+            "with --ledger records a change of threshold, --force scores this one night with it"
+        )
+
+
+def record_threshold(ledger: Ledger, change: Mapping[str, Any], series: str | None = None) -> Head:
+    """Enter a change of operating points; the same change twice in a row is one, and no change is none.
+
+    The model with the new points is champion from now on wherever the one with the old points was.
+
+    Parameters
+    ----------
+    change : mapping
+        Digests of the model before and after, classes with their thresholds and rules, and the reason.
+    series : str, optional
+        Only there.
+    """
+    with ledger.writing() as connection:
+        if change["model_before"] == change["model_after"]:
+            return audit.head(connection)
+        said = dict(change) | ({} if series is None else {"series": series})
+        last = connection.execute(
+            sa.select(AUDIT).where(AUDIT.c.action == "threshold").order_by(AUDIT.c.number.desc()).limit(1)
+        ).first()
+        if last is not None and audit.plain(audit.part_of(connection, last.number)) == audit.plain(said):
+            return Head(last.number, last.digest)
+        entry = audit.append(connection, ledger.clock(), "threshold", said)
+        follow(connection, said, entry.number)
+        return entry
+
+
+def follow(connection: sa.Connection, change: Mapping[str, Any], entry: int) -> None:
+    """Put the model after a change in the place of the one before, in the series it was made for or all."""
+    mine = (SERIES.c.champion == change["model_before"]) & (SERIES.c.since < entry)
+    if change.get("series") is not None:
+        mine &= SERIES.c.series == change["series"]
+    connection.execute(SERIES.update().where(mine).values(champion=change["model_after"], since=entry))
+
+
+def find_series(connection: sa.Connection, text: str) -> str:
+    """The series of a name, or of the first digits that one without a name is shown by.
+
+    Raises
+    ------
+    UsageError
+        There is none, or no single one.
+    """
+    known = list(connection.scalars(sa.select(RUNS.c.series).distinct().order_by(RUNS.c.series)))
+    found = [each for each in known if text in (each, shown_series(each))]
+    if len(found) != 1:
+        names = [shown_series(each) for each in known]
+        hint = did_you_mean(text, names) or f"; there are {', '.join(names) or 'none'}"
+        raise UsageError(f"the ledger has no series {text!r}{hint}")
+    return found[0]

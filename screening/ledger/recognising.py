@@ -1,0 +1,117 @@
+"""Which of tonight's cases are new, going on, reviewed, known to have it, or gone since the night before."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from screening.ledger.night import NightCases
+from screening.ledger.tables import CASES, RUNS
+from screening.ledger.verdicts import HAS_IT, in_order
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the ledger knows of one flagged case on one night.
+
+    Parameters
+    ----------
+    state : {"new", "ongoing", "reviewed", "known"}
+    nights : int
+        Nights flagged in an unbroken row, tonight among them.
+    verdict : tuple of str, optional
+        Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
+    """
+
+    state: str
+    nights: int
+    verdict: tuple[str, str] | None = None
+
+
+def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, Known], int]:
+    """Tell new from known cases by the nights before this one, and count the resolved.
+
+    A case is known when it was last said to have the condition, and that either since it was first flagged
+    in this row of nights or no more than `known_days` ago. Of the others it is ongoing when it was flagged on
+    the last night before this one, reviewed when moreover it was judged not to have the condition in this row
+    of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
+    again.
+    """
+    if not night.recognisable:
+        return {name: Known("new", 1) for name in night.flagged}, 0
+    before = nights_before(connection, night)
+    if not before:
+        return {name: Known("new", 1) for name in night.flagged}, 0
+    chosen = (CASES.c.entry == before[-1].entry) & CASES.c.state.is_not(None)
+    yesterday = {row.case_id: row.nights for row in connection.execute(sa.select(CASES).where(chosen))}
+    verdicts = _last_verdicts(connection, night)
+    nights = [run.night for run in before]
+    recent = str(datetime.date.fromisoformat(night.night) - datetime.timedelta(days=night.known_days))
+    cases = {}
+    for name in night.flagged:
+        stretch, verdict = yesterday.get(name, 0), verdicts.get(name)
+        since = nights[-min(stretch, len(nights))] if stretch else night.night
+        cases[name] = Known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
+    return cases, len(yesterday.keys() - set(night.flagged))
+
+
+def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: str) -> str:
+    """What a case is by its last verdict, its row's first night and length, and what is recent."""
+    when, word = verdict or ("", "unsure")
+    in_this_row = bool(stretch) and when >= since
+    if word in HAS_IT and (in_this_row or when >= recent):
+        return "known"
+    if word == "not" and in_this_row:
+        return "reviewed"
+    return "ongoing" if stretch else "new"
+
+
+def drawn_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
+    """The new cases that lots mark, sorted; the same for the same run."""
+    new = sorted(name for name, case in cases.items() if case.state == "new")
+    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(new)])
+    return tuple(sorted(new[i] for i in rng.permutation(len(new))[:most]))
+
+
+def in_force(connection: sa.Connection, night: NightCases, when: Any) -> list[Any]:
+    """Entry, key and night of the series' published runs of nights where `when` holds; one a night, the last.
+
+    A shadow has nights of its own: those of its model beside the same champion's. Facts stay where they are:
+    a site's years of nights are megabytes of them.
+    """
+    columns = sa.select(RUNS.c.entry, RUNS.c.key, RUNS.c.night)
+    mine = (RUNS.c.series == night.series) & RUNS.c.published & when
+    role = (RUNS.c.shadow & (RUNS.c.model == night.model)) if night.shadow else ~RUNS.c.shadow
+    latest = {row.night: row for row in connection.execute(columns.where(mine, role).order_by(RUNS.c.entry))}
+    return [latest[each] for each in sorted(latest)]
+
+
+def nights_before(connection: sa.Connection, night: NightCases) -> list[Any]:
+    """The runs in force before this night, in order."""
+    return in_force(connection, night, RUNS.c.night < night.night)
+
+
+def quiet_nights(connection: sa.Connection, night: NightCases) -> int:
+    """Nights in an unbroken row without a case, this one among them."""
+    if night.flagged:
+        return 0
+    before = reversed(nights_before(connection, night))
+    return 1 + len(list(takewhile(lambda run: not _cases_of(connection, run), before)))
+
+
+def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
+    facts = connection.scalar(sa.select(RUNS.c.facts).where(RUNS.c.entry == run.entry))
+    return int(json.loads(str(facts))["counts"]["cases"])
+
+
+def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
+    said = in_order(connection, night.series, night.night, night.flagged)
+    return {row.case_id: (row.night, row.verdict) for row in said}

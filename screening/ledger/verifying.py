@@ -1,0 +1,225 @@
+"""Following the trail from its first entry, and holding every run, case and verdict to its own entry."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from screening.errors import UsageError
+from screening.ledger import audit
+from screening.ledger.audit import GENESIS, Head
+from screening.ledger.format_1 import digest_of_contents, digest_of_format_1
+from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Unchained
+
+SHORTEST_HEAD = 12
+ERASING = ("forget", "purge")
+AT_ONCE = 500
+"""Entries followed at a time, so that years of them need little memory."""
+
+
+def verify(connection: sa.Connection, printed: str | None = None) -> Head:
+    """Follow the chain, and hold contents and tables to it.
+
+    Parameters
+    ----------
+    printed : str, optional
+        Head as printed at the foot of a report (its beginning will do): it must be in the chain, or the
+        chain has been cut short or written anew since.
+
+    Returns
+    -------
+    Head
+
+    Raises
+    ------
+    UsageError
+        Too little of the printed head is given.
+    Unchained
+        Naming the first entry that is not as it was written.
+    """
+    if printed is not None and len(printed) < SHORTEST_HEAD:
+        raise UsageError(f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report")
+    check = _Check(connection, _rewritten(connection))
+    known = printed is None
+    for entry in _entries(connection):
+        check.follow(entry)
+        known = known or check.at.digest.startswith(printed or "")
+    if not known:
+        raise Unchained("the printed head is not in the audit trail: it was cut short or written anew")
+    check.complete()
+    return check.at
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of the trail, and what the tables hold of it."""
+
+    row: sa.RowMapping
+    parts: Sequence[sa.RowMapping]
+    run: sa.RowMapping | None
+    cases: Sequence[sa.RowMapping]
+    reviews: Mapping[tuple[str, str], sa.RowMapping]
+
+
+def _entries(connection: sa.Connection) -> Iterator[_Entry]:
+    """Every entry in order, with its rows, some hundred at a time."""
+    last = sa.select(sa.func.max(AUDIT.c.number))
+    for first in range(1, (connection.scalar(last) or 0) + 1, AT_ONCE):
+        until = first + AT_ONCE - 1
+        parts = _by_entry(connection, CONTENTS, first, until)
+        runs = _by_entry(connection, RUNS, first, until)
+        cases = _by_entry(connection, CASES, first, until)
+        among = sa.select(AUDIT).where(AUDIT.c.number.between(first, until)).order_by(AUDIT.c.number)
+        rows = connection.execute(among).mappings().all()
+        reviews = _reviews(connection, [part for each in parts.values() for part in each])
+        for row in rows:
+            number = row["number"]
+            run = runs[number][0] if number in runs else None
+            yield _Entry(row, parts.get(number, ()), run, cases.get(number, ()), reviews)
+
+
+def _by_entry(connection: sa.Connection, table: sa.Table, first: int, until: int) -> dict[int, list[Any]]:
+    found = defaultdict(list)
+    chosen = sa.select(table).where(table.c.entry.between(first, until)).order_by(*table.primary_key)
+    for row in connection.execute(chosen).mappings():
+        found[row["entry"]].append(row)
+    return dict(found)
+
+
+def _reviews(connection: sa.Connection, parts: Sequence[Any]) -> dict[tuple[str, str], Any]:
+    """The last verdicts on the runs that these contents speak of, by run and case."""
+    keys = sorted({str(_said(part).get("key")) for part in parts if part["part"] == audit.OPEN})
+    chosen = sa.select(REVIEWS).where(REVIEWS.c.key.in_(keys))
+    return {(row["key"], row["case_id"]): row for row in connection.execute(chosen).mappings()}
+
+
+def _said(part: sa.RowMapping) -> dict[str, Any]:
+    return {} if part["body"] is None else dict(json.loads(part["body"]))
+
+
+def _rewritten(connection: sa.Connection) -> dict[tuple[int, int], str | None]:
+    """Parts that a later entry erased (None) or wrote anew (digest); that entry is verified itself."""
+    chosen = sa.select(CONTENTS.c.body).join(AUDIT, AUDIT.c.number == CONTENTS.c.entry)
+    chosen = chosen.where(AUDIT.c.action.in_(ERASING), CONTENTS.c.part == audit.OPEN).order_by(AUDIT.c.number)
+    found: dict[tuple[int, int], str | None] = {}
+    for body in connection.scalars(chosen):
+        for entry, part, digest in json.loads(body or "{}").get("rewritten", []):
+            found[entry, part] = digest
+    return found
+
+
+@dataclass
+class _Check:
+    """Where the following stands."""
+
+    connection: sa.Connection
+    rewritten: Mapping[tuple[int, int], str | None]
+    at: Head = field(default_factory=lambda: Head(0, GENESIS))
+    runs: int = 0
+    cases: int = 0
+    verdicts: int = 0
+    first: Any = field(default_factory=hashlib.sha256)
+
+    def follow(self, entry: _Entry) -> None:
+        """Hold one entry to the one before, its contents to it, and the tables to its contents."""
+        row = entry.row
+        number, action = row["number"], row["action"]
+        if number != self.at.number + 1:
+            raise Unchained(f"the audit trail is broken: entry {self.at.number + 1} is missing")
+        parts = [self._part(row, part) for part in entry.parts]
+        if row["previous"] != self.at.digest or not self._is_whole(entry, parts):
+            raise Unchained(f"the audit trail is broken at entry {number} ({action})")
+        self.at = Head(number, row["digest"])
+        if action == "migrate" and (parts[0] or {}).get("contents") != self.first.hexdigest():
+            raise Unchained(f"contents from before entry {number} ({action}) are not as they were taken over")
+        if action == "run":
+            self._run(entry, parts)
+        elif entry.run is not None:
+            raise Unchained(f"a run of {entry.run['night']} has no entry in the audit trail")
+        elif entry.cases:
+            raise Unchained("there are cases of a run that the audit trail does not know")
+        if action == "verdict":
+            self._verdict(entry, parts)
+
+    def _part(self, row: sa.RowMapping, part: sa.RowMapping) -> dict[str, Any] | None:
+        """What a part says, held to its digest; None where it was erased."""
+        place = (part["entry"], part["part"])
+        due = self.rewritten.get(place, part["digest"])
+        if place in self.rewritten and row["action"] in ERASING:
+            raise Unchained(f"entry {place[0]} ({row['action']}) was rewritten, which no entry may do")
+        if due is None and part["body"] is None and part["salt"] is None:
+            return None
+        text, salt = part["body"], part["salt"]
+        if due is None or text is None or salt is None or audit.digest_of_part(salt, text) != due:
+            kind = "erased without an entry that says so" if text is None else "not as it was written"
+            raise Unchained(f"the audit trail is broken: entry {place[0]} ({row['action']}) is {kind}")
+        return dict(json.loads(text))
+
+    def _is_whole(self, entry: _Entry, parts: Sequence[dict[str, Any] | None]) -> bool:
+        row, digests = entry.row, [part["digest"] for part in entry.parts]
+        if not digests:
+            return False
+        if row["format"] == audit.FORMAT:
+            return bool(row["digest"] == audit.digest_of(dict(row), digests))
+        digest_of_contents(self.first, row["number"], digests)
+        if any((part["entry"], part["part"]) in self.rewritten for part in entry.parts):
+            # Its own digest was over what is gone now; the chain holds on to it, and `migrate` to the rest.
+            return True
+        return bool(row["digest"] == digest_of_format_1(dict(row), [part or {} for part in parts]))
+
+    def _run(self, entry: _Entry, parts: Sequence[dict[str, Any] | None]) -> None:
+        number, told, named = self.at.number, parts[audit.OPEN], parts[audit.PATIENTS]
+        if told is None:
+            if entry.run is not None or entry.cases:
+                raise Unchained(f"the run of entry {number} of the audit trail was erased and is there")
+            return
+        if entry.run is None:
+            raise Unchained(f"the run of entry {number} of the audit trail is gone")
+        held = dict(entry.run) | {"facts": json.loads(entry.run["facts"])}
+        # What a run of format 1 did not say, its facts do.
+        due = {"model": told["facts"]["model"], "shadow": False} | told
+        lots = set((named or {}).get("drawn", ()))
+        cases = [[*case, case[0] in lots] for case in (named or {}).get("cases", [])]
+        rows = [[row["case_id"], row["state"], row["nights"], bool(row["drawn"])] for row in entry.cases]
+        if any(held[name] != value for name, value in due.items()) or sorted(rows) != sorted(cases):
+            raise Unchained(f"a run or its cases are not as entry {number} of the audit trail has them")
+        self.runs += 1
+        self.cases += len(rows)
+
+    def _verdict(self, entry: _Entry, parts: Sequence[dict[str, Any] | None]) -> None:
+        number, told, named = self.at.number, parts[audit.OPEN], parts[audit.PATIENTS]
+        if told is None or named is None:
+            return
+        held = entry.reviews.get((told["key"], named["case_id"]))
+        if held is None or held["entry"] < number:
+            raise Unchained(f"the verdict of entry {number} of the audit trail is gone")
+        if held["entry"] > number:
+            return
+        if dict(held) != told | named | {"entry": number}:
+            raise Unchained(f"a verdict is not as entry {number} of the audit trail has it")
+        self.verdicts += 1
+
+    def complete(self) -> None:
+        """Nothing may stand in the tables that no entry vouches for."""
+        later = CONTENTS.c.entry > self.at.number
+        for table, there, known in (
+            (CONTENTS, sa.select(sa.func.count()).where(later), 0),
+            (RUNS, sa.select(sa.func.count(RUNS.c.entry)), self.runs),
+            (CASES, sa.select(sa.func.count(CASES.c.entry)), self.cases),
+            (REVIEWS, sa.select(sa.func.count(REVIEWS.c.entry)), self.verdicts),
+        ):
+            if self.connection.scalar(there) != known:
+                raise Unchained(f"there are {table.name} that the audit trail does not know")
+        for row in self.connection.execute(sa.select(SERIES)):
+            self._champion(row)
+
+    def _champion(self, row: sa.Row[Any]) -> None:
+        said = audit.part_of(self.connection, row.since)
+        if said and row.champion not in (said.get("model_after"), said.get("facts", {}).get("model")):
+            raise Unchained(f"a series' champion is not as entry {row.since} of the audit trail has it")

@@ -1,0 +1,189 @@
+"""A series is one screen of one place: nights of one never touch the cases or counts of another."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_ledger import FACTS, enter, night, states
+
+from screening.documents.series import series_name
+from screening.errors import UsageError
+from screening.ledger import (
+    NightCases,
+    Unchained,
+    Verdict,
+    audit,
+    history,
+    open_ledger,
+    record_threshold,
+    record_verdicts,
+)
+from screening.ledger.tables import CONTENTS
+
+
+@pytest.fixture
+def ledger(place):
+    with open_ledger(place, make=True) as opened:
+        yield opened
+
+
+def of_ward(name: str, day: int, flagged: str, model: str = "m", **other) -> NightCases:
+    """A night of a ward; every ward asks the same question."""
+    facts = FACTS | {"model": model * 64}
+    return night(day, flagged, key=f"{name} {model} {day}", facts=facts, named=name, **other)
+
+
+def counts_of(ledger, name: str) -> list[dict[str, int]]:
+    names = ("night", "cases", "new", "ongoing", "reviewed", "known", "resolved", "verdicts", "ppv")
+    return [{key: run[key] for key in names} for run in history(ledger, name)["runs"]]
+
+
+flags = st.lists(st.lists(st.sets(st.sampled_from("abcd")), min_size=3, max_size=3), min_size=1, max_size=4)
+
+
+@given(flags)
+@settings(max_examples=10)
+def test_wards_on_one_ledger_have_the_counts_of_wards_on_their_own(tmp_path_factory, flagged):
+    folder = tmp_path_factory.mktemp("wards")
+    wards = ("ward-1", "ward-2", "ward-3")
+    with open_ledger(folder / "all.db", make=True) as shared:
+        for (day, of_night), place in itertools.product(enumerate(flagged, start=1), range(3)):
+            names = sorted(of_night[place])
+            enter(shared, of_ward(wards[place], day, "".join(names)))
+            said = [Verdict(name, "confirmed") for name in names[:1]]
+            record_verdicts(shared, f"{wards[place]} m {day}", said)
+        for place, ward in enumerate(wards):
+            with open_ledger(folder / f"{ward}.db", make=True) as alone:
+                for day, of_night in enumerate(flagged, start=1):
+                    names = sorted(of_night[place])
+                    enter(alone, of_ward(ward, day, "".join(names)))
+                    said = [Verdict(name, "confirmed") for name in names[:1]]
+                    record_verdicts(alone, f"{ward} m {day}", said)
+                assert counts_of(shared, ward) == counts_of(alone, ward)
+                assert history(shared, ward)["series"] == history(alone)["series"]
+        history(shared, verify=True)
+
+
+def test_a_night_without_a_name_follows_those_that_asked_the_same_question(ledger):
+    enter(ledger, night(1, "a"))
+    enter(ledger, of_ward("ward-1", 2, "b"))
+
+    assert states(enter(ledger, night(3, "ab"))) == {"a": "ongoing", "b": "new"}
+
+
+def test_another_model_is_refused_until_the_trail_has_put_it_there(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    with pytest.raises(UsageError, match="series ward-1 is scored with model mmmmmmmmmmmm"):
+        enter(ledger, of_ward("ward-1", 2, "ab", "n"))
+    enter(ledger, of_ward("ward-2", 2, "ab", "n"))
+    record_threshold(
+        ledger, {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
+    )
+    second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
+
+    assert states(second) == {"a": "ongoing", "b": "new"}
+
+
+def test_a_change_of_threshold_in_one_series_leaves_the_same_model_in_others(ledger):
+    for ward in ("ward-1", "ward-2"):
+        enter(ledger, of_ward(ward, 1, "a"))
+    change = {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
+    record_threshold(ledger, change, "ward-1")
+    enter(ledger, of_ward("ward-1", 2, "a", "n"))
+    enter(ledger, of_ward("ward-2", 2, "a"))
+    history(ledger, verify=True)
+
+    assert [len(history(ledger, ward)["threshold_changes"]) for ward in ("ward-1", "ward-2")] == [1, 0]
+
+
+def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    forced = enter(ledger, of_ward("ward-1", 1, "ab", "n"), force=True)
+    third = enter(ledger, of_ward("ward-1", 2, "ab"))
+
+    assert forced.revision == 2
+    assert states(third) == {"a": "ongoing", "b": "ongoing"}
+    assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [False, True, True]
+
+
+def test_a_table_of_another_ward_is_refused_by_name_and_night(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    other = night(1, "b", key="other table", named="ward-1")
+    with pytest.raises(UsageError, match="series ward-1 has another table for the night of 2026-01-01"):
+        enter(ledger, other)
+
+    assert history(ledger)["audit"]["entries"] == 1
+
+
+def test_a_series_is_asked_for_by_its_name_or_the_digits_it_is_shown_by(ledger):
+    enter(ledger, night(1, "a"))
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    shown = [each["series"] for each in history(ledger)["series"]]
+
+    assert sorted(len(history(ledger, name)["runs"]) for name in shown) == [1, 1]
+    with pytest.raises(UsageError, match="did you mean 'ward-1'"):
+        history(ledger, "ward1")
+
+
+@pytest.mark.parametrize("name", ["", " ", "each", "a b", "../x", "-x", "a" * 41, "0123456789ab", "a\n"])
+def test_what_could_be_taken_for_something_else_is_no_name(name):
+    with pytest.raises(ValueError, match="series"):
+        series_name(name)
+
+
+def test_a_part_written_anew_or_erased_by_an_entry_leaves_the_chain_whole(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    for word in ("not", "confirmed"):
+        record_verdicts(ledger, "ward-1 m 1", [Verdict("a", word, note="SECRET77")])
+    with ledger.writing() as connection:
+        named = audit.part_of(connection, 2, audit.PATIENTS)
+        changes = {(2, audit.PATIENTS): named | {"note": ""}}
+        audit.rewrite(connection, ledger.clock(), "forget", {"why": "asked"}, changes)
+        audit.rewrite(connection, ledger.clock(), "forget", {"why": "asked"}, {(2, audit.PATIENTS): None})
+
+    assert history(ledger, verify=True)["audit"] | {"head": ""} == {
+        "entries": 5, "head": "", "verified": True, "erased": 1,
+    }  # fmt: skip
+    with ledger.reading() as connection:
+        bodies = "".join(filter(None, connection.scalars(sa.select(CONTENTS.c.body))))
+    assert bodies.count("SECRET77") == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "part", "text", "told"),
+    [
+        (3, 1, None, "entry 3 .verdict. is erased without an entry that says so"),
+        (2, 0, None, "entry 2 .verdict. is erased without"),
+        (1, 1, "{}", "entry 1 .run. is not as it was written"),
+        (2, 1, "{}", "entry 2 .verdict. is not as it was written"),
+        (4, 0, '{"rewritten":[[1,1,null],[2,1,null]]}', "entry 1"),
+    ],
+)
+def test_only_what_an_entry_names_may_be_gone(ledger, entry, part, text, told):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    for word in ("not", "confirmed"):
+        record_verdicts(ledger, "ward-1 m 1", [Verdict("a", word)])
+    with ledger.writing() as connection:
+        audit.rewrite(connection, ledger.clock(), "forget", {}, {(2, audit.PATIENTS): None})
+        mine = (CONTENTS.c.entry == entry) & (CONTENTS.c.part == part)
+        salt = None if text is None else "0" * 32
+        connection.execute(CONTENTS.update().where(mine).values(body=text, salt=salt))
+
+    with pytest.raises(Unchained, match=told):
+        history(ledger, verify=True)
+
+
+def test_no_entry_may_rewrite_what_was_forgotten(ledger):
+    enter(ledger, of_ward("ward-1", 1, ""))
+    with ledger.writing() as connection:
+        audit.rewrite(connection, ledger.clock(), "forget", {}, {(1, audit.PATIENTS): None})
+        audit.rewrite(
+            connection, ledger.clock(), "forget", {}, {(2, audit.OPEN): {"rewritten": [[1, 1, None]]}}
+        )
+
+    with pytest.raises(Unchained, match="which no entry may do"):
+        history(ledger, verify=True)
