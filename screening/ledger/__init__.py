@@ -6,6 +6,7 @@ from screening.ledger.history import history
 from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
 from screening.ledger.recognising import Known
+from screening.ledger.since import since_last
 from screening.ledger.status import Pulse, pulse
 from screening.ledger.tables import VERDICTS, Unchained
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
@@ -27,4 +28,5 @@ __all__ = [
     "record_threshold",
     "record_verdicts",
     "reviewable",
+    "since_last",
 ]

@@ -12,6 +12,7 @@ from screening.documents.case import Case, GroupFacts
 from screening.documents.run import RunDocument, Share
 from screening.page import format as shown
 from screening.page.cases import Line, line_of_case, line_of_group
+from screening.page.values import others
 
 OPEN = 50
 """Lines in sight at first; the others are folded in stretches."""
@@ -44,7 +45,7 @@ class Worklist:
     columns: Sequence[str]
     wards: Sequence[str]
     states: Sequence[tuple[str, str]]
-    one: str
+    people: str
     order: str
     odds: str
     n_lines: int
@@ -78,7 +79,7 @@ def worklist(run: RunDocument, volumes: Sequence[dict[str, Any]], places: int) -
         columns=[shown.feature(name) for name in columns],
         wards=sorted({line.place[0] for line in flagged if line.place}),
         states=[(state, words) for state, words in STATES.items() if state in states],
-        one="patient" if run.groups or run.model.unit_of_review == "row" else run.model.unit_of_review,
+        people=others(run.model),
         order="furthest above the threshold first" if run.model.by_excess else "highest score first",
         odds="Chance" if any(case.chance is not None for case in run.cases) and not run.groups else "Rarity",
         n_lines=len(flagged),

@@ -18,6 +18,7 @@ from screening.cohort.reading import open_cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import run_html
+from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.kernels.placing import placed
 from screening.page import render_run
@@ -187,12 +188,13 @@ def score(
             document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
         else:
             # Read where there is one: the database's library takes longer than a night without a ledger.
-            from screening.ledger import publish_night, record_night
+            from screening.ledger import publish_night, record_night, since_last
 
             brought = night_of(model, document, key, tally.flagged_cases(), series, shadow)
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, brought, found), found.cases
             drawn = frozenset(found.drawn)
+            document["since"] = (last := since_last(ledger, brought)) and plain(last)
         document["stopping"] = tally.standing.stopping(waiting(document), model.contract.capacity)
         write_flagged(folder / "flagged.csv", tally, known, drawn)
         times = {
