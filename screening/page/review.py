@@ -63,11 +63,15 @@ def judged_words(case: Case | GroupFacts) -> str:
 
 def known(case: Case | GroupFacts) -> str:
     """Return what the ledger knows of a case, as its line says it."""
-    words = judged_words(case)
+    nights = f"{shown.count(case.nights)} nights" if case.nights and case.nights > 1 else ""
+    last = case.last_verdict
+    said = f"{SAID[last.verdict]} on {shown.name(last.night)}" if last else ""
     if case.state == "known":
-        return f"known, {words}" if words else "known"
-    # Back after a night without a flag: new by the count, yet somebody has had a look before.
-    return f"new again, {words}" if case.state == "new" and case.last_verdict else words
+        nights = "known"
+    elif case.state == "new" and last:
+        # Back after a night without a flag: new by the count, yet somebody has had a look before.
+        nights = "new again"
+    return ", ".join(words for words in (nights, said) if words)
 
 
 def as_it_is(name: str) -> Markup:
