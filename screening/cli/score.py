@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from screening.cli.console import ATTENTION, bar, sentences, tell
-from screening.cli.options import AsJson, LedgerMaybe, Series, Source, Templates, series_from
+from screening.cli.options import (
+    AsJson,
+    LedgerMaybe,
+    Query,
+    Series,
+    Source,
+    Table,
+    Templates,
+    series_from,
+    source_of,
+)
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +32,8 @@ def score(
     ],
     cohort: Source,
     out: Annotated[Path, typer.Option(help="Run directory to write.")],
+    table: Table = None,
+    query: Query = None,
     label: Annotated[
         str | None, typer.Option(help="Column of true labels, to evaluate; never written.")
     ] = None,
@@ -63,7 +75,8 @@ def score(
         raise UsageError("--series is a name in a ledger; give --ledger too")
     with _opened(ledger) if ledger else nullcontext() as book:
         run = scoring.score(
-            load_model(model, signed_by), cohort, out, label=label, date=date, ledger=book,
+            load_model(model, signed_by), source_of(cohort, table, query), out, label=label, date=date,
+            ledger=book,
             series=series_from(series), force=force, allow_future=allow_future, jobs=jobs,
             device=device, progress=bar("Scoring"), templates=templates,
         )  # fmt: skip

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from screening.kernels.base import Kernel
 
 _TASK = 4096  # rows a thread takes at a time
 
@@ -30,7 +33,7 @@ class Near:
 
 
 def near(
-    kernel: Any,
+    kernel: Kernel,
     x: np.ndarray,
     centres: np.ndarray,
     c_x: np.ndarray,
@@ -57,7 +60,7 @@ def near(
     from screening.kernels.sweep import padded, rate_of, run_in_threads
 
     prepare()
-    from screening.kernels.loops import ABSOLUTE, SQUARED
+    from screening.kernels.compiled import ABSOLUTE, SQUARED
     from screening.kernels.near_loops import near_block
 
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)

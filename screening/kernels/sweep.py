@@ -5,21 +5,36 @@ A row's result does not depend on its batch or on the number of threads (see ``l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.kernels.compiled import ABSOLUTE, BLOCK, SQUARED, prepare
+from screening.kernels.machine_code import Loop, aligned_zeros
 from screening.kernels.placing import threads as threads_here
+
+if TYPE_CHECKING:
+    from screening.kernels.base import Kernel, Precision
 
 _TASK = 4096  # rows a thread takes at a time
 _PROBES = 64
 _LOG2_E = 1.4426950408889634
 
 
-def rate_of(kernel: Any) -> float:
+_SWEEPS = {
+    name: Loop(
+        "screening.kernels.loops",
+        "sweep_block",
+        f"{name} {name} {name} int64 {name} {name} float64 float64 int64",
+    )
+    for name in ("float32", "float64")
+}
+
+
+def rate_of(kernel: Kernel) -> float:
     """The r of K = 2^(r d)."""
     return -kernel.number * _LOG2_E
 
@@ -28,14 +43,14 @@ def _width(n_features: int) -> int:
     return max(4, -(-n_features // 4) * 4)
 
 
-def padded(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
+def padded(x: np.ndarray, dtype: Precision = np.float32) -> np.ndarray:
     """x with zero columns up to a multiple of four features."""
     out = np.zeros((len(x), _width(x.shape[1])), dtype)
     out[:, : x.shape[1]] = x
     return out
 
 
-def padded_transposed(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
+def padded_transposed(x: np.ndarray, dtype: Precision = np.float32) -> np.ndarray:
     """Like ``padded`` with features along the first axis."""
     out = np.zeros((_width(x.shape[1]), len(x)), dtype)
     out[: x.shape[1]] = x.T
@@ -43,8 +58,8 @@ def padded_transposed(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
 
 
 def weighted_sum(
-    kernel: Any, x: np.ndarray, centres: np.ndarray, weights: np.ndarray, *,
-    dtype: Any = np.float32, threads: int | None = None,
+    kernel: Kernel, x: np.ndarray, centres: np.ndarray, weights: np.ndarray, *,
+    dtype: Precision = np.float32, threads: int | None = None,
 ) -> np.ndarray:  # fmt: skip
     """sum_i weights_i K(centre_i, x) at every row of x.
 
@@ -75,7 +90,7 @@ def weighted_sums(
     centres: np.ndarray,
     terms: Sequence[tuple[float | np.ndarray, np.ndarray]],
     *,
-    dtype: Any = np.float32,
+    dtype: Precision = np.float32,
     threads: int | None = None,
 ) -> list[np.ndarray]:
     """Several sums over the same distances in one sweep: a decision and the bumps of its factor.
@@ -93,15 +108,10 @@ def weighted_sums(
     list of ndarray of shape (n, n_outputs)
         sum_i weights_i exp(-gamma_i d(x, centre_i)), one array a term.
     """
-    from screening.kernels.compiled import prepare
-
-    prepare()
-    from screening.kernels.loops import ABSOLUTE, SQUARED, sweep_block
-
     rates = np.empty((len(terms), len(centres)), dtype)
     for q, (gamma, _) in enumerate(terms):
         rates[q] = -np.asarray(gamma, float) * _LOG2_E
-    ends = np.cumsum([weights.shape[1] for _, weights in terms])
+    ends = np.cumsum([weights.shape[1] for _, weights in terms], dtype=np.int64)
     weights = np.concatenate([weights for _, weights in terms], axis=1)
     # Scaled by a power of two, which changes no digit: float32 partial sums neither overflow nor vanish.
     largest = float(np.abs(weights).max(initial=0.0))
@@ -112,8 +122,15 @@ def weighted_sums(
     moved = padded(centres, dtype)
     out = np.zeros((len(x), weights.shape[1]))
 
+    loop = _SWEEPS[np.dtype(dtype).name]
+    block = BLOCK if moved.shape[1] <= 16 else BLOCK // 2
+
     def task(first: int) -> None:
-        sweep_block(rows, first, min(first + _TASK, len(rows)), moved, kind, rates, ends, scaled, out)
+        within = (*rows.shape, first, min(first + _TASK, len(rows)), kind)
+        numbers = np.array([*within, *moved.shape, *rates.shape[:1], *out.shape[1:], block], np.int64)
+        work = aligned_zeros((moved.shape[1] + 2 + out.shape[1], block), dtype)
+        total = aligned_zeros((out.shape[1], block), np.float64)
+        loop(rows, moved, rates, ends, scaled, work, total, out, numbers)
 
     run_in_threads(task, range(0, len(rows), _TASK), threads)
     out *= unit
@@ -121,7 +138,7 @@ def weighted_sums(
 
 
 def distances(
-    norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Any = np.float32, threads: int | None = None
+    norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Precision = np.float32, threads: int | None = None
 ) -> np.ndarray:
     """Distances between the rows of x and of z, shape (n, m), without cancellation.
 
@@ -132,17 +149,15 @@ def distances(
 
 
 def gram(
-    kernel: Any, x: np.ndarray, z: np.ndarray | None = None, *,
-    dtype: Any = np.float32, threads: int | None = None,
+    kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None, *,
+    dtype: Precision = np.float32, threads: int | None = None,
 ) -> np.ndarray:  # fmt: skip
     """K(x, z), shape (n, m); z = x by default, then symmetric with ones on its diagonal."""
     return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype, threads)
 
 
-def of(kernel: Any, known: np.ndarray, *, threads: int | None = None) -> np.ndarray:
+def of(kernel: Kernel, known: np.ndarray, *, threads: int | None = None) -> np.ndarray:
     """K from the ``distances`` of its norm, to the bit what ``gram`` gives; of their shape and type."""
-    from screening.kernels.compiled import prepare
-
     prepare()
     from screening.kernels.loops import kernels_of
 
@@ -158,12 +173,10 @@ def of(kernel: Any, known: np.ndarray, *, threads: int | None = None) -> np.ndar
 
 
 def _matrix(
-    norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Any, threads: int | None
+    norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Precision, threads: int | None
 ) -> np.ndarray:
-    from screening.kernels.compiled import prepare
-
     prepare()
-    from screening.kernels.loops import ABSOLUTE, SQUARED, kernel_rows
+    from screening.kernels.loops import kernel_rows
 
     out = np.empty((len(x), len(z)), dtype)
     rows, columns = padded(x, dtype), padded_transposed(z, dtype)
@@ -177,7 +190,7 @@ def _matrix(
     return out
 
 
-def precise_enough(kernel: Any, centres: np.ndarray, weights: np.ndarray) -> type:
+def precise_enough(kernel: Kernel, centres: np.ndarray, weights: np.ndarray) -> Precision:
     """float32 where its rounding stays below 3e-5 of the largest sum, else float64.
 
     Weights of both signs can cancel (a large C does it): what is left is compared with what rounding adds.
@@ -196,7 +209,7 @@ def precise_enough(kernel: Any, centres: np.ndarray, weights: np.ndarray) -> typ
     return np.float32 if np.all(rounding <= 3e-5 * left) else np.float64
 
 
-def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> type:
+def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> Precision:
     """float32 where it moves no bump exp(-rate d) that is worth counting by more than 1e-5 of itself.
 
     What counts is how narrow bumps are against the rounding of where they stand; heights of one sign cannot
@@ -216,8 +229,6 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     Not by BLAS: its threads wait for each other on a busy machine, a hundred times as long as this takes.
     """
-    from screening.kernels.compiled import prepare
-
     prepare()
     from screening.kernels.loops import weighted_rows
 
@@ -229,7 +240,7 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return out.T if weights.ndim == 2 else out[0]
 
 
-def run_in_threads(task: Any, items: Sequence[int], threads: int | None) -> None:
+def run_in_threads(task: Callable[[int], object], items: Sequence[int], threads: int | None) -> None:
     """task(item) for every item, by the caller and by threads beside it."""
     threads = min(threads_here() if threads is None else threads, len(items))
     if threads <= 1:

@@ -30,7 +30,7 @@ from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
 from screening.storage.scored import ScoreColumns, Scored, score_batch
-from screening.storage.sealing import FORMATS, canonical, sealed
+from screening.storage.sealing import FORMATS, canonical, written
 from screening.training.versions import versions
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Run:
 
 def score(
     model: Model,
-    source: str | Path,
+    source: Any,
     out: str | Path,
     *,
     label: str | None = None,
@@ -97,8 +97,8 @@ def score(
     ----------
     model : Model
         Trained or loaded.
-    source : str or Path
-        CSV or Parquet file, a directory of them, or a glob; read twice, in batches.
+    source : path, URL, Database, or table
+        As `read_cohort` takes it; read twice, in batches.
     out : str or Path
         Run directory; it appears whole or not at all.
     label : str, optional
@@ -201,10 +201,10 @@ def score(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        document = sealed(document | {"times": times}, "run")
+        document, text = written(document | {"times": times}, "run")
         page = render_run(document, templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
-        (folder / "run.json").write_bytes(canonical(document))
+        (folder / "run.json").write_bytes(text)
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)
