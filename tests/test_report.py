@@ -165,11 +165,11 @@ def test_ten_thousand_characters_keep_both_ends_and_say_how_long_they_were() -> 
     run = nosocomial_run()
     run["cases"][0]["id"] = "A" * 9_000 + "B" * 1_000
 
-    text = Outline(render_run(run)).text
+    text = "".join(Outline(render_run(run)).words)
 
     assert "(10,000 characters)" in text
     assert "A" * 100 not in text
-    assert re.search(r"BBB BBBBBB \(10,000|B+ ?\(10,000", text.replace("… ", ""))
+    assert "BBBBBBBB (10,000" in text
 
 
 def test_data_for_the_script_holds_no_id_and_cannot_end_its_element() -> None:
