@@ -184,6 +184,15 @@ def test_a_probability_that_is_not_earned_is_not_given(change, reason):
     assert reason in calibrate(scores, positive, fold, float(positive.mean()))["reason"]
 
 
+@pytest.mark.parametrize(("apart", "earned"), [(0.3, True), (1.0, False)])
+def test_a_fold_whose_scores_lie_apart_earns_no_probability_for_any(apart, earned):
+    scores, positive, fold = scored(4000, shift=2.0)
+    found = calibrate(scores + apart * (fold == 0), positive, fold, 0.2)
+
+    assert found["earned"] == earned == (found["reason"] is None)
+    assert earned or "Spiegelhalter" in found["reason"]
+
+
 def test_voxels_of_few_patients_earn_no_probability():
     scores, positive, fold = scored()
 
@@ -214,6 +223,8 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
     assert found["earned"] and found["method"] == "platt"
     assert probability(found, at) == pytest.approx(odds / (1 + odds), abs=0.06)
     assert found["slope"] == pytest.approx(1, abs=0.15)
+    assert found["brier_skill"] == pytest.approx(1 - found["brier"] / prevalence / (1 - prevalence))
+    assert 0.02 < found["brier_skill"] < 0.9
     assert all(b["low"] - 0.05 <= b["predicted"] <= b["high"] + 0.05 for b in found["reliability"])
 
 

@@ -353,7 +353,8 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     contract = Contract.from_dict(
         {"cohort": {"group": "p"}, "features": {"t2": {"type": "number", "normalise": "within_group"}}}
     )
-    table = pd.DataFrame({"p": np.repeat(["a", "b"], 50), "t2": np.random.default_rng(0).normal(100, 9, 100)})
+    names = np.repeat([f"p{n}" for n in range(60)], 5)
+    table = pd.DataFrame({"p": names, "t2": np.random.default_rng(0).normal(100, 9, 300)})
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
     raw = past.features.assign(**past.raw)
     gates = Gates(profile_of(past), contract)

@@ -12,7 +12,8 @@ from test_ledger import enter, night
 
 from screening.errors import UsageError
 from screening.ledger import Unchained, Verdict, history, open_ledger, record_threshold, record_verdicts
-from screening.ledger.tables import SETTINGS
+from screening.ledger.audit import digest_of
+from screening.ledger.tables import AUDIT, CONTENTS, SETTINGS
 
 CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "classes": []}
 
@@ -74,6 +75,23 @@ def test_whatever_is_meddled_with_is_found_and_named(ledger, statement, told):
     meddle(ledger, statement)
 
     with pytest.raises(Unchained, match=told):
+        history(ledger, verify=True)
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_an_entry_written_anew_with_digests_of_its_own_breaks_the_chain_after_it(ledger, number):
+    with ledger.writing() as connection:
+        entry = connection.execute(sa.select(AUDIT).where(AUDIT.c.number == number)).mappings().one()
+        parts = connection.execute(
+            sa.select(CONTENTS).where(CONTENTS.c.entry == number).order_by(CONTENTS.c.part)
+        ).mappings()
+        forged = dict(entry) | {"recorded": "2020-01-01T00:00:00+00:00"}
+        digest = digest_of(forged, [part["digest"] for part in parts])
+        connection.execute(
+            AUDIT.update().where(AUDIT.c.number == number).values(recorded=forged["recorded"], digest=digest)
+        )
+
+    with pytest.raises(Unchained, match=f"at entry {number + 1}"):
         history(ledger, verify=True)
 
 

@@ -132,6 +132,31 @@ def test_a_curve_keeps_both_extremes_and_its_length():
     assert np.all(np.diff(drawn["sensitivity"]) <= 0)
 
 
+def test_at_a_given_prevalence_every_figure_lies_in_its_interval():
+    scores, y = labelled(2000)
+    found = performance(scores, y, 1.0, prevalence=0.05)
+
+    for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
+        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+    assert found["nne_low"] == pytest.approx(1 / found["ppv_high"])
+    # Of a hundred rows ninety-five are negatives: what is known of them is what is known of the workload.
+    wide, of_negatives = (
+        found[f"{name}_high"] - found[f"{name}_low"] for name in ("flag_rate", "specificity")
+    )
+    assert wide == pytest.approx(0.95 * of_negatives, rel=0.05)
+
+
+@pytest.mark.parametrize(("n_groups", "taken_back"), [(5, True), (15, False)])
+def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_groups, taken_back):
+    # The positives of a group score alike, so that the promise hangs on the number of groups.
+    group, y = np.repeat(np.arange(n_groups), 40), np.tile(np.arange(40) < 20, n_groups)
+    scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
+    point = choose(scores, y, Rule("min_sensitivity", 0.9), group)
+
+    assert any("too few groups to promise" in note for note in point.notes) == taken_back
+    assert (point.sensitivity < 0.9) == taken_back
+
+
 def test_a_night_without_positives_still_has_a_specificity():
     scores, _ = labelled()
     night = performance(scores, np.zeros(len(scores), int), 1.0)
