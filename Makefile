@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: help demo test lint docs faults fuzz sbom audit lock clean
+.PHONY: help demo test lint docs faults fuzz sbom audit lock wheelhouse clean
 MINUTES ?= 10
 .DELETE_ON_ERROR:
 
@@ -17,6 +17,7 @@ help:
 	@echo "make faults   the attacks of docs/reliability.md at their full number (hours)"
 	@echo "make fuzz     generated input for MINUTES=10"
 	@echo "make lock sbom audit   what an installation consists of"
+	@echo "make wheelhouse   all that a host without a network needs, and an installation from it"
 
 demo: $(VENV)/installed
 	$(BIN)/screen demo --out demo
@@ -32,26 +33,40 @@ docs: $(VENV)/installed-test
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# The attacks of docs/reliability.md at their full number; what was tried is counted in faults.jsonl.
+# The attacks of docs/reliability.md at their full number. What was tried is counted in faults.jsonl, and is not
+# tried again: a run that was stopped goes on.
 faults: $(VENV)/installed-test
-	rm -f faults.jsonl
 	FAULTS=long FAULTS_LOG=$(CURDIR)/faults.jsonl $(BIN)/python -m pytest -p no:xdist tests/faults
+	$(BIN)/python tests/faults/amounts.py faults.jsonl
 
 fuzz: $(VENV)/installed-test
 	$(BIN)/python tests/faults/fuzz.py --minutes $(MINUTES)
 
 # What an installation consists of: its versions with hashes, as CycloneDX, and held against known weaknesses.
 lock: $(VENV)/supply
-	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --extra test --output-file requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra test \
+		--custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 
 sbom: $(VENV)/supply
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json $(VENV)
 
 audit: $(VENV)/supply
-	$(BIN)/pip-audit --skip-editable
+	$(BIN)/pip-audit --disable-pip --require-hashes --requirement requirements.lock
+
+# Everything a host without a network needs, and the proof: it is installed from there alone, and scores a night.
+wheelhouse: $(VENV)/supply
+	rm -rf wheelhouse && mkdir wheelhouse
+	$(BIN)/uv pip compile --quiet --generate-hashes --constraint requirements.lock \
+		--output-file wheelhouse/requirements.txt pyproject.toml
+	$(BIN)/pip download --quiet --only-binary :all: --require-hashes --dest wheelhouse --requirement wheelhouse/requirements.txt
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir wheelhouse .
+	$(PYTHON) -m venv wheelhouse/venv
+	wheelhouse/venv/bin/pip install --quiet --no-index --find-links wheelhouse --require-hashes --requirement wheelhouse/requirements.txt
+	wheelhouse/venv/bin/pip install --quiet --no-index --no-deps wheelhouse/screening-*.whl
+	cd wheelhouse && venv/bin/screen check ../sample_cohorts/nosocomial_past.csv --contract ../sample_cohorts/nosocomial.toml
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo wheelhouse build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/made:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer was not found; install it, or say make PYTHON=/path/to/python3"; exit 1; }

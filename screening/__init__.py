@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from screening.cohort.database import Database
     from screening.cohort.reading import read_cohort
     from screening.comparison.compare import compare
     from screening.machines.multi_class import MultiClassSVM
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from screening.training.train import train
 
 _HOMES = {
+    "Database": "cohort.database",
     "MultiClassSVM": "machines.multi_class",
     "OneClassSVM": "machines.one_class",
     "Rule": "statistics.rules",
@@ -38,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Database",
     "MultiClassSVM",
     "OneClassSVM",
     "Rule",

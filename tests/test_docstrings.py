@@ -19,7 +19,7 @@ from screening.errors import ModelError
 from screening.recipes.loading import list_recipes
 
 PUBLIC = [name for name in screening.__all__ if not name.startswith("_")]
-# ES01: one sentence may be all there is to say. SA01: twelve names need no map of each other.
+# ES01: one sentence may be all there is to say. SA01: thirteen names need no map of each other.
 LEFT_OUT = {"ES01", "SA01"}
 SINGLE = [each.name for each in list_recipes() if each.machine != "blend"]
 

@@ -17,13 +17,14 @@ from screening.cli import app
 from screening.cohort.reading import infer_contract
 from screening.comparison.compare import compare
 from screening.documents.comparison import ComparisonDocument
+from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.schemas import DOCUMENTS
 from screening.documents.shape import read
 from screening.documents.upgrading import model_of_any_version, run_of_any_version
 from screening.errors import ModelError
-from screening.ledger import open_ledger
+from screening.ledger import history, open_ledger
 from screening.storage.loading import load_model
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +71,16 @@ def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
     assert model.validation.n_rows == model.training.n_rows_used
     assert run.counts.read == run.counts.scored + run.counts.refused
     assert run.model.sha256 == model.sha256
+
+
+def test_what_the_ledger_tells_is_what_its_type_says(night):
+    with open_ledger(str(night / "screening.db")) as book:
+        told = json.loads(json.dumps(history(book)))
+
+    found = read(HistoryDocument, told, "history")
+
+    assert [run.night for run in found.runs] == [found.series[0].last]
+    assert found.runs[0].cases == stored(night / "run" / "run.json")["counts"]["cases"]
 
 
 def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):

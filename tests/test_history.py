@@ -11,6 +11,7 @@ import pytest
 from test_ledger import FACTS, QUESTION, enter
 
 from screening.documents import ScoreCounts
+from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_threshold, record_verdicts
 from screening.ledger.tables import STATES
 from screening.page.history import render_history, sentences
@@ -58,6 +59,10 @@ def simulate(ledger, nights: int = NIGHTS, drifts_from: int = 99) -> dict[str, s
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
+    rules = {
+        f"rule_{when}": {"name": "max_flag_rate", "value": value, "confidence": None, "prevalence": None}
+        for when, value in (("before", 0.2), ("after", 0.15))
+    }
     with open_ledger(tmp_path_factory.mktemp("story") / "screening.db", make=True) as ledger:
         truth = simulate(ledger)
         record_threshold(
@@ -66,9 +71,7 @@ def story(tmp_path_factory):
                 "model_before": "a" * 64,
                 "model_after": "b" * 64,
                 "reason": "<b>ten a night</b>",
-                "classes": [
-                    {"class": "yes", "threshold_before": 1.5, "threshold_after": 2.0, "rule_after": None}
-                ],
+                "classes": [{"class": "yes", "threshold_before": 1.5, "threshold_after": 2.0} | rules],
             },
         )
         yield history(ledger, verify=True), truth
@@ -105,13 +108,13 @@ def test_misses_are_estimated_from_the_random_sample_within_its_interval(story):
 def test_steady_nights_show_no_drift_and_shifted_ones_do(story, tmp_path):
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         simulate(ledger, nights=20, drifts_from=12)
-        shifted = history(ledger)["series"][0]
+        shifted = history_in(history(ledger)).series[0]
 
     assert story[0]["series"][0]["drift"]["p"] > 0.01
-    assert shifted["drift"]["reason"]["code"] == "drift_over_nights"
-    assert shifted["drift"]["p"] <= shifted["drift"]["reason"]["threshold"]
+    assert shifted.drift.reason.code == "drift_over_nights"
+    assert shifted.drift.p <= shifted.drift.reason.threshold
     assert "have changed" in sentences(shifted)[-1]
-    assert "no sign" in sentences(story[0]["series"][0])[-1]
+    assert "no sign" in sentences(history_in(story[0]).series[0])[-1]
 
 
 def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
@@ -120,7 +123,7 @@ def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
     words = re.sub(r"<[^>]+>", "", page)
 
     assert page == render_history(json.loads(json.dumps(told)))
-    assert all(sentence[1:] in words for sentence in sentences(told["series"][0]))
+    assert all(sentence[1:] in words for sentence in sentences(history_in(told).series[0]))
     assert page.count("<svg") == 3
     assert told["audit"]["head"] in page
     assert "&lt;b&gt;ten a night" in page and "<b>ten a night" not in page
@@ -141,7 +144,10 @@ def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
     assert told["series"][0]["ppv"]["value"] is None
     assert told["series"][0]["misses"]["per_night"] is None
     assert told["series"][0]["ppv_flagged"]["value"] is None
-    assert "unknown" in sentences(told["series"][0])[2] and "unknown" in sentences(told["series"][0])[3]
+    assert (
+        "unknown" in sentences(history_in(told).series[0])[2]
+        and "unknown" in sentences(history_in(told).series[0])[3]
+    )
     assert ">None<" not in render_history(told)
 
 

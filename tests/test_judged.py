@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states
 
+from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
 from screening.ledger.judged import weighted
 from screening.page.history import sentences
@@ -89,7 +90,7 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
         (2, 4),
         (2, 4),
     ]
-    assert "of those judged" in sentences(series)[1]
+    assert "of those judged" in sentences(history_in(told).series[0])[1]
 
 
 def test_lots_fall_on_new_cases_alone_and_the_same_for_the_same_night(ledger):
@@ -125,7 +126,7 @@ def test_each_drawn_case_stands_for_its_night_and_a_night_half_judged_does_not_c
         1,
     )
     assert share["value"] == pytest.approx((10 * 1 / 5 + 4 * 0 / 3) / 14)
-    assert "of all 14 new cases of 2 nights" in sentences(told["series"][0])[2]
+    assert "of all 14 new cases of 2 nights" in sentences(history_in(told).series[0])[2]
 
 
 def test_a_drawn_case_judged_on_a_later_night_counts_for_the_night_it_was_drawn(ledger):

@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from screening.cli.console import tell
-from screening.cli.options import AsJson, ContractFile, Source
+from screening.cli.options import AsJson, ContractFile, Query, Source, Table, source_of
 from screening.errors import CohortError, UsageError
 
 
 def check(
     cohort: Source,
+    table: Table = None,
+    query: Query = None,
     contract: ContractFile = None,
     model: Annotated[Path | None, typer.Option(help="Use the contract of this model directory.")] = None,
     as_json: AsJson = False,
@@ -36,7 +38,9 @@ def check(
         asked = Contract.load(contract)
     else:
         raise UsageError("give either --contract FILE or --model DIR")
-    violations, notes = check_cohort(cohort, asked, gates=gates, to_score=model is not None)
+    violations, notes = check_cohort(
+        source_of(cohort, table, query), asked, gates=gates, to_score=model is not None
+    )
     attention = gates.attention() if gates and not violations else []
     if as_json:
         reasons = [reason.to_dict() for reason in attention]

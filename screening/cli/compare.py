@@ -27,6 +27,8 @@ def compare(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory to write the comparison in.")],
+    table: options.Table = None,
+    query: options.Query = None,
     label: options.Label = None,
     positive: options.Positive = None,
     id: options.Id = None,
@@ -85,7 +87,9 @@ def compare(
                 drop=options.names_from(drop),
                 need_label=True,
             )
-            for name, source in comparison.named(cohorts).items()
+            for name, source in comparison.named(
+                [options.source_of(cohort, table, query) for cohort in cohorts]
+            ).items()
         }
         found = comparison.compare(
             read,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from screening.cli.console import tell
-from screening.cli.options import AsJson, Templates
+from screening.cli.options import AsJson, Query, Table, Templates, source_of
 
 
 def explain(
@@ -19,6 +19,8 @@ def explain(
         typer.Option(help="With --cohort: the run's model, to explain any row by all its values."),
     ] = None,
     cohort: Annotated[str | None, typer.Option(help="With --model: the table of the run.")] = None,
+    table: Table = None,
+    query: Query = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")] = None,
     templates: Templates = None,
     as_json: AsJson = False,
@@ -30,7 +32,7 @@ def explain(
     from screening.storage.publishing import write_whole
 
     loaded = load_model(model) if model else None
-    found = explaining.explain(run, case, loaded, cohort)
+    found = explaining.explain(run, case, loaded, cohort and source_of(cohort, table, query))
     if out is not None:
         write_whole(out, render_case(found["run"], found["case"], templates).encode())
     facts = {"run_id": found["run"]["run_id"], "date": found["run"]["date"]}

@@ -47,16 +47,18 @@ def history(
 
 
 def _lines(told: dict[str, Any]) -> dict[str, Any]:
+    from screening.documents.stored import history_in
     from screening.page.history import sentences
 
+    found = history_in(told)
     runs = [
-        f"{run['night']}  {run['flagged']} of {run['scored']} flagged: {run['new']} new, "
-        f"{run['ongoing']} ongoing, {run['reviewed']} reviewed; {run['resolved']} resolved"
-        + ("" if run["in_force"] else " (not in force)")
-        + "".join(f"; {each['words']}" for each in run["attention"])
-        for run in told["runs"]
+        f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
+        f"{run.ongoing} ongoing, {run.reviewed} reviewed; {run.resolved} resolved"
+        + ("" if run.in_force else " (not in force)")
+        + "".join(f"; {each.words}" for each in run.attention)
+        for run in found.runs
     ]
-    trail = told["audit"]
-    said = f"{trail['entries']} entries, head {trail['head']}" + (", verified" if trail["verified"] else "")
-    lines = [line for one in told["series"] for line in sentences(one)]
+    trail = found.audit
+    said = f"{trail.entries} entries, head {trail.head}" + (", verified" if trail.verified else "")
+    lines = [line for one in found.series for line in sentences(one)]
     return {"runs": runs, "summary": lines, "audit": said}

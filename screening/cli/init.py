@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 from screening.cli.console import tell
-from screening.cli.options import AsJson, Source
+from screening.cli.options import AsJson, Query, Source, Table, source_of
 from screening.errors import UsageError
 
 
 def init(
     cohort: Source,
     out: Annotated[Path, typer.Option(help="Contract to write (TOML).")],
+    table: Table = None,
+    query: Query = None,
     as_json: AsJson = False,
 ) -> None:
     """Infer a starter contract from COHORT, to be read and edited.
@@ -27,7 +29,7 @@ def init(
 
     if out.exists():
         raise UsageError(f"{out} exists already, and may have been edited; give another --out")
-    contract, notes = starter_contract(cohort)
+    contract, notes = starter_contract(source_of(cohort, table, query))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, contract.to_toml(notes).encode())
     tell({"contract": str(out), "features": len(contract.features), "notes": notes}, as_json)

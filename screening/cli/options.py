@@ -15,10 +15,18 @@ from screening.errors import UsageError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from screening.cohort.database import Database
     from screening.statistics.operating_point import Rule
 
 Source = Annotated[
-    str, typer.Argument(metavar="COHORT", help="CSV, Parquet or Excel file, directory of them, or glob.")
+    str,
+    typer.Argument(
+        metavar="COHORT", help="CSV, Parquet or Excel file, directory of them, glob, or a database's URL."
+    ),
+]
+Table = Annotated[str | None, typer.Option(metavar="NAME", help="Of a database: this table or view.")]
+Query = Annotated[
+    Path | None, typer.Option(metavar="FILE.sql", help="Of a database: the answer to this one SELECT.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 ContractFile = Annotated[Path | None, typer.Option(help="Contract written by `screen init`, then edited.")]
@@ -138,6 +146,17 @@ def parameters_from(texts: list[str]) -> dict[str, Any]:
     return parameters
 
 
+def source_of(cohort: str, table: str | None, query: Path | None) -> str | Database:
+    """What COHORT means: a place of files, or a database with --table or --query."""
+    if table is None and query is None:
+        return cohort
+    from screening.cohort.database import Database
+
+    if "://" not in cohort:
+        raise UsageError("--table and --query are of databases; give COHORT as a URL, such as duckdb:///FILE")
+    return Database(cohort, table, query)
+
+
 def bytes_from(text: str | None) -> int | None:
     """Read a size: `512M`, `2G`, a number of bytes."""
     if text is None:
@@ -163,7 +182,7 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
             continue
         given = value if isinstance(value, (list, tuple)) else [value]
         if parameter.param_type_name == "argument":
-            words += [Path(str(one)).name for one in given]
+            words += [_name_of(str(one)) for one in given]
         elif value is True:
             words.append(parameter.opts[0])
         else:
@@ -186,6 +205,15 @@ def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
     if signer is None and is_signed(model):
         words = "the model was signed; what replaces it is not: give --sign to sign it again"
         typer.echo(f"screen: {words}", err=True)
+
+
+def _name_of(place: str) -> str:
+    """A file's name; a URL without what may be secret in it."""
+    if "://" not in place:
+        return Path(place).name
+    from screening.cohort.urls import shown
+
+    return shown(place)
 
 
 def others_from(text: str | None) -> list[str] | None:

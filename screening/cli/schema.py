@@ -9,9 +9,9 @@ import typer
 
 
 def schema(
-    name: Annotated[str, typer.Argument(help="model, run or comparison.")],
+    name: Annotated[str, typer.Argument(help="model, run, comparison or history.")],
 ) -> None:
-    """Print the JSON Schema of a document: what model.json, run.json and comparison.json hold."""
+    """Print the JSON Schema of model.json, run.json, comparison.json or `screen history --json`."""
     from screening.documents.schemas import schema_of
 
     typer.echo(json.dumps(schema_of(name), indent=1, sort_keys=True))

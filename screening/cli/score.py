@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from screening.cli.console import ATTENTION, agreement, bar, sentences, tell
-from screening.cli.options import AsJson, LedgerMaybe, Series, Source, Templates, series_from
+from screening.cli.options import (
+    AsJson,
+    LedgerMaybe,
+    Query,
+    Series,
+    Source,
+    Table,
+    Templates,
+    series_from,
+    source_of,
+)
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +33,8 @@ def score(
     ],
     cohort: Source,
     out: Annotated[Path, typer.Option(help="Run directory to write.")],
+    table: Table = None,
+    query: Query = None,
     label: Annotated[
         str | None, typer.Option(help="Column of true labels, to evaluate; never written.")
     ] = None,
@@ -68,9 +80,9 @@ def score(
         raise UsageError("--series is a name in a ledger; give --ledger too")
     with _opened(ledger) if ledger else nullcontext() as book:
         run = scoring.score(
-            load_model(model, signed_by), cohort, out, label=label, date=date, ledger=book,
-            series=series_from(series), shadow=shadow, force=force, allow_future=allow_future,
-            jobs=jobs, device=device, progress=bar("Scoring"), templates=templates,
+            load_model(model, signed_by), source_of(cohort, table, query), out, label=label, date=date,
+            ledger=book, series=series_from(series), shadow=shadow, force=force,
+            allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"), templates=templates,
         )  # fmt: skip
         told = run.summary()
         if shadow and book is not None:

@@ -19,6 +19,8 @@ def train(
     context: typer.Context,
     cohort: Source,
     out: Annotated[Path, typer.Option(help="Model directory to write.")],
+    table: options.Table = None,
+    query: options.Query = None,
     recipe: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="Method; `screen recipes` lists them.")
     ] = "auto",
@@ -87,7 +89,8 @@ def train(
     check_templates(templates, "model")
     with publish(out, "model") as folder:
         past = read_cohort(
-            cohort, contract, label=label, positive=positive, id=id, group=group,
+            options.source_of(cohort, table, query), contract, label=label, positive=positive,
+            id=id, group=group,
             drop=options.names_from(drop), need_label=True,
         )  # fmt: skip
         method = load_recipe(recipe)

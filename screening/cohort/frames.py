@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from screening.cohort.sources import Block, Source
+from screening.cohort.parts import Block, Form, header_faults, whole_block
+from screening.cohort.sources import Source
 from screening.errors import CohortError, UsageError
 
 
@@ -22,7 +23,8 @@ class TableInMemory:
     """
 
     name = "table"
-    form = None
+    form: Form = None
+    origin: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, table: pa.Table):
         self.table = table
@@ -40,8 +42,7 @@ class TableInMemory:
         wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
         first = 1
         for batch in self.table.select(wanted).to_batches(max_chunksize=batch_rows):
-            none = np.zeros(batch.num_rows, dtype=bool)
-            yield Block(dict(zip(wanted, batch.columns, strict=True)), batch.num_rows, first, none, none)
+            yield whole_block(dict(zip(wanted, batch.columns, strict=True)), batch.num_rows, first)
             first += batch.num_rows
 
 
@@ -55,11 +56,11 @@ def source_of(frame: Any) -> Source:
     CohortError
         A column holds values of several kinds, or two columns have one name.
     """
-    table = _arrow(frame)
-    repeated = {name for name in table.column_names if table.column_names.count(name) > 1}
-    if repeated:
-        raise CohortError(f"table: column names occur twice: {', '.join(sorted(repeated))}; rename one")
-    return Source([TableInMemory(table.combine_chunks())], ["a table in memory"])  # type: ignore[list-item]
+    table = TableInMemory(_arrow(frame).combine_chunks())
+    faults = header_faults(table)
+    if faults:
+        raise CohortError(faults)
+    return Source([table], ["a table in memory"])
 
 
 def _arrow(frame: Any) -> pa.Table:

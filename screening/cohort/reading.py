@@ -8,6 +8,7 @@ from typing import Any
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
+from screening.cohort.database import Database
 from screening.cohort.drift import Gates
 from screening.cohort.frames import source_of
 from screening.cohort.inference import inferred
@@ -27,8 +28,9 @@ def read_cohort(
 
     Parameters
     ----------
-    source : path, or a pandas, polars or Arrow table
-        A CSV, Parquet or Excel file, a directory of them, or a glob.
+    source : path, URL, Database, or a pandas, polars or Arrow table
+        A CSV, Parquet or Excel file, a directory of them, or a glob, here or at `s3://`, `gs://`, `abfs://`;
+        or a table or query of a database.
     contract : Contract or path, optional
         Without one, or with one that names no features, types are inferred and stated in `notes`.
     label : str, optional
@@ -56,7 +58,7 @@ def read_cohort(
     CohortError
         The table breaks the contract; every violation is named.
     UsageError
-        There is no such file.
+        There is no such file or table.
 
     Examples
     --------
@@ -138,8 +140,19 @@ def starter_contract(
 
 
 def _opened(source: Any) -> Source:
-    """The source of a cohort: files by their path, or a table in memory."""
-    return open_source(source) if isinstance(source, str | Path) else source_of(source)
+    """The source of a cohort: files by path or URL, a table or query of a database, or a table in memory."""
+    if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
+        return open_source(source)
+    # SQLAlchemy and fsspec are loaded by who needs them.
+    if isinstance(source, str):
+        from screening.cohort.remote import open_remote
+
+        return open_remote(source)
+    if isinstance(source, Database):
+        from screening.cohort.answers import open_database
+
+        return open_database(source)
+    return source_of(source)
 
 
 def contract_of(contract: Contract | str | Path | None, **roles: Any) -> Contract:

@@ -6,17 +6,17 @@ import codecs
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
 from screening.cohort.parquet_pages import TooLarge, check_pages
+from screening.cohort.parts import Block, Form, Part, header_faults, whole_block
 from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import refuse_other_bytes
@@ -37,17 +37,6 @@ STRANGERS = {
 }
 
 
-@dataclass(frozen=True)
-class Block:
-    """Some rows of one file: `columns` maps names to arrow arrays; `first_row` counts from 1 in the file."""
-
-    columns: dict[str, Any]
-    n_rows: int
-    first_row: int
-    ragged: np.ndarray
-    repeated_header: np.ndarray
-
-
 @dataclass
 class SourceFile:
     """One file of a cohort, `form` being None for Parquet; `rows` is known once it was read."""
@@ -57,9 +46,10 @@ class SourceFile:
     sha256: str
     bytes: int
     header: list[str]
-    form: CsvForm | SheetForm | None
+    form: Form
     rows: int | None = None
     stamp: tuple[int, int] = (0, 0)
+    origin: Mapping[str, str] = field(default_factory=dict)
 
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
@@ -93,9 +83,9 @@ class SourceFile:
 
 @dataclass
 class Source:
-    """The files of a cohort, in reading order, with what was detected about them."""
+    """The parts of a cohort, in reading order, with what was detected about them."""
 
-    files: list[SourceFile]
+    files: Sequence[Part]
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -123,7 +113,7 @@ class Source:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for model.json and run.json."""
         files = [
-            {"name": file.name, "sha256": file.sha256, "bytes": file.bytes, "rows": file.rows}
+            {"name": file.name, "sha256": file.sha256, "bytes": file.bytes, "rows": file.rows, **file.origin}
             for file in self.files
         ]
         return {"files": files, "delimiter": self.delimiter, "encoding": self.encoding, "rows": self.n_rows}
@@ -140,8 +130,19 @@ def open_source(source: str | Path) -> Source:
         Files that are empty, no tables, or have faulty headers; all of them are named.
     """
     paths, notes = _found(source)
-    if len(paths) > MOST_FILES:
-        raise UsageError(f"{source} stands for {len(paths)} files, more than {MOST_FILES}; join them first")
+    refuse_many(len(paths), source)
+    return source_over(paths, notes)
+
+
+def refuse_many(count: int, source: object) -> None:
+    """Refuse a directory or glob of more files than are read."""
+    if count > MOST_FILES:
+        raise UsageError(f"{source} stands for {count} files, more than {MOST_FILES}; join them first")
+
+
+def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
+    """The source that some files are; raises as `open_source` does."""
+    notes = list(notes)
     files: list[SourceFile] = []
     faults: list[str] = []
     for path in paths:
@@ -151,7 +152,7 @@ def open_source(source: str | Path) -> Source:
             faults += error.violations
             continue
         files.append(file)
-        faults += _header_faults(file)
+        faults += header_faults(file)
     if faults:
         raise CohortError(faults)
     notes += _forms(files)
@@ -179,20 +180,24 @@ def _found(source: str | Path) -> tuple[list[Path], list[str]]:
     if path.is_file():
         return [path], []
     if path.is_dir():
-        inside = sorted(
-            child for child in path.iterdir() if child.is_file() and not child.name.startswith((".", "_"))
-        )
-        tables = [child for child in inside if child.name.lower().endswith(SUFFIXES)]
-        if not tables:
-            raise UsageError(
-                f"no CSV, Parquet or Excel file in directory {source} (looked for {', '.join(SUFFIXES)})"
-            )
-        left = len(inside) - len(tables)
-        return tables, [f"{left} other file(s) of the directory were not read"] if left else []
+        names, notes = tables_among((child.name for child in path.iterdir() if child.is_file()), source)
+        return [path / name for name in names], notes
     matches = sorted(Path(match) for match in glob.glob(str(source), recursive=True) if Path(match).is_file())
     if not matches:
         raise UsageError(f"no file, directory or glob match at {source}")
     return matches, []
+
+
+def tables_among(names: Iterable[str], source: object) -> tuple[list[str], list[str]]:
+    """Of the files in a directory those that are tables by their names, and a note on the others."""
+    inside = sorted(name for name in names if not name.startswith((".", "_")))
+    tables = [name for name in inside if name.lower().endswith(SUFFIXES)]
+    if not tables:
+        raise UsageError(
+            f"no CSV, Parquet or Excel file in directory {source} (looked for {', '.join(SUFFIXES)})"
+        )
+    left = len(inside) - len(tables)
+    return tables, [f"{left} other file(s) of the directory were not read"] if left else []
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -237,21 +242,6 @@ def _opened(path: Path) -> SourceFile:
     return SourceFile(path, name, digest.hexdigest(), stamp[0], header, form, stamp=stamp)
 
 
-def _header_faults(file: SourceFile) -> list[str]:
-    named = [name for name in file.header if name]
-    if not named:
-        return [f"{file.name}: no column has a name; add a header row"]
-    faults = []
-    for name in dict.fromkeys(named):
-        places = [str(place) for place, other in enumerate(file.header, start=1) if other == name]
-        if len(places) > 1:
-            faults.append(
-                f"{file.name}: column name '{name}' occurs {len(places)} times "
-                f"(columns {', '.join(places)}); rename or remove all but one"
-            )
-    return faults
-
-
 def _parquet_header(path: Path) -> list[str]:
     refuse_other_bytes(path)
     try:
@@ -276,8 +266,7 @@ def _parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -
                 return
             for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                none = np.zeros(batch.num_rows, dtype=bool)
-                yield Block(columns, batch.num_rows, first, none, none)
+                yield whole_block(columns, batch.num_rows, first)
                 first += batch.num_rows
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:

@@ -13,7 +13,8 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
 from screening.cohort.normalising import GroupScales
-from screening.cohort.sources import Block, Source, SourceFile
+from screening.cohort.parts import Block, Part
+from screening.cohort.sources import Source
 from screening.cohort.typing import read_coordinate, read_feature, read_text, read_time
 from screening.cohort.violations import Violations, described, refuse_absent
 from screening.errors import CohortError, UsageError
@@ -179,7 +180,7 @@ class CohortStream:
             if good.any():
                 yield self._batch(typed, good, before[id(file)] + block.first_row + np.arange(block.n_rows))
 
-    def _blocks(self, violations: Violations | None) -> Iterator[tuple[SourceFile, Block]]:
+    def _blocks(self, violations: Violations | None) -> Iterator[tuple[Part, Block]]:
         for file in self.source.files:
             try:
                 for block in file.blocks(self._columns, self.batch_rows):
@@ -190,7 +191,7 @@ class CohortStream:
                 # The other files are still read, so that all faults come together.
                 violations.whole += error.violations
 
-    def _typed(self, block: Block, file: SourceFile) -> _TypedBlock:
+    def _typed(self, block: Block, file: Part) -> _TypedBlock:
         contract, cells = self.contract, block.columns
         faults: list[tuple[str, str, np.ndarray]] = []
         unlisted: dict[str, np.ndarray] = {}

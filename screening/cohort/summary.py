@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.cohort.notation import DATE, MARKS, date_orders, fast_numbers, parsed_number, trimmed, truths
-from screening.cohort.typing import is_numeric, is_text, plain, texts
+from screening.cohort.typing import floats, is_numeric, is_text, plain, texts
 
 MOST_TEXTS = 1000
 SAMPLE = 1 << 15
@@ -69,9 +69,9 @@ class ColumnSummary:
         self.rows += len(cells)
         if is_numeric(cells):
             self.native = True
-            values = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-            self.present += int(np.count_nonzero(~np.isnan(values)))
-            self._add_numbers(values)
+            native = floats(cells)
+            self.present += int(np.count_nonzero(~np.isnan(native)))
+            self._add_numbers(native)
             if not self.many_texts:
                 self._add_texts(texts(cells))
             return

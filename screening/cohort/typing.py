@@ -50,6 +50,15 @@ def is_numeric(cells: pa.Array) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
+def floats(cells: pa.Array) -> np.ndarray:
+    """Numbers of any kind as float64, NaN where missing; decimals to the nearest, as their text is read."""
+    if pa.types.is_decimal(cells.type):
+        # Arrow's own way from decimals to floats is off by a last bit in every third value.
+        cells = pc.cast(cells, pa.string())
+    values: np.ndarray = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return values
+
+
 def texts(cells: pa.Array) -> pa.Array | None:
     """The column as text, null where missing; None where its kind has no text (nested, binary).
 
@@ -143,7 +152,7 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     elif is_numeric(cells) or pa.types.is_boolean(cells.type):
         if pa.types.is_boolean(cells.type):
             cells = pc.cast(cells, pa.int8())
-        typed = Typed(pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        typed = Typed(floats(cells))
     else:
         present = ~np.asarray(pc.is_null(cells))
         return Typed(np.full(len(cells), np.nan), [("unreadable", present)] if present.any() else [])

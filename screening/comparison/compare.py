@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.database import Database
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
 from screening.comparison.plan import Unit, common_ground, judged_on, units_of, work_through
@@ -227,11 +228,12 @@ def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]
     return list(dict.fromkeys(found))
 
 
-def named(sources: Sequence[str]) -> dict[str, str]:
-    """A short name for each cohort file, directory or glob: its stem, numbered where two share one."""
-    found: dict[str, str] = {}
+def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
+    """A short name for each cohort: its file's stem or its table, numbered where two share one."""
+    found: dict[str, str | Database] = {}
     for source in sources:
-        stem = Path(source).stem or source
+        name = source.name if isinstance(source, Database) else source
+        stem = Path(name).stem or name
         again = sum(name == stem or name.startswith(f"{stem} ") for name in found)
         found[f"{stem} {again + 1}" if again else stem] = source
     return found

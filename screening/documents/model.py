@@ -14,12 +14,14 @@ from screening.documents.validation import OperatingPointFacts, SearchFacts, Val
 
 @document
 class FileFacts:
-    """A file that was read."""
+    """A file that was read, or what a database answered: from where, and to which query."""
 
     name: str
     sha256: str
     bytes: int
     rows: int
+    place: str | None = None
+    query_sha256: str | None = None
 
 
 @document

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from screening.documents.comparison import ComparisonDocument
+from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.shape import schema
 from screening.errors import UsageError
 
-DOCUMENTS = {"model": ModelDocument, "run": RunDocument, "comparison": ComparisonDocument}
+DOCUMENTS = {
+    "model": ModelDocument,
+    "run": RunDocument,
+    "comparison": ComparisonDocument,
+    "history": HistoryDocument,
+}
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The JSON Schema of the document `NAME.json` (UsageError where there is none)."""
+    """The JSON Schema of a document by its name (UsageError where there is none)."""
     if name not in DOCUMENTS:
         raise UsageError(f"no document {name!r}; there are {', '.join(DOCUMENTS)}")
     return schema(DOCUMENTS[name])

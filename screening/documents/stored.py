@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from screening.documents import reasons_in
 from screening.documents.attention import attention_of
 from screening.documents.case import ExplainedCase
 from screening.documents.comparison import ComparisonDocument
+from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.shape import read
@@ -38,6 +40,12 @@ def run_in(stored: Mapping[str, Any]) -> RunDocument:
 def comparison_in(stored: Mapping[str, Any]) -> ComparisonDocument:
     """The comparison of a `comparison.json`, or of one that is being made."""
     return read(ComparisonDocument, {"format": 0} | dict(stored), "comparison.json")
+
+
+def history_in(told: Mapping[str, Any]) -> HistoryDocument:
+    """What `screening.ledger.history` tells; reasons of early nights are bare words."""
+    runs = [run | {"attention": reasons_in(run["attention"])} for run in told["runs"]]
+    return read(HistoryDocument, dict(told) | {"runs": runs}, "the history")
 
 
 def case_in(stored: Mapping[str, Any]) -> ExplainedCase:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from screening.kernels.base import Kernel
 from screening.kernels.near import Near
 
 Remembered = dict[str, np.ndarray]
@@ -62,7 +64,7 @@ class FirstPass(Protocol):
     def n_features(self) -> int: ...
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Kernel:
         """The base kernel, gamma a number."""
 
     def decision(self, x: np.ndarray) -> np.ndarray:
@@ -95,7 +97,7 @@ class FirstPass(Protocol):
         Right also where every bump is far below the smallest number there is.
         """
 
-    def remembered(self, factor: Any) -> Remembered:
+    def remembered(self, factor: Factor) -> Remembered:
         """``factor.parameters(self)`` as it was on the training rows."""
 
 
@@ -103,7 +105,7 @@ class JointFirstPass(Protocol):
     """All outputs of the pass at once, for factors of scope "joint"."""
 
     @property
-    def outputs(self) -> list[Any]:
+    def outputs(self) -> Sequence[FirstPass]:
         """One ``FirstPass`` a decision function."""
 
     @property
@@ -120,7 +122,7 @@ class JointFirstPass(Protocol):
     def n_features(self) -> int: ...
 
     @property
-    def kernel(self) -> Any: ...
+    def kernel(self) -> Kernel: ...
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """(n, n_outputs)."""
@@ -128,7 +130,7 @@ class JointFirstPass(Protocol):
     def predicted(self, x: np.ndarray) -> np.ndarray:
         """Predicted class number of each row, (n,)."""
 
-    def remembered(self, factor: Any) -> Remembered: ...
+    def remembered(self, factor: Factor) -> Remembered: ...
 
 
 class Factor(Protocol):
@@ -154,7 +156,7 @@ class Factor(Protocol):
         """
 
 
-def why_not(factor: Any, machine: str, scheme: str | None, kernel: str) -> str | None:
+def why_not(factor: Factor, machine: str, scheme: str | None, kernel: str) -> str | None:
     """Why this factor cannot be used with that machine and kernel, naming both sides; None where it can.
 
     Parameters

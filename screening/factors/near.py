@@ -6,6 +6,7 @@ import numpy as np
 
 from screening.factors.base import FirstPass
 from screening.factors.numbers import check_number
+from screening.kernels import Gaussian
 from screening.kernels.near import Near
 
 SMALLEST = 1e-12
@@ -15,8 +16,10 @@ FLAT = 1e300
 
 def gaussian_tau(first_pass: FirstPass, n: str, width: float) -> float:
     """tau = width sigma / sqrt(n), n the number of features or of training rows."""
+    kernel = first_pass.kernel
+    assert isinstance(kernel, Gaussian)  # as the factors that ask say by their `kernels`
     count = first_pass.n_features if n == "features" else len(first_pass.rows)
-    return float(width * first_pass.kernel.sigma / np.sqrt(count))
+    return float(width * kernel.sigma / np.sqrt(count))
 
 
 def check_tau(n: str, width: float) -> None:

@@ -34,8 +34,14 @@ def input_distances(x: np.ndarray, z: np.ndarray, norm: int = 2) -> np.ndarray:
     return sweep.distances(norm, x, z, dtype=np.float64)
 
 
+# What a sweep computes in; its sums are float64.
+Precision = type[np.float32] | type[np.float64]
+
+
 @dataclass(frozen=True)
-class _Radial:
+class Kernel:
+    """What the kernels share: K is a function of one distance, and gamma is its rate."""
+
     gamma: float | str = "scale"
 
     name: ClassVar[str]
@@ -72,7 +78,7 @@ class _Radial:
         spread = self._spread(_variance(x, weights))
         return self._times() / (x.shape[1] * (spread if spread > 0 else 1.0))
 
-    def resolved(self, x: np.ndarray, weights: np.ndarray | None = None) -> _Radial:
+    def resolved(self, x: np.ndarray, weights: np.ndarray | None = None) -> Kernel:
         """The same kernel with its gamma as a number."""
         return replace(self, gamma=self.resolve(x, weights))
 
@@ -97,7 +103,7 @@ class _Radial:
 
         if x is not z:
             return sweep.gram(self, x, z, dtype=np.float64)
-        dtype = np.float32 if len(x) > EXACT_ROWS else np.float64
+        dtype: Precision = np.float32 if len(x) > EXACT_ROWS else np.float64
         return shared.gram_of(self, x, dtype, lambda: sweep.gram(self, x, dtype=dtype))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
@@ -106,7 +112,7 @@ class _Radial:
 
 
 @dataclass(frozen=True)
-class Gaussian(_Radial):
+class Gaussian(Kernel):
     """K(x, y) = exp(-gamma |x - y|^2).
 
     Parameters
@@ -135,7 +141,7 @@ class Gaussian(_Radial):
 
 
 @dataclass(frozen=True)
-class Laplacian(_Radial):
+class Laplacian(Kernel):
     """K(x, y) = exp(-gamma |x - y|_1).
 
     Parameters
@@ -160,4 +166,4 @@ def _variance(x: np.ndarray, weights: np.ndarray | None) -> float:
     return float((shares @ np.square(x - mean)).mean())
 
 
-KERNELS: dict[str, type[_Radial]] = {kernel.name: kernel for kernel in (Gaussian, Laplacian)}
+KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in (Gaussian, Laplacian)}

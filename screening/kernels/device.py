@@ -8,17 +8,23 @@ product of the same shape whatever its batch.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from screening.kernels.base import Kernel
 
 BLOCK = 4096
 
 
-def namespace_of(array: Any) -> Any:
+def namespace_of(array: object) -> ModuleType:
     """The module an array belongs to: numpy, torch or cupy."""
     return import_module(type(array).__module__.split(".")[0])
 
 
-def weighted_sum(kernel: Any, x: Any, centres: Any, weights: Any, *, block: int = BLOCK) -> Any:
+def weighted_sum(kernel: Kernel, x: Any, centres: Any, weights: Any, *, block: int = BLOCK) -> Any:
     """sum_i weights_i K(centre_i, x) at every row of x, on the device its arrays are on.
 
     Parameters
@@ -49,7 +55,9 @@ def weighted_sum(kernel: Any, x: Any, centres: Any, weights: Any, *, block: int 
     return xp.concatenate(parts) if parts else xp.matmul(xp.matmul(x, there.T), weights)
 
 
-def moved_sum(library: str, kernel: Any, x: Any, centres: Any, weights: Any) -> Any:
+def moved_sum(
+    library: str, kernel: Kernel, x: np.ndarray, centres: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
     """``weighted_sum`` of numpy arrays by the named library, on its accelerator where it has one."""
     module = import_module(library)
     if library == "torch":
@@ -61,7 +69,7 @@ def moved_sum(library: str, kernel: Any, x: Any, centres: Any, weights: Any) -> 
     return module.asnumpy(found) if library == "cupy" else found
 
 
-def _kernels(xp: Any, kernel: Any, rows: Any, there: Any) -> Any:
+def _kernels(xp: ModuleType, kernel: Kernel, rows: Any, there: Any) -> Any:
     if kernel.norm == 1:
         apart = xp.abs(rows[:, :1] - there[:, :1].T)
         for k in range(1, rows.shape[1]):

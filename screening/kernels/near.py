@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from screening.kernels.base import Kernel
 
 _TASK = 4096  # rows a thread takes at a time
 
@@ -30,7 +33,7 @@ class Near:
 
 
 def near(
-    kernel: Any,
+    kernel: Kernel,
     x: np.ndarray,
     centres: np.ndarray,
     c_x: np.ndarray,

@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TypeVar, TypeVarTuple
 
 from screening.errors import UsageError
 
+Given = TypeVarTuple("Given")
+Result = TypeVar("Result")
 DEVICES = ("cpu", "cuda")
 _LIBRARIES = ("cupy", "torch")
 
@@ -60,7 +63,7 @@ def placed(jobs: int = -1, device: str = "cpu") -> Iterator[Place]:
         yield place
 
 
-def beside_others(jobs: int, function: Callable[..., Any], *given: Any) -> Any:
+def beside_others(jobs: int, function: Callable[[*Given], Result], *given: *Given) -> Result:
     """function(*given) as one of so many jobs at a time: its sweeps take its share of the cores."""
     with _at(replace(_current.get(), threads=max(1, available_cores() // max(jobs, 1)))):
         return function(*given)
@@ -79,7 +82,7 @@ def _library() -> str:
     missing = []
     for name in _LIBRARIES:
         try:
-            module: Any = import_module(name)
+            module = import_module(name)
         except ImportError:
             missing.append(name)
             continue
@@ -92,7 +95,7 @@ def _library() -> str:
     raise UsageError("--device cuda: no CUDA device is visible to CuPy or torch; use --device cpu")
 
 
-def _has_device(cupy: Any) -> bool:
+def _has_device(cupy: ModuleType) -> bool:
     try:
         return int(cupy.cuda.runtime.getDeviceCount()) > 0
     except cupy.cuda.runtime.CUDARuntimeError:

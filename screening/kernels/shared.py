@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from screening.kernels.base import Kernel, Precision
 
 DEFAULT_MEMORY = 4 << 30
 
@@ -35,7 +38,7 @@ class Distances:
         self._made: dict[tuple[int, str], np.ndarray] = {}
         self._making = Lock()
 
-    def part(self, at: np.ndarray, norm: int, dtype: Any) -> np.ndarray | None:
+    def part(self, at: np.ndarray, norm: int, dtype: Precision) -> np.ndarray | None:
         """Distances among the rows ``at``; None where memory does not hold those of all."""
         name = np.dtype(dtype).str
         if 4 * np.dtype(dtype).itemsize * len(self.rows) ** 2 > self.memory:
@@ -64,18 +67,18 @@ class Shared:
         self,
         rows: np.ndarray,
         memory: int | None = None,
-        part: Callable[[int, Any], np.ndarray | None] | None = None,
+        part: Callable[[int, Precision], np.ndarray | None] | None = None,
     ) -> None:
         self.rows = rows
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self._part = part
         self._distances: dict[int, np.ndarray] = {}
-        self._kernel: Any = None
-        self._gram: Any = None
+        self._kernel: Kernel | None = None
+        self._gram: object = None
         self._grams_made = 0
         self.solutions: dict[Any, Any] = {}
 
-    def gram(self, kernel: Any, dtype: Any) -> np.ndarray:
+    def gram(self, kernel: Kernel, dtype: Precision) -> np.ndarray:
         """K over the rows: the one made last, or from distances once a second gamma is asked for."""
         if isinstance(self._gram, np.ndarray) and kernel == self._kernel:
             return self._gram
@@ -98,12 +101,12 @@ class Shared:
         self.keep(kernel, gram)
         return gram
 
-    def keep(self, kernel: Any, gram: Any) -> None:
+    def keep(self, kernel: Kernel, gram: object) -> None:
         """Take a Gram made elsewhere as the one whose solutions are kept."""
         if gram is not self._gram:
             self._kernel, self._gram, self.solutions = kernel, gram, {}
 
-    def solutions_on(self, gram: Any) -> dict[Any, Any] | None:
+    def solutions_on(self, gram: object) -> dict[Any, Any] | None:
         """The solutions kept for this Gram; None where it is not the one in use."""
         return self.solutions if gram is self._gram else None
 
@@ -145,7 +148,7 @@ def side_by_side(n_rows: int, memory: int | None) -> int:
     return max(1, (DEFAULT_MEMORY if memory is None else memory) // (8 * max(n_rows, 1) ** 2))
 
 
-def gram_of(kernel: Any, rows: np.ndarray, dtype: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
+def gram_of(kernel: Kernel, rows: np.ndarray, dtype: Precision, make: Callable[[], np.ndarray]) -> np.ndarray:
     """The Gram of rows that are shared, from what is kept; of others by ``make``."""
     shared = _current.get()
     return make() if shared is None or shared.rows is not rows else shared.gram(kernel, dtype)

@@ -5,21 +5,24 @@ A row's result does not depend on its batch or on the number of threads (see ``l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from screening.kernels.placing import threads as threads_here
+
+if TYPE_CHECKING:
+    from screening.kernels.base import Kernel, Precision
 
 _TASK = 4096  # rows a thread takes at a time
 _PROBES = 64
 _LOG2_E = 1.4426950408889634
 
 
-def rate_of(kernel: Any) -> float:
+def rate_of(kernel: Kernel) -> float:
     """The r of K = 2^(r d)."""
     return -kernel.number * _LOG2_E
 
@@ -28,14 +31,14 @@ def _width(n_features: int) -> int:
     return max(4, -(-n_features // 4) * 4)
 
 
-def padded(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
+def padded(x: np.ndarray, dtype: Precision = np.float32) -> np.ndarray:
     """x with zero columns up to a multiple of four features."""
     out = np.zeros((len(x), _width(x.shape[1])), dtype)
     out[:, : x.shape[1]] = x
     return out
 
 
-def padded_transposed(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
+def padded_transposed(x: np.ndarray, dtype: Precision = np.float32) -> np.ndarray:
     """Like ``padded`` with features along the first axis."""
     out = np.zeros((_width(x.shape[1]), len(x)), dtype)
     out[: x.shape[1]] = x.T
@@ -43,8 +46,8 @@ def padded_transposed(x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
 
 
 def weighted_sum(
-    kernel: Any, x: np.ndarray, centres: np.ndarray, weights: np.ndarray, *,
-    dtype: Any = np.float32, threads: int | None = None,
+    kernel: Kernel, x: np.ndarray, centres: np.ndarray, weights: np.ndarray, *,
+    dtype: Precision = np.float32, threads: int | None = None,
 ) -> np.ndarray:  # fmt: skip
     """sum_i weights_i K(centre_i, x) at every row of x.
 
@@ -75,7 +78,7 @@ def weighted_sums(
     centres: np.ndarray,
     terms: Sequence[tuple[float | np.ndarray, np.ndarray]],
     *,
-    dtype: Any = np.float32,
+    dtype: Precision = np.float32,
     threads: int | None = None,
 ) -> list[np.ndarray]:
     """Several sums over the same distances in one sweep: a decision and the bumps of its factor.
@@ -121,7 +124,7 @@ def weighted_sums(
 
 
 def distances(
-    norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Any = np.float32, threads: int | None = None
+    norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Precision = np.float32, threads: int | None = None
 ) -> np.ndarray:
     """Distances between the rows of x and of z, shape (n, m), without cancellation.
 
@@ -132,14 +135,14 @@ def distances(
 
 
 def gram(
-    kernel: Any, x: np.ndarray, z: np.ndarray | None = None, *,
-    dtype: Any = np.float32, threads: int | None = None,
+    kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None, *,
+    dtype: Precision = np.float32, threads: int | None = None,
 ) -> np.ndarray:  # fmt: skip
     """K(x, z), shape (n, m); z = x by default, then symmetric with ones on its diagonal."""
     return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype, threads)
 
 
-def of(kernel: Any, known: np.ndarray, *, threads: int | None = None) -> np.ndarray:
+def of(kernel: Kernel, known: np.ndarray, *, threads: int | None = None) -> np.ndarray:
     """K from the ``distances`` of its norm, to the bit what ``gram`` gives; of their shape and type."""
     from screening.kernels.compiled import prepare
 
@@ -158,7 +161,7 @@ def of(kernel: Any, known: np.ndarray, *, threads: int | None = None) -> np.ndar
 
 
 def _matrix(
-    norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Any, threads: int | None
+    norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Precision, threads: int | None
 ) -> np.ndarray:
     from screening.kernels.compiled import prepare
 
@@ -177,7 +180,7 @@ def _matrix(
     return out
 
 
-def precise_enough(kernel: Any, centres: np.ndarray, weights: np.ndarray) -> type:
+def precise_enough(kernel: Kernel, centres: np.ndarray, weights: np.ndarray) -> Precision:
     """float32 where its rounding stays below 3e-5 of the largest sum, else float64.
 
     Weights of both signs can cancel (a large C does it): what is left is compared with what rounding adds.
@@ -196,7 +199,7 @@ def precise_enough(kernel: Any, centres: np.ndarray, weights: np.ndarray) -> typ
     return np.float32 if np.all(rounding <= 3e-5 * left) else np.float64
 
 
-def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> type:
+def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> Precision:
     """float32 where it moves no bump exp(-rate d) that is worth counting by more than 1e-5 of itself.
 
     What counts is how narrow bumps are against the rounding of where they stand; heights of one sign cannot
@@ -229,7 +232,7 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return out.T if weights.ndim == 2 else out[0]
 
 
-def run_in_threads(task: Any, items: Sequence[int], threads: int | None) -> None:
+def run_in_threads(task: Callable[[int], object], items: Sequence[int], threads: int | None) -> None:
     """task(item) for every item, by the caller and by threads beside it."""
     threads = min(threads_here() if threads is None else threads, len(items))
     if threads <= 1:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening.factors import why_not
-from screening.kernels import KERNELS, Gaussian
+from screening.kernels import KERNELS, Gaussian, Kernel, Precision
 from screening.machines import STOPS
 from screening.machines.fitted import FittedKernel
-from screening.machines.stopping import inner_scores, passes_worth
+from screening.machines.stopping import Judged, inner_scores, passes_worth
 
 STOP_FOLDS = 5
 FEW_ROWS, EXACT_TOL = 40, 1e-10
@@ -25,13 +26,13 @@ FEW_ROWS, EXACT_TOL = 40, 1e-10
 class Checked(BaseEstimator):
     """Rows to score are checked as scikit-learn asks."""
 
-    reads: Any = np.float64
+    reads: Precision = np.float64
 
     def _check_fitted(self) -> None:
         """Refuse a machine that was not fitted (NotFittedError)."""
         check_is_fitted(self)
 
-    def _rows(self, X: Any) -> np.ndarray:
+    def _rows(self, X: ArrayLike) -> np.ndarray:
         return validate_data(self, X, reset=False, dtype=self.reads, order="C")
 
 
@@ -47,7 +48,7 @@ class KernelMachine(Checked, FittedKernel):
     gamma: float | str
     remedies: Any
     stop: str
-    random_state: Any
+    random_state: int | np.random.RandomState | None
 
     @property
     def by_rows(self) -> bool:
@@ -69,7 +70,7 @@ class KernelMachine(Checked, FittedKernel):
                 params |= {f"{name}__{field.name}": getattr(part, field.name) for field in fields(part)}
         return params
 
-    def set_params(self, **params: Any) -> KernelMachine:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, ``kernel__gamma`` and the like included."""
         for key in [key for key in params if "__" in key]:
             name, _, field = key.partition("__")
@@ -85,7 +86,7 @@ class KernelMachine(Checked, FittedKernel):
         return self
 
     @property
-    def _kernel(self) -> Any:
+    def _kernel(self) -> Kernel:
         """The kernel as a value: named, with the machine's own gamma, or given whole."""
         if self.kernel is None or isinstance(self.kernel, str):
             return named_kernel(self.kernel or "gaussian", self.gamma)
@@ -140,7 +141,7 @@ class KernelMachine(Checked, FittedKernel):
         if self.stop == "fixed" or not most:
             return most
 
-        def fit(rows: np.ndarray) -> Any:
+        def fit(rows: np.ndarray) -> Judged:
             part = None if groups is None else groups[rows]
             inner = clone(self).scaled_to(x).set_params(stop="fixed", class_weight=class_weight)
             return inner.fit(x[rows], codes[rows], groups=part)
@@ -154,21 +155,21 @@ class KernelMachine(Checked, FittedKernel):
     def _codes(self, decisions: np.ndarray) -> np.ndarray:
         return (decisions[:, 0] > 0).astype(int)
 
-    def scaled_to(self, x: np.ndarray) -> KernelMachine:
+    def scaled_to(self, x: np.ndarray) -> Self:
         """The same machine with the gamma, a number, that these rows give: fits on parts of them agree."""
         return self.with_kernel(self._kernel.resolved(x))
 
-    def with_kernel(self, kernel: Any) -> KernelMachine:
+    def with_kernel(self, kernel: Kernel) -> Self:
         """The same machine with this kernel, which has its own gamma."""
         self.kernel, self.gamma = kernel, "scale"
         return self
 
-    def factor_at(self, X: Any) -> np.ndarray:
+    def factor_at(self, X: ArrayLike) -> np.ndarray:
         """c of the last pass at the rows of X, (n_rows, 1), or (n_rows, n_outputs) where each has its own."""
         return self.passes_kept.factors(self._rows(X))
 
 
-def named_kernel(name: str, gamma: float | str) -> Any:
+def named_kernel(name: str, gamma: float | str) -> Kernel:
     """A kernel by its name, "rbf" being scikit-learn's word for the Gaussian (ValueError for another)."""
     known = KERNELS | {"rbf": Gaussian}
     if name not in known:

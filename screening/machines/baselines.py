@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets
@@ -27,7 +28,7 @@ class Logistic(ClassifierMixin, Checked, FittedLinear):
     """
 
     def __init__(
-        self, C: float = 1.0, class_weight: str | dict[Any, float] = "none", max_iter: int = 2000
+        self, C: float = 1.0, class_weight: str | dict[Hashable, float] = "none", max_iter: int = 2000
     ) -> None:
         self.C = C
         self.class_weight = class_weight
@@ -40,20 +41,20 @@ class Logistic(ClassifierMixin, Checked, FittedLinear):
         if not isinstance(self.class_weight, dict) and self.class_weight not in ("none", "balanced"):
             raise ValueError(f"class_weight must be 'none' or 'balanced', got {self.class_weight!r}")
 
-    def fit(self, X: Any, y: Any) -> Logistic:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Logistic:
         """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        x, answers = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(answers)
         self.check_parameters()
         weight = None if self.class_weight == "none" else self.class_weight
-        machine = LogisticRegression(C=self.C, class_weight=weight, max_iter=self.max_iter).fit(X, y)
+        machine = LogisticRegression(C=self.C, class_weight=weight, max_iter=self.max_iter).fit(x, answers)
         self.classes_ = machine.classes_
         self.coef_ = machine.coef_
         self.intercept_ = machine.intercept_
         self.n_iter_ = int(np.max(machine.n_iter_))
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

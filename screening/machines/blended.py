@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from screening.errors import ModelError
+from screening.machines.fitted import Fitted
 from screening.machines.fold_ensemble import FoldEnsemble
 
 # Scores that spread by less than this share of their size are not divided by their spread.
@@ -32,7 +32,7 @@ class BlendedEnsemble:
         self.scales = scales
 
     @property
-    def machines(self) -> tuple[Any, ...]:
+    def machines(self) -> tuple[Fitted, ...]:
         """All machines of all members."""
         return tuple(machine for member in self.members for machine in member.machines)
 
@@ -60,7 +60,7 @@ class BlendedEnsemble:
     @classmethod
     def from_state(
         cls,
-        builders: Sequence[tuple[Callable[[], Any], str]],
+        builders: Sequence[tuple[Callable[[], Fitted], str]],
         n_classes: int,
         state: Mapping[str, np.ndarray],
     ) -> BlendedEnsemble:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,7 @@ class Boosting(TreeMachine, FittedBoosting):
         n_rounds: int = 100,
         max_leaf_nodes: int = 15,
         min_samples_leaf: int = 10,
-        class_weight: str | dict[Any, float] = "none",
+        class_weight: str | dict[Hashable, float] = "none",
         seed: int = 0,
     ) -> None:
         self.learning_rate = learning_rate
@@ -90,7 +92,7 @@ class Boosting(TreeMachine, FittedBoosting):
         )
         return model.fit(x, codes, sample_weight=weight)
 
-    def _by_lightgbm(self, library: Any, x: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Any:
+    def _by_lightgbm(self, library: ModuleType, x: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Any:
         n_classes = len(self.classes_)
         several = {"objective": "multiclass", "num_class": n_classes}
         settings = {
@@ -117,7 +119,7 @@ class Boosting(TreeMachine, FittedBoosting):
         return np.asarray(self.model_.decision_function(rows)).reshape(len(rows), -1)
 
 
-def lightgbm() -> Any:
+def lightgbm() -> ModuleType | None:
     """The library; None where it is not installed, or its own libraries (libgomp) are not."""
     try:
         import lightgbm as library

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
+ClassWeight = Mapping[Any, float] | str | None
 MOST_REPEATED = 20_000
 
 
@@ -53,9 +56,13 @@ class Counted:
 
 
 def counted_rows(
-    sample_weight: Any, x: np.ndarray, codes: np.ndarray | None = None, class_weight: Any = None,
-    classes: np.ndarray | None = None, repeat: bool = False,
-) -> Counted:  # fmt: skip
+    sample_weight: ArrayLike | None,
+    x: np.ndarray,
+    codes: np.ndarray | None = None,
+    class_weight: ClassWeight = None,
+    classes: np.ndarray | None = None,
+    repeat: bool = False,
+) -> Counted:
     """The rows of x that count, a row of weight 0 being none.
 
     With `repeat`, rows whose weights are whole numbers stand there so many times: what counts neighbours, as

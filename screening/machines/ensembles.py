@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,7 +18,7 @@ class _Ensemble(ClassifierMixin, BaseEstimator):
 
     linear = False
 
-    def _model(self) -> Any:
+    def _model(self) -> BaseEstimator:
         raise NotImplementedError
 
     def check_parameters(self) -> None:
@@ -28,18 +29,18 @@ class _Ensemble(ClassifierMixin, BaseEstimator):
             if isinstance(value, (str, bool)) or not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be > 0, got {value!r}")
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        x, answers = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(answers)
         self.check_parameters()
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(answers, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("the labels hold 1 class; there must be at least 2 classes")
-        self.model_ = self._model().fit(X, codes)
+        self.model_ = self._model().fit(x, codes)
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
@@ -47,7 +48,7 @@ class _Ensemble(ClassifierMixin, BaseEstimator):
         logs = np.log(share)
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
@@ -70,7 +71,7 @@ class EasyEnsemble(_Ensemble):
         self.n_rounds = n_rounds
         self.seed = seed
 
-    def _model(self) -> Any:
+    def _model(self) -> BaseEstimator:
         from imblearn.ensemble import EasyEnsembleClassifier
         from sklearn.ensemble import AdaBoostClassifier
         from sklearn.tree import DecisionTreeClassifier

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from screening.kernels.near import Near, near
 from screening.machines.sums import Key, Sums
 
 if TYPE_CHECKING:
+    from screening.factors.base import Factor
+    from screening.kernels.base import Kernel
     from screening.machines.passes import Pass
+    from screening.solvers.kernel_rows import Gram
 
 # Sums of bumps are told apart down to this share of the highest bump; c ends a long way above.
 TINY_SUM = 1e-25
@@ -25,7 +28,7 @@ class Basis:
     pass all want them.
     """
 
-    def __init__(self, kernel: Any, rows: np.ndarray, gram: Any = None, sums: Sums | None = None):
+    def __init__(self, kernel: Kernel, rows: np.ndarray, gram: Gram | None = None, sums: Sums | None = None):
         self.kernel = kernel
         self.rows = rows
         self.sums = sums
@@ -83,33 +86,31 @@ class Stage:
     """
 
     def __init__(
-        self,
-        basis: Basis,
-        one: Pass,
-        previous: Stage | None,
-        factor: Any,
-        class_counts: np.ndarray,
-        rows: np.ndarray,
-        places: np.ndarray,
-        number: int = 0,
-    ) -> None:
+        self, basis: Basis, one: Pass, previous: Stage | None, factor: Factor | None,
+        class_counts: np.ndarray, rows: np.ndarray, places: np.ndarray, number: int = 0,
+    ) -> None:  # fmt: skip
         self.basis = basis
         self.rows = rows
         self.places = places  # of the rows in the basis
         self.key: Key = (number, -1)
         self.one = one
         self.previous = previous
-        self.factor = factor
+        self._factor = factor
         self.class_counts = class_counts
         self.outputs = [Output(self, m) for m in range(one.dual.weights.shape[1])]
         self._kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._remembered: tuple[dict[str, np.ndarray], ...] = one.remembered
 
-    def _keep(self, what: str, x: np.ndarray, make: Any) -> np.ndarray:
+    @property
+    def factor(self) -> Factor:
+        """Which only a pass has that another follows."""
+        assert self._factor is not None
+        return self._factor
+
+    def _keep(self, what: str, x: np.ndarray, make: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         known = self._kept.get(what)
         if known is None or known[0] is not x:
-            known = (x, make(x))
-            self._kept[what] = known
+            known = self._kept[what] = (x, make(x))
         return known[1]
 
     def c(self, x: np.ndarray) -> np.ndarray:
@@ -135,13 +136,13 @@ class Stage:
 
     def learn(self) -> tuple[dict[str, np.ndarray], ...]:
         """Have the factor take its parameters from the training rows."""
-        asked: list[Any] = [self] if self.factor.scope == "joint" else list(self.outputs)
+        asked: list[Stage] | list[Output] = [self] if self.factor.scope == "joint" else list(self.outputs)
         self._remembered = tuple(
             {key: np.asarray(value) for key, value in self.factor.parameters(each).items()} for each in asked
         )
         return self._remembered
 
-    def remembered(self, factor: Any, output: int = 0) -> dict[str, np.ndarray]:
+    def remembered(self, factor: Factor, output: int = 0) -> dict[str, np.ndarray]:
         return self._remembered[output]
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
@@ -166,7 +167,7 @@ class Stage:
         return (decisions[:, 0] > 0).astype(int) if decisions.shape[1] == 1 else decisions.argmax(axis=1)
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Kernel:
         return self.basis.kernel
 
     @property
@@ -242,7 +243,7 @@ class Output:
         return self._stage.n_features
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Kernel:
         return self._stage.kernel
 
     def decision(self, x: np.ndarray) -> np.ndarray:
@@ -295,5 +296,5 @@ class Output:
         dtype = sweep.precise_bumps(norm, centres, rates)
         return sweep.weighted_sums(norm, x, centres, [(rates, heights[used, None])], dtype=dtype)[0][:, 0]
 
-    def remembered(self, factor: Any) -> dict[str, np.ndarray]:
+    def remembered(self, factor: Factor) -> dict[str, np.ndarray]:
         return self._stage.remembered(factor, self._m)

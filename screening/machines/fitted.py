@@ -7,12 +7,14 @@ alone: to score a night, scikit-learn is not read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from screening.errors import ModelError
-from screening.kernels import Gaussian
+from screening.factors.base import Factor
+from screening.kernels import Gaussian, Kernel
 from screening.machines.passes import Passes
 from screening.machines.trees import Trees
 
@@ -37,16 +39,29 @@ class Fitted:
         """Whether scores are the decisions themselves, so that machines may be averaged before the rows."""
         return True
 
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """f(x), (n_rows,), or one score a class."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The fitted state as arrays, none of dtype object."""
+        raise NotImplementedError
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
+        """Take over a fitted state; ModelError if its arrays are missing or do not fit each other."""
+        raise NotImplementedError
+
     def _check_fitted(self) -> None:
         """Refuse a machine that has no state yet; one that was restored has."""
 
-    def _rows(self, X: Any) -> np.ndarray:
+    def _rows(self, X: ArrayLike) -> np.ndarray:
         """Rows to score, as the machine reads them; ValueError where they are of another width."""
-        if X.shape[1] != self.n_features_in_:
+        x = np.asarray(X)
+        if x.shape[1] != self.n_features_in_:
             raise ValueError(
-                f"rows have {X.shape[1]} columns, the machine learned from {self.n_features_in_}"
+                f"rows have {x.shape[1]} columns, the machine learned from {self.n_features_in_}"
             )
-        return X
+        return x
 
 
 class FittedKernel(Fitted):
@@ -54,10 +69,10 @@ class FittedKernel(Fitted):
 
     kind: str
     kernel: Any
-    factor: Any
+    factor: Factor | None
 
     @property
-    def _kernel(self) -> Any:
+    def _kernel(self) -> Kernel:
         return Gaussian() if self.kernel is None else self.kernel
 
     @property
@@ -66,7 +81,7 @@ class FittedKernel(Fitted):
         self._check_fitted()
         return self._passes
 
-    def _decisions(self, X: Any) -> np.ndarray:
+    def _decisions(self, X: ArrayLike) -> np.ndarray:
         self._check_fitted()
         return self._passes.decisions(np.ascontiguousarray(self._rows(X)))
 
@@ -74,7 +89,7 @@ class FittedKernel(Fitted):
         """Scores, one a class where there are several, from the decisions of the last pass."""
         return decisions
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """f(x), (n_rows,)."""
         return self._decisions(X)[:, 0]
 
@@ -93,13 +108,12 @@ class FittedKernel(Fitted):
         self.kkt_gap_ = max(one.dual.gap for one in passes.chain)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The fitted state as arrays, none of dtype object."""
         state = self.passes_kept.state()
         if hasattr(self, "classes_"):
             state["classes"] = as_array(self.classes_)
         return state
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> Any:
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
         """Take over a fitted state made by an estimator of the same parameters.
 
         Raises
@@ -133,11 +147,11 @@ class FittedMultiClass(FittedKernel):
 
         return SCHEMES[self.scheme].scores(decisions)
 
-    def class_scores(self, X: Any) -> np.ndarray:
+    def class_scores(self, X: ArrayLike) -> np.ndarray:
         """One score a class, (n_rows, n_classes), also where there are two classes."""
         return self.scores_from(self._decisions(X))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """One score a class, (n_rows, n_classes) in ``classes_`` order.
 
         Of two classes it is (n_rows,), half the difference of their scores, as scikit-learn asks.
@@ -156,13 +170,11 @@ class FittedTrees(Fitted):
         return False
 
     def state(self) -> dict[str, np.ndarray]:
-        """The fitted state as arrays, none of dtype object."""
         self._check_fitted()
         own = {"classes": as_array(self.classes_), "n_features": np.asarray(self.n_features_in_)}
         return own | self.trees_.state()
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> Any:
-        """Take over a fitted state; ModelError if arrays are missing or describe no such trees."""
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
         try:
             classes, n_features = state["classes"], state["n_features"]
             if classes.ndim != 1 or len(classes) < 2 or n_features.shape or n_features.dtype.kind not in "iu":
@@ -180,12 +192,12 @@ class FittedForest(FittedTrees):
     # As the recipe says; an estimator has it always.
     n_estimators: int | None = None
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Mean share of each class in the leaves that a row reaches, (n_rows, n_classes)."""
         self._check_fitted()
         return self.trees_.shares(self._rows(X))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes).
 
         Half a vote is added for each class (the empirical logit): a unanimous forest is as sure as its number
@@ -196,8 +208,7 @@ class FittedForest(FittedTrees):
         logs = np.log((n_trees * shares + 0.5) / (n_trees + 0.5 * n_classes))
         return logs[:, 1] - logs[:, 0] if n_classes == 2 else logs
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> Any:
-        """Take over a fitted state; ModelError if arrays are missing or describe no such forest."""
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
         super().restore(state)
         n_trees, value = self.trees_.n_trees, self.trees_.value
         if self.n_estimators not in (None, n_trees):
@@ -213,7 +224,7 @@ class FittedBoosting(FittedTrees):
     # As the recipe says; an estimator has it always.
     n_rounds: int | None = None
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
         self._check_fitted()
         from scipy.special import log_softmax
@@ -224,8 +235,7 @@ class FittedBoosting(FittedTrees):
     def _sums(self, rows: np.ndarray) -> np.ndarray:
         return self.trees_.sums(rows)
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> Any:
-        """Take over a fitted state; ModelError if arrays are missing or describe no such trees."""
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
         super().restore(state)
         rounds, odd = divmod(self.trees_.n_trees, self.trees_.value.shape[1])
         # LightGBM stops early where nothing is left to split.
@@ -243,14 +253,13 @@ class FittedLinear(Fitted):
     intercept_: np.ndarray
     n_iter_: int
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Log odds, (n_rows,); of more than two classes one score a class, (n_rows, n_classes)."""
         self._check_fitted()
         scores = self._rows(X) @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def state(self) -> dict[str, np.ndarray]:
-        """The fitted state as arrays, none of dtype object."""
         self._check_fitted()
         return {
             "coef": self.coef_,
@@ -259,8 +268,7 @@ class FittedLinear(Fitted):
             "n_iter": np.asarray(self.n_iter_),
         }
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> Any:
-        """Take over a fitted state; ModelError if arrays are missing or do not fit each other."""
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
         try:
             coef, intercept, classes = state["coef"], state["intercept"], state["classes"]
             n_iter = int(state["n_iter"])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from screening.errors import ModelError
-from screening.machines.fitted import FittedKernel
+from screening.machines.fitted import Fitted, FittedKernel
 from screening.machines.orientation import oriented, oriented_decisions
 from screening.machines.passes import Pass, Passes
 from screening.machines.scorer import Scorer
@@ -27,7 +26,7 @@ class FoldEnsemble:
         Classes of the task.
     """
 
-    def __init__(self, machines: Sequence[Any], kind: str, n_classes: int) -> None:
+    def __init__(self, machines: Sequence[Fitted], kind: str, n_classes: int) -> None:
         self.machines = tuple(machines)
         self.kind = kind
         self.n_classes = n_classes
@@ -48,7 +47,7 @@ class FoldEnsemble:
             each = [oriented_decisions(machine, x, self.kind, self.n_classes) for machine in self.machines]
         else:
             found = self._scorer.decisions(x)
-            pairs = zip(found, self.machines, strict=False)  # one decision where plain machines are averaged
+            pairs = zip(found, self.standing, strict=False)  # one decision where plain machines are averaged
             each = [
                 oriented(machine.scores_from(own), machine, self.kind, self.n_classes)
                 for own, machine in pairs
@@ -66,18 +65,23 @@ class FoldEnsemble:
         if self._one is not None:
             return self._one.scorer
         rows, places = self.union
-        return Scorer([machine.passes_kept for machine in self.machines], rows, places)
+        return Scorer([machine.passes_kept for machine in self.standing], rows, places)
+
+    @property
+    def standing(self) -> list[FittedKernel]:
+        """The machines that stand on training rows (patients): all of them, or none."""
+        return [each for each in self.machines if isinstance(each, FittedKernel)]
 
     @property
     def kernel_machines(self) -> bool:
         """Whether these stand on training rows (patients), and not on coefficients alone."""
-        return isinstance(self.machines[0], FittedKernel)
+        return bool(self.standing)
 
     def support_share(self, n_learned: Sequence[int]) -> float | None:
         """Support vectors of a machine as a share of the rows it learned from; None where it has none."""
         if not self.kernel_machines:
             return None
-        pairs = zip(self.machines, n_learned, strict=True)
+        pairs = zip(self.standing, n_learned, strict=True)
         return float(np.mean([len(machine.support_) / n_rows for machine, n_rows in pairs]))
 
     @cached_property
@@ -86,7 +90,7 @@ class FoldEnsemble:
 
         Rows of one machine keep places of their own where they are alike: each has its weight and its bump.
         """
-        parts = [machine.passes_kept.rows for machine in self.machines]
+        parts = [machine.passes_kept.rows for machine in self.standing]
         together = np.ascontiguousarray(np.concatenate(parts))
         whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
         alike = np.unique(whole, return_inverse=True)[1].ravel()
@@ -101,7 +105,7 @@ class FoldEnsemble:
         """Whether the machines average to a single one, so that more of them cost no more at scoring."""
         if not self.kernel_machines:
             return all(machine.linear for machine in self.machines)
-        return all(self._is_linear(machine) for machine in self.machines)
+        return all(self._is_linear(machine) for machine in self.standing)
 
     @cached_property
     def _one(self) -> Passes | None:
@@ -109,20 +113,20 @@ class FoldEnsemble:
         if not self.averages:
             return None
         rows, places = self.union
-        parts = [machine.passes_kept.last.dual for machine in self.machines]
+        parts = [machine.passes_kept.last.dual for machine in self.standing]
         weights = np.zeros((len(rows), parts[0].weights.shape[1]))
         for dual, place in zip(parts, places, strict=True):
             np.add.at(weights, place, dual.weights / len(parts))
         intercept = np.mean([dual.intercept for dual in parts], axis=0)
         dual = replace(parts[0], weights=weights, intercept=intercept, margin=weights != 0)
         labels, plain = np.sign(weights).astype(np.int8), np.ones((len(rows), 1))
-        first = self.machines[0].passes_kept
+        first = self.standing[0].passes_kept
         return replace(first, rows=rows, support=np.arange(len(rows)), chain=(Pass(dual, labels, plain),))
 
     def _is_linear(self, machine: FittedKernel) -> bool:
         passes = machine.passes_kept
         whole = self.kind != "multi_class" or len(machine.classes_) == self.n_classes
-        same = passes.kernel == self.machines[0].passes_kept.kernel
+        same = passes.kernel == self.standing[0].passes_kept.kernel
         return len(passes.chain) == 1 and machine.linear and whole and same
 
     def state(self) -> dict[str, np.ndarray]:
@@ -140,7 +144,7 @@ class FoldEnsemble:
 
     @classmethod
     def from_state(
-        cls, build: Any, kind: str, n_classes: int, state: Mapping[str, np.ndarray]
+        cls, build: Callable[[], Fitted], kind: str, n_classes: int, state: Mapping[str, np.ndarray]
     ) -> FoldEnsemble:
         """Inverse of ``state``.
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from screening.machines.fitted import FittedForest
 from screening.machines.tree_machine import TreeMachine
 from screening.machines.trees import DEEPEST, Trees
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier
 
 _WEIGHTS = ("none", "balanced", "balanced_subsample")
 
@@ -20,7 +24,7 @@ class _Forest(TreeMachine, FittedForest):
     n_estimators: int
     max_depth: int | None
 
-    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[Any]:
+    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
         """Fitted decision trees on float32 rows and codes of their classes."""
         raise NotImplementedError
 
@@ -56,7 +60,7 @@ class RandomForest(_Forest):
         n_estimators: int = 100,
         max_depth: int | None = None,
         min_samples_leaf: int = 3,
-        class_weight: str | dict[Any, float] = "balanced_subsample",
+        class_weight: str | dict[Hashable, float] = "balanced_subsample",
         seed: int = 0,
     ) -> None:
         self.n_estimators = n_estimators
@@ -70,7 +74,7 @@ class RandomForest(_Forest):
         if not isinstance(self.class_weight, dict) and self.class_weight not in _WEIGHTS:
             raise ValueError(f"class_weight must be one of {', '.join(_WEIGHTS)}, got {self.class_weight!r}")
 
-    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[Any]:
+    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
         from sklearn.ensemble import RandomForestClassifier
 
         weight: Any = None if self.class_weight == "none" else self.class_weight
@@ -111,7 +115,7 @@ class BalancedForest(_Forest):
         self.min_samples_leaf = min_samples_leaf
         self.seed = seed
 
-    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[Any]:
+    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
         from sklearn.tree import DecisionTreeClassifier
 
         rng = np.random.default_rng(self.seed)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from screening import solvers
+from screening.factors.base import Factor
+from screening.kernels.base import Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels
-from screening.machines.counted import counted_rows
+from screening.machines.counted import ClassWeight, counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.fitted import FittedMultiClass
 from screening.machines.passes import fit_passes
 from screening.machines.schemes import SCHEMES, Classes, OneVsRest
+from screening.solvers.kernel_rows import Gram
 
 
 class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
@@ -77,20 +80,20 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | str | None = None,
         C: float = 1.0,
         scheme: str = "one_vs_rest",
-        factor: Any = None,
+        factor: Factor | None = None,
         passes: int = 1,
         cost_ratio: float | str = 1.0,
         normalise: bool = False,
         stop: str = "fixed",
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         tol: float = 1e-3,
         approximation: str = "none",
         n_landmarks: int = 8000,
         gamma: float | str = "scale",
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -125,7 +128,13 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
     def by_rows(self) -> bool:
         return self.scheme in ("one_vs_rest", "one_vs_one")  # the others solve for all classes at once
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MultiClassSVM:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> MultiClassSVM:
         """Fit to labelled rows.
 
         Parameters
@@ -138,16 +147,16 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         groups : array-like of shape (n_rows,), optional
             What inner folds must not split.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_labels(y)
+        given, answers = validate_data(self, X, y, dtype=np.float64)
+        check_labels(answers)
         self.check_parameters()
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(answers, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("MultiClassSVM needs rows of 2 classes or more; the labels hold one class only")
         counted = counted_rows(
-            sample_weight, X, codes, self.class_weight, self.classes_, bool(self._n_passes)
+            sample_weight, given, codes, self.class_weight, self.classes_, bool(self._n_passes)
         )
-        x, codes, weights = np.ascontiguousarray(counted.of(X)), counted.of(codes), counted.weights
+        x, codes, weights = np.ascontiguousarray(counted.of(given)), counted.of(codes), counted.weights
         kernel = self._kernel.resolved(x, counted.given)
         n_passes = self._passes_wanted(
             x, codes, None if groups is None else counted.of(np.asarray(groups)), counted.class_weight
@@ -158,7 +167,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         if chosen is not None:
             x, codes, weights = x[chosen.rows], codes[chosen.rows], weights[chosen.rows] * chosen.weights
         n_solutions = (n_passes + 1) * len(self.classes_)
-        gram: Any = solvers.gram_within(kernel, x, n_solutions) if self.by_rows else kernel(x, x)
+        gram: Gram = solvers.gram_within(kernel, x, n_solutions) if self.by_rows else kernel(x, x)
         scheme = self._scheme(codes, weights)
         passes = fit_passes(
             kernel,
@@ -180,7 +189,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         classes = Classes(codes, len(self.classes_), weights)
         return SCHEMES[self.scheme](classes, self.C, self.cost_ratio, self._tol(len(codes)))
 
-    def _landmarks(self, kernel: Any, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
+    def _landmarks(self, kernel: Kernel, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
         """The rows to train on; None for all of them. Near are those close to any of the boundaries."""
         if self.approximation == "none" or self.n_landmarks >= len(x):
             return None
@@ -194,7 +203,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
 
         return landmarks.choose(x, codes, int(self.n_landmarks), near, self._seed)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,): the class with the largest score."""
         scores = self.class_scores(X)
         return self.classes_[scores.argmax(axis=1)]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
 from screening import solvers
-from screening.kernels.base import EXACT_ROWS
+from screening.factors.base import Factor
+from screening.kernels.base import EXACT_ROWS, Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine
 from screening.machines.counted import counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import solved
+from screening.solvers.kernel_rows import Gram
 
 ON_BOUNDARY = 1e-9
 
@@ -70,14 +72,14 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | str | None = None,
         nu: float = 0.1,
-        factor: Any = None,
+        factor: Factor | None = None,
         passes: int = 1,
         tol: float = 1e-3,
         approximation: str = "none",
         n_landmarks: int = 8000,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         gamma: float | str = "scale",
     ) -> None:
         self.kernel = kernel
@@ -96,7 +98,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
             raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
         landmarks.check(self.approximation, self.n_landmarks)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
+    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> OneClassSVM:
         """Fit to normal rows.
 
         Parameters
@@ -118,7 +120,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         weights = own if chosen is None else chosen.weights * own[chosen.rows]
         n_rows = len(x)
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
-        gram: Any = kernel(x, x) if n_rows <= EXACT_ROWS else solvers.KernelRows(x, kernel)
+        gram: Gram = kernel(x, x) if n_rows <= EXACT_ROWS else solvers.KernelRows(x, kernel)
 
         def solve(c: np.ndarray) -> Dual:
             return solved(self._problem(gram, c[:, 0], weights), self._tol(n_rows) / weights.max())
@@ -134,12 +136,12 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         self._keep(replace(passes, support=rows[passes.support]))
         return self
 
-    def _problem(self, gram: Any, c: np.ndarray, weights: np.ndarray) -> solvers.Problem:
+    def _problem(self, gram: Gram, c: np.ndarray, weights: np.ndarray) -> solvers.Problem:
         ones = np.ones(len(weights))
         upper = weights / (self.nu * weights.sum())
         return solvers.Problem(gram=gram, signs=ones, c=c, linear=0.0 * ones, upper=upper, total=1.0)
 
-    def _landmarks(self, kernel: Any, x: np.ndarray) -> landmarks.Landmarks:
+    def _landmarks(self, kernel: Kernel, x: np.ndarray) -> landmarks.Landmarks:
         """The rows to train on; near are those outside, and as many again on their inner side."""
 
         def near(first: landmarks.Landmarks) -> np.ndarray:
@@ -155,14 +157,14 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         """rho."""
         return -float(self.intercept_[0])
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """f(x), (n_rows,); > 0 is normal."""
         return self._decisions(X)[:, 0]
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: ArrayLike) -> np.ndarray:
         """f(x) + rho, (n_rows,)."""
         return self.decision_function(X) + self.offset_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """+1 for normal rows, -1 for the others, (n_rows,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)

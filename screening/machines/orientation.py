@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from screening.machines.fitted import Fitted, FittedMultiClass
 
-def oriented_decisions(estimator: Any, encoded: np.ndarray, kind: str, n_classes: int) -> np.ndarray:
+
+def oriented_decisions(estimator: Fitted, encoded: np.ndarray, kind: str, n_classes: int) -> np.ndarray:
     """Decision values of encoded rows, turned so that higher means more suspicious.
 
     Parameters
@@ -22,11 +22,14 @@ def oriented_decisions(estimator: Any, encoded: np.ndarray, kind: str, n_classes
     -------
     ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class machine
     """
-    own = estimator.class_scores if kind == "multi_class" else estimator.decision_function
-    return oriented(np.asarray(own(encoded), dtype=float), estimator, kind, n_classes)
+    if isinstance(estimator, FittedMultiClass):
+        own = estimator.class_scores(encoded)
+    else:
+        own = estimator.decision_function(encoded)
+    return oriented(np.asarray(own, dtype=float), estimator, kind, n_classes)
 
 
-def oriented(scores: np.ndarray, estimator: Any, kind: str, n_classes: int) -> np.ndarray:
+def oriented(scores: np.ndarray, estimator: Fitted, kind: str, n_classes: int) -> np.ndarray:
     """An estimator's own scores, (n_rows,) or (n_rows, n_outputs), turned the same way.
 
     A multi-class estimator fitted on rows without some class gives that class the row's lowest score.

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from screening.errors import ModelError
+from screening.factors.base import Factor
 from screening.kernels import Scale, shared
+from screening.kernels.base import Kernel
 from screening.machines.first_pass import Basis, Stage
 from screening.machines.scorer import Scorer
+from screening.solvers.kernel_rows import Gram
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,11 @@ class Passes:
     class_counts : ndarray of shape (n_classes,)
     """
 
-    kernel: Any
+    kernel: Kernel
     rows: np.ndarray
     support: np.ndarray
     chain: tuple[Pass, ...]
-    factor: Any
+    factor: Factor | None
     class_counts: np.ndarray
 
     @property
@@ -159,7 +162,7 @@ class Passes:
         return state
 
     @classmethod
-    def from_state(cls, kernel: Any, factor: Any, state: Mapping[str, np.ndarray]) -> Passes:
+    def from_state(cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]) -> Passes:
         """Inverse of ``state``; ``kernel`` and ``factor`` are the recipe's.
 
         Raises
@@ -187,13 +190,13 @@ class Passes:
 
 
 def fit_passes(
-    kernel: Any,
+    kernel: Kernel,
     rows: np.ndarray,
-    gram: np.ndarray,
+    gram: Gram,
     labels: np.ndarray,
     class_counts: np.ndarray,
     solve: Callable[[np.ndarray], Dual],
-    factor: Any = None,
+    factor: Factor | None = None,
     n_passes: int = 0,
     normalise: bool = False,
 ) -> Passes:
@@ -220,13 +223,13 @@ def fit_passes(
 
 
 def _passes(
-    kernel: Any,
+    kernel: Kernel,
     rows: np.ndarray,
-    gram: np.ndarray,
+    gram: Gram,
     labels: np.ndarray,
     class_counts: np.ndarray,
     solve: Callable[[np.ndarray], Dual],
-    factor: Any,
+    factor: Factor | None,
     n_passes: int,
     normalise: bool,
 ) -> Passes:

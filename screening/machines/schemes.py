@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from screening.solvers.coupled import (
     solve_coupled,
     solve_crammer_singer,
 )
+from screening.solvers.kernel_rows import Gram
 from screening.solvers.problem import AT_BOUND
 
 
@@ -53,7 +53,7 @@ class OneVsRest:
     def _own(self) -> np.ndarray:
         return self.classes.codes[:, None] == np.arange(self.classes.n_classes)
 
-    def solve(self, gram: np.ndarray, c: np.ndarray) -> Dual:
+    def solve(self, gram: Gram, c: np.ndarray) -> Dual:
         """One C-SVC for each column of ``labels``, rows labelled 0 left out.
 
         Parameters
@@ -64,7 +64,7 @@ class OneVsRest:
         n_outputs = self.labels.shape[1]
         return joined([self._one(gram, self.labels[:, m], c[:, m % c.shape[1]]) for m in range(n_outputs)])
 
-    def _one(self, gram: np.ndarray, labels: np.ndarray, c: np.ndarray) -> Dual:
+    def _one(self, gram: Gram, labels: np.ndarray, c: np.ndarray) -> Dual:
         whole = Training(gram, labels, c, self._costs(labels), self.tol)
         inside = np.flatnonzero(labels)
         if len(inside) == len(labels):
@@ -123,7 +123,8 @@ class OneVsOne(OneVsRest):
 class AllAtOnce(OneVsRest):
     """One problem for all classes, over one kernel and without intercept."""
 
-    def solve(self, gram: np.ndarray, c: np.ndarray) -> Dual:
+    def solve(self, gram: Gram, c: np.ndarray) -> Dual:
+        assert isinstance(gram, np.ndarray)  # see `MultiClassSVM.by_rows`
         upper = self._row_costs()
         weights, alphas, gap, n_iter = self._solution(gram, c[:, 0], upper)
         weights = np.where(np.abs(weights) > SUPPORT * np.abs(weights).max(initial=0.0), weights, 0.0)
@@ -177,7 +178,7 @@ class Simplified(AllAtOnce):
         return k / (k - 1.0) * decisions[self._own]
 
 
-SCHEMES: dict[str, Any] = {
+SCHEMES: dict[str, type[OneVsRest]] = {
     "one_vs_rest": OneVsRest,
     "one_vs_one": OneVsOne,
     "crammer_singer": CrammerSinger,

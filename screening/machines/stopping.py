@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 # Wu and Chang's theta: the loop goes on while the score gains more than this.
 LEAST_GAIN = 1e-3
+
+
+class Judged(Protocol):
+    """A fitted machine that can say what it predicted after fewer passes."""
+
+    def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray: ...
 
 
 def inner_folds(
@@ -48,7 +54,7 @@ def mean_recall(codes: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def inner_scores(
-    fit: Callable[[np.ndarray], Any],
+    fit: Callable[[np.ndarray], Judged],
     x: np.ndarray,
     codes: np.ndarray,
     groups: np.ndarray | None,

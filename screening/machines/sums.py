@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from screening.kernels import device, placing, sweep
+from screening.kernels.base import Kernel, Precision
 
 Key = tuple[int, int]
 
@@ -37,8 +37,8 @@ class _Sweep:
     """One sweep: terms of one norm and type, and whose columns come out of it."""
 
     norm: int
-    dtype: Any
-    terms: list[tuple[Any, np.ndarray]]
+    dtype: Precision
+    terms: list[tuple[float | np.ndarray, np.ndarray]]
     keys: list[Key]
     widths: list[int]
 
@@ -56,7 +56,7 @@ class Sums:
 
     def __init__(
         self,
-        kernel: Any,
+        kernel: Kernel,
         rows: np.ndarray,
         expansions: Mapping[Key, np.ndarray],
         bumps: Mapping[Key, Bumps] | None = None,
@@ -70,7 +70,7 @@ class Sums:
 
     def _of_kernel(self) -> _Sweep:
         """float32 where it would do for each expansion alone."""
-        dtype: Any = np.float32
+        dtype: Precision = np.float32
         for weights in self._expansions.values():
             used = np.flatnonzero(weights.any(axis=1))
             if sweep.precise_enough(self.kernel, self.rows[used], weights[used]) is np.float64:
@@ -105,7 +105,7 @@ def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
     for norm in sorted({each.norm for each in bumps.values()}):
         own = {key: each for key, each in bumps.items() if each.norm == norm}
         together: dict[bytes, list[Key]] = {}
-        dtype: Any = np.float32
+        dtype: Precision = np.float32
         for key, each in own.items():
             used = np.flatnonzero(each.heights)
             if sweep.precise_bumps(norm, rows[used], each.rates[used]) is np.float64:

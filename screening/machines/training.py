@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from screening import solvers
 from screening.machines.passes import Dual
+from screening.solvers.kernel_rows import Gram
 
 # A row whose alpha is below this share of the largest is no support vector.
 SUPPORT = 1e-8
@@ -35,7 +35,7 @@ class Training:
         How many rows each stands for; one if None.
     """
 
-    gram: Any
+    gram: Gram
     labels: np.ndarray
     c: np.ndarray
     costs: np.ndarray
@@ -43,10 +43,19 @@ class Training:
     groups: np.ndarray | None = None
     counts: np.ndarray | None = None
 
+    @property
+    def whole(self) -> np.ndarray:
+        """The kernel matrix, made here where only its rows were to be had."""
+        every = np.arange(len(self.labels))
+        return self.gram if isinstance(self.gram, np.ndarray) else self.gram[np.ix_(every, every)]
+
     def take(self, rows: np.ndarray) -> Training:
         """The same problem on some of its rows."""
-        by_rows = isinstance(self.gram, solvers.KernelRows)
-        gram: Any = self.gram.part(rows) if by_rows else self.gram[np.ix_(rows, rows)]
+        gram = (
+            self.gram.part(rows)
+            if isinstance(self.gram, solvers.KernelRows)
+            else self.gram[np.ix_(rows, rows)]
+        )
         return replace(
             self,
             gram=gram,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -34,19 +35,19 @@ class TreeMachine(ClassifierMixin, Checked, FittedTrees):
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name} must be a whole number > 0, got {value!r}")
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
         # Trees split at float32 values; rows are cast once here, not once a tree.
-        X, y = validate_data(self, X, y, dtype=np.float32, order="C")
-        check_classification_targets(y)
+        x, answers = validate_data(self, X, y, dtype=np.float32, order="C")
+        check_classification_targets(answers)
         self.check_parameters()
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(answers, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("the labels hold 1 class; there must be at least 2 classes")
-        self._learn(X, codes)
+        self._learn(x, codes)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

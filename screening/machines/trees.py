@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from screening.errors import ModelError
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier
 
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000
@@ -63,7 +66,7 @@ class Trees:
         return len(self._starts)
 
     @classmethod
-    def of(cls, fitted: Sequence[Any]) -> Trees:
+    def of(cls, fitted: Sequence[DecisionTreeClassifier]) -> Trees:
         """Fitted decision trees of scikit-learn, through their public ``tree_``; values are shares."""
         feature, threshold, value = [], [], []
         for tree in (each.tree_ for each in fitted):

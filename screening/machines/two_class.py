@@ -7,16 +7,21 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening import solvers
+from screening.factors.base import Factor
+from screening.kernels.base import Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels
-from screening.machines.counted import counted_rows
+from screening.machines.counted import ClassWeight, counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
 from screening.machines.training import Training, solve_two_class
+from screening.solvers.kernel_rows import Gram
 
 
 class TwoClassSVM(ClassifierMixin, KernelMachine):
@@ -72,19 +77,19 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | str | None = None,
         C: float = 1.0,
-        factor: Any = None,
+        factor: Factor | None = None,
         passes: int = 1,
         remedies: Any = (),
         normalise: bool = False,
         stop: str = "fixed",
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         tol: float = 1e-3,
         approximation: str = "none",
         n_landmarks: int = 8000,
         gamma: float | str = "scale",
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -110,7 +115,13 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
     def by_rows(self) -> bool:
         return not any(remedy.whole_matrix for remedy in self.remedies)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> TwoClassSVM:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> TwoClassSVM:
         """Fit to labelled rows.
 
         Parameters
@@ -123,19 +134,24 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         groups : array-like of shape (n_rows,), optional
             What remedies that validate inside must not split.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_labels(y)
+        given, answers = validate_data(self, X, y, dtype=np.float64)
+        check_labels(answers)
         self.check_parameters()
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(answers, return_inverse=True)
         if len(self.classes_) > 2:  # in scikit-learn's words, which its checks look for
             raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
         if len(self.classes_) < 2:
             raise ValueError("TwoClassSVM needs rows of 2 classes; the labels hold one class only")
 
         counted = counted_rows(
-            sample_weight, X, codes, self.class_weight, self.classes_, bool(self._n_passes or self.remedies)
-        )
-        whole, all_codes = np.ascontiguousarray(counted.of(X)), counted.of(codes)
+            sample_weight,
+            given,
+            codes,
+            self.class_weight,
+            self.classes_,
+            bool(self._n_passes or self.remedies),
+        )  # fmt: skip
+        whole, all_codes = np.ascontiguousarray(counted.of(given)), counted.of(codes)
         all_units = None if groups is None else counted.of(np.asarray(groups))
         kernel = self._kernel.resolved(whole, counted.given)
         n_passes = self._passes_wanted(whole, all_codes, all_units, counted.class_weight)
@@ -149,7 +165,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             x, codes = remedy.resample(x, codes)
         # Rows a remedy made belong to nobody, so that nothing inside can tell them from their parents' group.
         inside = units if len(x) == n_given else None
-        gram: Any = solvers.gram_within(kernel, x, n_passes + 1, whole=not self.by_rows)
+        gram: Gram = solvers.gram_within(kernel, x, n_passes + 1, whole=not self.by_rows)
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         # A row that a remedy made counts as those do that it was made from.
         made = np.full(len(x) - n_given, weights[codes[:n_given] == 1].mean())
@@ -184,7 +200,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         self._keep(passes)
         return self
 
-    def _landmarks(self, kernel: Any, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
+    def _landmarks(self, kernel: Kernel, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
         """The rows to train on; None for all of them."""
         if self.approximation == "none" or self.n_landmarks >= len(x):
             return None
@@ -201,11 +217,11 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
 
         return landmarks.choose(x, codes, int(self.n_landmarks), near, self._seed)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """f(x), (n_rows,); higher is more suspicious, > 0 is the positive class."""
         return self._decisions(X)[:, 0]
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
         decisions = self.decision_function(X)
         return self.classes_[(decisions > 0).astype(int)]
@@ -222,7 +238,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             raise AttributeError("there is no pruning_path_: the machine has no pruning remedy")
         return noted["pruning_path"]
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags

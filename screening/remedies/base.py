@@ -25,7 +25,7 @@ class Remedy:
         """Solve one pass, by calling ``solve`` on this or another problem; the dual is over these rows."""
         return solve(training)
 
-    def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: Any) -> float:
+    def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> float:
         """What is subtracted from the last pass's decision.
 
         Parameters

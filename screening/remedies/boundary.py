@@ -32,7 +32,7 @@ class MovedBoundary(Remedy):
     def __post_init__(self) -> None:
         check_count("folds", self.folds, least=2)
 
-    def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: Any) -> float:
+    def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> float:
         from sklearn.base import clone
 
         decisions = np.full(len(x), np.nan)

@@ -79,7 +79,7 @@ class ESmote(Remedy):
         groups, counts = training.groups, training.counts
         larger = replace(
             training,
-            gram=drawn.extended(rescaled(training.gram, training.c, training.c)),
+            gram=drawn.extended(rescaled(training.whole, training.c, training.c)),
             labels=np.concatenate([training.labels, training.labels[parents]]),
             c=np.ones(n_rows + len(parents)),
             costs=np.concatenate([training.costs, training.costs[parents]]),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from screening.cohort.database import Database
 from screening.errors import UsageError
 from screening.storage.model import Model
 from screening.storage.sealing import read_document
@@ -15,7 +16,7 @@ REMEDY = "give --model and --cohort, the ones of this run, to work its reasons o
 
 
 def explain(
-    run: str | Path, name: str, model: Model | None = None, cohort: str | None = None
+    run: str | Path, name: str, model: Model | None = None, cohort: str | Database | None = None
 ) -> dict[str, Any]:
     """What a run knows of one row, and why its score is what it is.
 
@@ -26,7 +27,7 @@ def explain(
     name : str
         The row's id, or the id of a group: then its row with the highest score.
     model : Model, optional
-    cohort : str, optional
+    cohort : str or Database, optional
         The run's own model and table: every row can then be explained, by all its values.
 
     Returns
@@ -84,7 +85,7 @@ def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
     return f"this row was scored and not flagged, and reasons are kept for the nearest misses only; {REMEDY}"
 
 
-def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str) -> dict[str, Any]:
+def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str | Database) -> dict[str, Any]:
     from screening.cohort.reading import open_cohort
     from screening.scoring.contributions import contributions
     from screening.storage.chances import Chances

@@ -79,7 +79,7 @@ class Run:
 
 def score(
     model: Model,
-    source: str | Path,
+    source: Any,
     out: str | Path,
     *,
     label: str | None = None,
@@ -101,8 +101,8 @@ def score(
     ----------
     model : Model
         Trained or loaded.
-    source : str or Path
-        CSV or Parquet file, a directory of them, or a glob; read twice, in batches.
+    source : path, URL, Database, or table
+        As `read_cohort` takes it; read twice, in batches.
     out : str or Path
         Run directory; it appears whole or not at all.
     label : str, optional

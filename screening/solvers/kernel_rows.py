@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from screening.kernels.base import Kernel
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class KernelRows:
     """
 
     x: np.ndarray
-    kernel: Any
+    kernel: Kernel
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -36,7 +37,7 @@ class KernelRows:
         """The matrix over some of the rows."""
         return KernelRows(self.x[rows], self.kernel)
 
-    def __getitem__(self, key: Any) -> np.ndarray:
+    def __getitem__(self, key: tuple[np.ndarray | slice, ...]) -> np.ndarray:
         """Blocks ``[np.ix_(rows, columns)]`` and ``[:, columns]``, computed."""
         rows, columns = (np.arange(len(self.x))[each].ravel() for each in key)
         return self.kernel(self.x[rows], self.x[columns])
@@ -47,3 +48,7 @@ class KernelRows:
 
         used = np.flatnonzero(weights)
         return weighted_sum(self.kernel, self.x, self.x[used], weights[used])
+
+
+Gram = np.ndarray | KernelRows
+"""A kernel matrix, held or made by rows."""

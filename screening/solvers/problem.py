@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.solvers.kernel_rows import KernelRows
+from screening.solvers.kernel_rows import Gram, KernelRows
 
 # An alpha this close to a bound, relative to it, is at the bound.
 AT_BOUND = 1e-8
@@ -37,7 +37,7 @@ class Problem:
         Right-hand side of the equality constraint; None where there is none (then there is no intercept).
     """
 
-    gram: np.ndarray
+    gram: Gram
     signs: np.ndarray
     c: np.ndarray
     linear: np.ndarray

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 
 from screening.kernels import shared
-from screening.kernels.base import EXACT_ROWS
-from screening.solvers.kernel_rows import KernelRows
+from screening.kernels.base import EXACT_ROWS, Kernel
+from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import Problem, Solution
 
 # Solutions that look at so many rows of the matrix between them that making all of it pays, by its rows.
 _ROWS_A_SOLUTION = 1500
 
 
-def gram_within(
-    kernel: Any, x: np.ndarray, n_solutions: int = 1, whole: bool = False
-) -> np.ndarray | KernelRows:
+def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool = False) -> Gram:
     """K over x, or of many rows those that a solver asks for.
 
     A solution looks at a tenth to a fifth of the rows, so making them all pays where there are several.

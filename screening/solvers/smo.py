@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.solvers.kernel_rows import KernelRows
+from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution, between
 
 DEFAULT_MEMORY = 1 << 30
@@ -32,7 +32,7 @@ _FULL_CHECKS = 6
 class _Active:
     """The problem over the active points, compact, as the compiled loops want it."""
 
-    gram: Any
+    gram: Gram
     memory: int
     points: np.ndarray = field(init=False)
     mode: int = field(init=False)
@@ -41,10 +41,9 @@ class _Active:
         from screening.kernels.loops import ABSOLUTE, SQUARED
         from screening.kernels.sweep import padded_transposed, rate_of
 
-        computed = isinstance(self.gram, KernelRows)
         self._all: Any = None
         self.kind, self.rate = SQUARED, np.float32(0)
-        if computed:
+        if isinstance(self.gram, KernelRows):
             self.dense = np.zeros((1, 1), np.float32)
             self._all = padded_transposed(self.gram.x)
             self.kind = SQUARED if self.gram.kernel.norm == 2 else ABSOLUTE
@@ -53,7 +52,7 @@ class _Active:
             exact = np.asarray(self.gram).dtype != np.float32
             self.dense = np.ascontiguousarray(self.gram, np.float64 if exact else np.float32)
             self._all = None if exact else np.zeros((4, 1), np.float32)  # float32 shares one specialisation
-        self.computed = computed
+        self.computed = isinstance(self.gram, KernelRows)
         self.buffer = np.empty(0, self.dense.dtype)
         self.slot_of = self.owner = self.newer = self.older = self.lru = np.empty(0, np.int64)
         self.take(np.arange(len(self.gram)))
@@ -242,7 +241,7 @@ class _Engine:
     def _steps(self, limit: int, now: list[np.ndarray]) -> tuple[int, float]:
         from screening.solvers import loops
 
-        steps: Any = loops.pair_steps
+        steps = loops.pair_steps
         if self.equality:
             return steps(limit, self.stop, *now, self.state, *self.active.rows())
         steps = loops.single_steps
@@ -260,7 +259,7 @@ class _Engine:
         if not (pays and 2 <= n_free <= _FREE):
             return False
         before = alpha.copy(), v.copy()
-        solve: Any = face_loops.solve_face
+        solve = face_loops.solve_face
         solve(s, c, upper, alpha, v, *self.active.rows())
         climbed = -0.5 * s * (v + before[1]) * (alpha - before[0])  # their sum is what the objective rose by
         # Where c spans many decades the block's inverse can be lost to rounding. A move uphill is taken back,

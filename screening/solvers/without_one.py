@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -65,7 +64,7 @@ class WithoutOne:
         prepare()
         from screening.solvers import without_one_loops
 
-        run: Any = without_one_loops.solve_without
+        run = without_one_loops.solve_without
         engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
         engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit
         engine.v = engine._levels()

@@ -194,7 +194,7 @@ def _machine(held_out: HeldOut) -> dict[str, Any]:
     ensemble = held_out.ensemble
     if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
         return {"n_support_vectors": None, "sv_share": None, "passes": [], "kkt_gap": None}
-    machines = ensemble.machines
+    machines = ensemble.standing
     return {
         "n_support_vectors": len(ensemble.union[0]),
         "sv_share": held_out.sv_share,

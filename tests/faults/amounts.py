@@ -1,22 +1,46 @@
-"""How much is tried: a little in every test run, all of it by `make faults`."""
+"""How much is tried: a little in every test run, all by `make faults`, which goes on where it was stopped."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 LONG = os.environ.get("FAULTS") == "long"
 
 
-def tries(quick: int, long: int) -> int:
-    """The number for this run; `FAULTS_SCALE` multiplies the long one."""
-    return round(long * float(os.environ.get("FAULTS_SCALE", "1"))) if LONG else quick
+def attempts(attack: str, quick: int, long: int) -> Iterator[int]:
+    """Numbers of the attempts that are still to be made; one that ended well is noted (`FAULTS_LOG`).
+
+    `FAULTS_SCALE` multiplies the long number.
+    """
+    n = round(long * float(os.environ.get("FAULTS_SCALE", "1"))) if LONG else quick
+    for at in range(noted()[attack], n):
+        yield at
+        counted(attack)
 
 
-def counted(attack: str, n: int) -> None:
-    """Note what was tried without a bad end, where `make faults` collects it (`FAULTS_LOG`)."""
+def counted(attack: str, n: int = 1) -> None:
+    """Note what was tried without a bad end, where `make faults` collects it."""
     log = os.environ.get("FAULTS_LOG")
     if log:
         with Path(log).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"attack": attack, "tried": n, "bad": 0}) + "\n")
+            file.write(json.dumps({"attack": attack, "tried": n}) + "\n")
+
+
+def noted() -> Counter[str]:
+    """How often each attack was tried so far."""
+    log, tried = Path(os.environ.get("FAULTS_LOG", os.devnull)), Counter[str]()
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
+        note = json.loads(line)
+        tried[note["attack"]] += note["tried"]
+    return tried
+
+
+if __name__ == "__main__":
+    os.environ["FAULTS_LOG"] = sys.argv[1]
+    for attack, n in sorted(noted().items()):
+        print(f"{n:8,}  {attack}")

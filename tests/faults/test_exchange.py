@@ -7,7 +7,7 @@ import threading
 import pytest
 from commands import screen
 
-from faults.amounts import counted, tries
+from faults.amounts import attempts
 from faults.desk import laid, train
 from screening.storage.loading import load_model
 from screening.storage.publishing import publish
@@ -35,13 +35,12 @@ def test_loads_during_exchange_never_say_damaged(desk):
 
     writer = threading.Thread(target=replacing)
     writer.start()
-    n = tries(60, 10_000)
+    numbers = attempts("loads while a model is replaced", 60, 10_000)
     try:
-        seen = {load_model(desk / "model").id for _ in range(n)}
+        seen = {load_model(desk / "model").id for _ in numbers}
     finally:
         ended.set()
         writer.join()
 
     assert seen <= ids
-    assert len(exchanges) > 1
-    counted("loads while a model is replaced", n)
+    assert len(exchanges) > 1 or not seen

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from faults.amounts import LONG, counted, tries
+from faults.amounts import LONG, attempts, counted
 from faults.desk import copied, laid
 from screening.errors import ModelError
 from screening.storage.loading import load_model
@@ -140,14 +140,14 @@ def test_what_is_no_file_is_refused_and_not_waited_for(name, put_there, desk, tm
 def test_any_value_at_any_place_of_a_resealed_document_is_refused_or_harmless(desk, tmp_path):
     folder = copied(desk / "model", tmp_path / "model")
     document = json.loads((folder / "model.json").read_bytes())
-    spots, dice, n = [path for path in places(document) if path], random.Random(2), tries(25, 3000)
+    spots = [path for path in places(document) if path]
     used = [path for path in spots if path[0] in ("recipe", "contract", "task", "operating_points")]
 
-    for at in range(n):
+    for at in attempts("hostile values in a resealed model.json", 25, 3000):
+        dice = random.Random(at)
         changed = put(document, dice.choice(used if at % 2 else spots), dice.choice(VALUES))
         resealed(folder, changed)
         began = time.monotonic()
         with suppress(ModelError):
             load_model(folder)
         assert time.monotonic() - began < 4 * SECONDS
-    counted("hostile values in a resealed model.json", n)

@@ -1,0 +1,72 @@
+"""Rows of a DuckDB file, as the Arrow blocks that it gives by itself (extra `duckdb`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from screening.cohort.spool import Answer, block_rows
+from screening.errors import UsageError
+
+if TYPE_CHECKING:
+    import duckdb
+    import sqlalchemy as sa
+
+# Nothing is fetched from elsewhere because a file asks for it.
+SETTINGS = {"autoinstall_known_extensions": "false"}
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """What DuckDB raises, if it is in use at all."""
+    module = sys.modules.get("duckdb")
+    return (module.Error,) if module else ()
+
+
+@contextmanager
+def answer(url: sa.URL, table: str | None, query: str | None) -> Iterator[Answer]:
+    """Ask for a table or a query; the file is opened read-only."""
+    with opened(url, read_only=True) as connection:
+        sql = query or f"SELECT * FROM {quoted_table(connection, str(table))}"
+        relation = connection.sql(sql)
+        reader = relation.to_arrow_reader(block_rows(len(relation.columns)))
+        yield Answer(sql, list(relation.columns), iter(reader), "read-only")
+
+
+@contextmanager
+def opened(url: sa.URL, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to the file of a URL."""
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise UsageError('a DuckDB file needs DuckDB: pip install "screening[duckdb]"') from None
+    path = Path(str(url.database))
+    if read_only and not path.is_file():
+        raise UsageError(f"there is no database file {path}")
+    try:
+        connection = duckdb.connect(str(path), read_only=read_only, config=SETTINGS)
+    except duckdb.Error as error:
+        held = "lock" in str(error).lower()
+        why = "another program has it open for writing" if held else "it is damaged, or no DuckDB file"
+        raise UsageError(f"{path.name} cannot be opened: {why}") from None
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_table(connection: duckdb.DuckDBPyConnection, table: str) -> str:
+    """The table as SQL writes it; `schema.name` where no table has the whole name."""
+    schema, _, name = table.rpartition(".")
+    there = "SELECT count(*) FROM information_schema.tables WHERE table_name = ? AND ? IN (table_schema, '')"
+    for place, called in (("", table), (schema, name)):
+        if connection.execute(there, [called, place]).fetchall() != [(0,)]:
+            return ".".join(quoted(part) for part in (place, called) if part)
+    raise UsageError(f"the database has no table or view {table}")

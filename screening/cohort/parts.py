@@ -1,0 +1,72 @@
+"""What a cohort is made of: files, tables in memory, answers of databases, all read in blocks of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from screening.cohort.csv_text import CsvForm
+from screening.cohort.workbook import SheetForm
+
+Form = CsvForm | SheetForm | None
+"""How texts of a part are written; None where its values have types of their own."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of one part: `columns` maps names to arrow arrays; `first_row` counts from 1 in the part."""
+
+    columns: dict[str, Any]
+    n_rows: int
+    first_row: int
+    ragged: np.ndarray
+    repeated_header: np.ndarray
+
+
+def whole_block(columns: dict[str, Any], n_rows: int, first_row: int) -> Block:
+    """A block of what has no broken rows: its reader knows rows and columns by itself."""
+    none = np.zeros(n_rows, dtype=bool)
+    return Block(columns, n_rows, first_row, none, none)
+
+
+class Part(Protocol):
+    """One table of a cohort; `rows` may be known only once it was read, `origin` stands beside its digest."""
+
+    name: str
+    sha256: str
+    bytes: int
+    header: list[str]
+    rows: int | None
+    origin: Mapping[str, str]
+
+    @property
+    def form(self) -> Form:
+        """How its texts are written."""
+        ...
+
+    def decimal(self, column: str) -> str:
+        """The decimal mark of a column's texts."""
+        ...
+
+    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """Yield the rows in order, all columns or some; memory is bounded by `batch_rows`."""
+        ...
+
+
+def header_faults(part: Part) -> list[str]:
+    """What is wrong with the names of a part's columns."""
+    named = [name for name in part.header if name]
+    if not named:
+        return [f"{part.name}: no column has a name; add a header row"]
+    faults = []
+    for name in dict.fromkeys(named):
+        places = [str(place) for place, other in enumerate(part.header, start=1) if other == name]
+        if len(places) > 1:
+            faults.append(
+                f"{part.name}: column name '{name}' occurs {len(places)} times "
+                f"(columns {', '.join(places)}); rename or remove all but one"
+            )
+    return faults

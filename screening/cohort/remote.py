@@ -1,0 +1,98 @@
+"""Files at s3://, gs:// or abfs://, fetched once into a private folder and read there (fsspec)."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from screening.cohort.sources import Source, refuse_many, source_over, tables_among
+from screening.errors import UsageError, of_system
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+# What brings each of them; `memory` is there for tests.
+EXTRAS = {
+    "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure",
+    "memory": "s3",
+}  # fmt: skip
+CHUNK = 1 << 20
+
+
+def open_remote(url: str) -> Source:
+    """The source that a file, folder or glob elsewhere is.
+
+    It is fetched whole before it is read: what is checked and what is scored are then the same bytes, however
+    often they are read and whatever is put there meanwhile.
+
+    Raises
+    ------
+    UsageError
+        There is nothing, it cannot be reached, or the library for this kind of place is missing.
+    CohortError
+        As of files here.
+    """
+    scheme = url.partition("://")[0]
+    if scheme not in EXTRAS:
+        raise UsageError(
+            f"{scheme}://: a database needs --table NAME or --query FILE.sql; "
+            f"files are read from {', '.join(f'{name}://' for name in EXTRAS if name != 'memory')}"
+        )
+    try:
+        from fsspec.core import url_to_fs
+
+        system, path = url_to_fs(url)
+    except ImportError:
+        raise UsageError(f'{scheme}:// needs fsspec: pip install "screening[{EXTRAS[scheme]}]"') from None
+    folder = Path(tempfile.mkdtemp(prefix="screening-"))
+    try:
+        places, notes = _found(system, path, url)
+        refuse_many(len(places), url)
+        fetched = [_fetched(system, place, folder / str(number)) for number, place in enumerate(places)]
+        source = source_over(fetched, [f"fetched from {url.rpartition('/')[0]}/", *notes])
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if error.filename and str(error.filename).startswith(str(folder)):
+            raise of_system(error) from None
+        raise UsageError(f"{url} cannot be read: {_reason(error)}") from None
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if type(error).__module__.startswith(("botocore", "aiohttp", "google", "azure", "gcsfs")):
+            raise UsageError(f"{url} cannot be read: {_reason(error)}") from None
+        raise
+    weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+    return source
+
+
+def _reason(error: BaseException) -> str:
+    """The kind of what went wrong: a service's own words may hold keys."""
+    kinds: dict[type[BaseException], str] = {
+        FileNotFoundError: "there is no such file",
+        PermissionError: "it may not be read from here",
+    }
+    return kinds.get(type(error), type(error).__name__)
+
+
+def _found(system: AbstractFileSystem, path: str, url: str) -> tuple[list[str], list[str]]:
+    """Files, and a note on those of a folder that were not read."""
+    if any(mark in path for mark in "*?["):
+        matches = sorted(place for place in system.glob(path) if system.isfile(place))
+        if not matches:
+            raise UsageError(f"no glob match at {url}")
+        return matches, []
+    if system.isdir(path):
+        inside = {PurePosixPath(each["name"]).name: each for each in system.ls(path, detail=True)}
+        names, notes = tables_among((name for name, each in inside.items() if each["type"] == "file"), url)
+        return [inside[name]["name"] for name in names], notes
+    return [path], []
+
+
+def _fetched(system: AbstractFileSystem, place: str, folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    path = folder / PurePosixPath(place).name
+    with system.open(place, "rb") as remote, path.open("xb") as here:
+        shutil.copyfileobj(remote, here, CHUNK)
+    return path

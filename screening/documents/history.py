@@ -1,0 +1,202 @@
+"""What the ledger tells of the nights so far: counts only, no patient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from screening.documents.beside import RuleFacts
+from screening.documents.drift import ScoreCounts
+from screening.documents.reason import Reason
+from screening.documents.run import Unflagged
+from screening.documents.shape import document, named
+
+
+@document
+class Question:
+    """What is asked of the tables, and by which columns patients are known again."""
+
+    label: str
+    positive: Sequence[str]
+    id: str | None
+    group: str | None
+
+
+@document
+class Words:
+    """How often each verdict was given."""
+
+    confirmed: int
+    not_: Annotated[int, named("not")]
+    unsure: int
+    known: int
+
+    @property
+    def found(self) -> int:
+        """Those that have the condition, newly seen or known before."""
+        return self.confirmed + self.known
+
+    @property
+    def judged(self) -> int:
+        """Those judged: who is unsure has not judged."""
+        return self.found + self.not_
+
+
+@document
+class JudgedShare:
+    """Share with the condition among those judged, with its 95 % interval; None where nobody was."""
+
+    found: int
+    judged: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@document
+class ShareToDate(JudgedShare):
+    """The share as it stood on a night."""
+
+    night: str
+
+
+@document
+class FlaggedShare(JudgedShare):
+    """Share with the condition among all new cases of `nights`, by those that lots marked."""
+
+    drawn: int
+    flagged: int
+    nights: int
+
+
+@document
+class Misses:
+    """Cases among the unflagged, a night, by those drawn at random from them."""
+
+    found: int
+    judged: int
+    unflagged: int
+    nights: int
+    per_night: float | None
+    per_night_low: float | None
+    per_night_high: float | None
+
+
+@document
+class Workload:
+    """Means over the nights in force."""
+
+    cases_per_night: float | None
+    waiting_per_night: float | None
+    minutes_per_night: float | None
+
+
+@document
+class DriftOver:
+    """The scores of recent nights' patients, each once, against those held out in training."""
+
+    nights: int
+    patients: int
+    distance: float | None
+    p: float | None
+    reason: Reason | None
+
+
+@document
+class NightRun:
+    """One run of a night: what it counted, and what was said of it since."""
+
+    night: str
+    run_id: str
+    revision: int
+    series: str
+    question: Question
+    title: str | None
+    model: str
+    recipe: str
+    thresholds: Mapping[str, float]
+    recorded: str
+    published: bool
+    in_force: bool
+    read: int
+    scored: int
+    refused: int
+    flagged: int
+    cases: int
+    new: int
+    ongoing: int
+    reviewed: int
+    known: int
+    resolved: int
+    flag_rate: float | None
+    minutes: float | None
+    capacity: int | None
+    verdicts: Words
+    ppv: JudgedShare
+    sample: Words
+    unflagged: Unflagged
+    drift: ScoreCounts | None
+    attention: Sequence[Reason]
+
+
+@document
+class SeriesFacts:
+    """What the nights of one series add up to."""
+
+    series: str
+    title: str | None
+    question: Question
+    nights: int
+    first: str | None
+    last: str | None
+    ppv: JudgedShare
+    ppv_flagged: FlaggedShare
+    verdicts: Words
+    ppv_to_date: Sequence[ShareToDate]
+    workload: Workload
+    misses: Misses
+    drift: DriftOver | None
+
+
+@document
+class ChangedClass:
+    """A watched class's threshold before and after."""
+
+    label: Annotated[str, named("class")]
+    threshold_before: float
+    threshold_after: float
+    rule_before: RuleFacts
+    rule_after: RuleFacts
+
+
+@document
+class ThresholdChange:
+    """Another threshold chosen for a model."""
+
+    model_before: str
+    model_after: str
+    reason: str | None
+    classes: Sequence[ChangedClass]
+    series: str | None = None
+    entry: int
+    recorded: str
+
+
+@document
+class Trail:
+    """How far the audit trail reaches, and whether it was followed from its start."""
+
+    entries: int
+    head: str
+    verified: bool
+    erased: int = 0
+
+
+@document
+class HistoryDocument:
+    """Everything that the nights so far add up to."""
+
+    runs: Sequence[NightRun]
+    series: Sequence[SeriesFacts]
+    threshold_changes: Sequence[ThresholdChange]
+    audit: Trail

@@ -1,0 +1,383 @@
+"""A cohort in a database is the cohort in a file: same rows, same scores, read-only, and no password told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from database_places import in_database, in_duckdb, in_sqlite, said_to
+from flow_cohorts import patients, written
+from ledger_places import schema
+from typer.testing import CliRunner
+
+from screening import Database, load_model, read_cohort, save_model, score, train
+from screening.cli import app
+from screening.cohort.reading import check_cohort
+from screening.errors import CohortError, UsageError
+
+pytest.importorskip("duckdb", reason="needs DuckDB")
+ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
+PLACES = ("sqlite", "duckdb", "postgresql")
+
+
+@pytest.fixture(params=PLACES)
+def kept(request, tmp_path):
+    """A function that puts a table into a database of each kind, and gives its URL."""
+
+    def put(table: pd.DataFrame, name: str = "past") -> str:
+        if request.param == "postgresql":
+            number = abs(hash(request.node.name))
+            url = schema(request.getfixturevalue("postgres"), f"cohort{number}")
+            in_database(table, url, name)
+            return url
+        return {"sqlite": in_sqlite, "duckdb": in_duckdb}[request.param](table, tmp_path, name)
+
+    return put
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "model"
+    save_model(train(read_cohort(patients(), **ROLES), "logistic", search=1, jobs=1), folder)
+    return folder
+
+
+def flagged(run) -> bytes:
+    return (run.directory / "flagged.csv").read_bytes()
+
+
+def said(*words: object) -> tuple[int, str, str]:
+    answer = CliRunner().invoke(app, [str(word) for word in words])
+    return answer.exit_code, answer.stdout, answer.stderr
+
+
+def test_a_table_scores_the_same_from_every_place(model, kept, tmp_path):
+    night = patients(120, seed=3).drop(columns="ill")
+    night["crp"] = night["crp"].round(3)
+    places = {
+        "csv": written(night, tmp_path / "night.csv"),
+        "parquet": written(night, tmp_path / "night.parquet"),
+        "frame": night,
+        "database": Database(kept(night, "tonight"), table="tonight"),
+    }
+
+    runs = {name: score(load_model(model), place, tmp_path / f"run_{name}") for name, place in places.items()}
+
+    first = pq.read_table(runs["csv"].directory / "scores.parquet")
+    assert first["flagged"].to_numpy().any()
+    for run in runs.values():
+        assert pq.read_table(run.directory / "scores.parquet").equals(first)
+        assert flagged(run) == flagged(runs["csv"])
+
+
+def test_a_query_is_answered_and_its_digest_stands_in_the_run(model, kept, tmp_path):
+    night = patients(120, seed=3)
+    query = tmp_path / "icu.sql"
+    query.write_text(
+        "SELECT patient, fever, crp, ward FROM past WHERE ward LIKE '%icu%' ORDER BY patient; -- :x"
+    )
+    url = kept(night)
+
+    code, _, _ = said("score", model, url, "--query", query, "--out", tmp_path / "run")
+
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    (file,) = document["input"]["files"]
+    assert code == 0
+    assert file["rows"] == document["counts"]["scored"] == (night["ward"] == "icu").sum()
+    assert file["name"] == "icu.sql" and len(file["query_sha256"]) == 64
+    assert file["place"].partition(":")[0] == url.partition(":")[0].partition("+")[0]
+
+
+def test_the_same_rows_have_the_same_digest_and_others_another(kept):
+    url = kept(patients())
+    first, again = (read_cohort(Database(url, table="past"), **ROLES).source.files[0] for _ in "ab")
+    other = read_cohort(patients(), **ROLES).features
+
+    assert first.sha256 == again.sha256
+    pd.testing.assert_frame_equal(read_cohort(Database(url, table="past"), **ROLES).features, other)
+
+
+@pytest.mark.parametrize("what", ["DELETE FROM past", "SELECT 1; DELETE FROM past", "DROP TABLE past"])
+def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(what, kept, tmp_path):
+    url, query = kept(patients(50)), tmp_path / "q.sql"
+    query.write_text(what)
+
+    with pytest.raises(UsageError, match=r"^q\.sql"):
+        read_cohort(Database(url, query=query), **ROLES)
+
+    assert read_cohort(Database(url, table="past"), **ROLES).n_rows == 50
+
+
+def test_postgresql_is_read_in_a_transaction_that_may_change_nothing(postgres, tmp_path):
+    url = schema(postgres, "readonly")
+    said_to(url, "CREATE SEQUENCE counter", "CREATE TABLE past (a int)")
+    query = tmp_path / "q.sql"
+    query.write_text("SELECT nextval('counter') AS a")
+
+    with pytest.raises(UsageError, match=r"read-only transaction|stopped answering"):
+        read_cohort(Database(url, query=query))
+
+
+def test_a_sqlite_file_is_opened_read_only(tmp_path):
+    url = in_sqlite(patients(20), tmp_path)
+    before = (tmp_path / "ward.db").read_bytes()
+
+    read_cohort(Database(url, table="past"), **ROLES)
+
+    assert (tmp_path / "ward.db").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["ward.db"]
+
+
+@pytest.mark.parametrize("table", ["nowhere", "main.nowhere", "past; drop table past", 'a"b'])
+def test_a_table_that_is_not_there_is_named(table, kept):
+    with pytest.raises(UsageError, match="no table or view"):
+        read_cohort(Database(kept(patients(20)), table=table), **ROLES)
+
+
+def test_a_database_that_goes_away_in_the_middle_leaves_nothing(model, postgres, tmp_path):
+    url = schema(postgres, "gone")
+    query = tmp_path / "q.sql"
+    # The server ends its own connection when half of the rows are sent.
+    query.write_text(
+        "SELECT n::text AS patient, 37.0 AS fever, 2.0 AS crp, 'icu' AS ward, "
+        "CASE WHEN n = 60000 THEN pg_terminate_backend(pg_backend_pid()) END AS b "
+        "FROM generate_series(1, 90000) n"
+    )
+
+    code, _, err = said("score", model, url, "--query", query, "--out", tmp_path / "runs" / "run")
+
+    assert code == 2
+    assert "stopped answering behind row" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["q.sql"]
+
+
+@pytest.mark.parametrize("secret", ["s3cr3t", "p%40ss%2Fw", "s3:cr?t"])
+@pytest.mark.parametrize("command", ["check", "train", "score", "init", "compare"])
+def test_no_command_tells_the_password(command, secret, model, tmp_path):
+    url = f"postgresql://reader:{secret}@127.0.0.1:1/ward?application_name=hid{secret}den"
+    place = [url, "--table", "past", "--json"]
+    words = {
+        "check": ["check", *place, "--model", model],
+        "init": ["init", *place, "--out", tmp_path / "c.toml"],
+        "score": ["score", model, *place, "--out", tmp_path / "run"],
+        "train": ["train", *place, "--label", "ill", "--out", tmp_path / "m"],
+        "compare": ["compare", *place, "--recipes", "svm", "--label", "ill", "--out", tmp_path / "c"],
+    }
+
+    code, out, err = said(*words[command])
+
+    assert code == 2
+    assert "postgresql://127.0.0.1:1/ward" in err
+    assert secret not in out + err and "p@ss/w" not in out + err
+
+
+def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
+    url = schema(postgres, "secretive")
+    in_database(patients(), url)
+    with_password = url.replace("screen@", "screen:s3cr3t@")
+
+    code, out, err = said(
+        "train", with_password, "--table", "past", "--label", "ill", "--id", "patient",
+        "--recipe", "logistic", "--search", "1", "--out", tmp_path / "model",
+    )  # fmt: skip
+
+    assert code == 0, err
+    written_down = b"".join(path.read_bytes() for path in (tmp_path / "model").iterdir())
+    assert b"s3cr3t" not in written_down + out.encode() + err.encode()
+    command = json.loads((tmp_path / "model" / "model.json").read_text())["training"]["command"]
+    assert "postgresql:///postgres" in command and "--table past" in command
+
+
+def test_errors_of_values_repeat_no_value(kept, tmp_path):
+    table = patients(30)
+    table.loc[7, "ward"] = "Mrs Smith"
+    query = tmp_path / "q.sql"
+    query.write_text("SELECT patient, CAST(ward AS INTEGER) AS ward, ill FROM past WHERE ward = 'Mrs Smith'")
+    url = kept(table)
+
+    words = said("check", url, "--query", query, "--contract", tmp_path / "none.toml")[2]
+    code, out, err = said("init", url, "--query", query, "--out", tmp_path / "c.toml")
+
+    assert code in (0, 2, 3)
+    assert "Smith" not in words + out + err
+
+
+def hostile() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 2000)), columns=[f"v{i}" for i in range(2000)])
+    return pd.DataFrame({"patient": [f"{i:05d}" for i in range(60)]}).join(table)
+
+
+def test_two_thousand_columns_are_read(kept):
+    # PostgreSQL has 1,600 at most, and rows of 8 KB.
+    table = hostile().iloc[:, :800]
+
+    assert len(read_cohort(Database(kept(table), table="past"), id="patient").names) == 799
+
+
+def test_two_thousand_columns_of_a_duckdb_file_are_read(tmp_path):
+    url = in_duckdb(hostile(), tmp_path)
+
+    assert len(read_cohort(Database(url, table="past"), id="patient").names) == 2000
+
+
+def test_control_characters_in_names_of_columns_reach_no_terminal(kept, tmp_path):
+    table = patients(40).rename(columns={"crp": "crp\x1b[31m\x07"})
+
+    code, out, err = said("init", kept(table), "--table", "past", "--out", tmp_path / "c.toml")
+
+    assert code == 0
+    assert not {"\x1b", "\x07"} & set(out + err)
+
+
+def test_numbers_that_are_none_are_missing_or_refused_by_row_as_in_a_file(kept, tmp_path):
+    table = patients(40)
+    table.loc[3, "fever"], table.loc[5, "crp"] = np.inf, np.nan
+    contract = read_cohort(patients(40), **ROLES).contract
+
+    from_database, _ = check_cohort(Database(kept(table), table="past"), contract)
+    from_file, _ = check_cohort(written(table, tmp_path / "a.parquet"), contract)
+
+    assert from_database == from_file != []
+    assert "row 4" in from_database[0]
+
+
+def test_postgresql_types_become_what_they_mean(postgres):
+    url = schema(postgres, "kinds")
+    said_to(
+        url,
+        "CREATE TABLE past (id uuid, whole bigint, price numeric(12, 3), odd numeric, born date,"
+        " seen timestamptz, at time, many int[], body bytea, doc jsonb, span int4range, ill boolean,"
+        " wait interval, big numeric)",
+        "INSERT INTO past SELECT gen_random_uuid(), n, n * 1.001,"
+        " CASE WHEN n = 3 THEN 'NaN'::numeric ELSE n END, date '2000-02-29' + n, now(), '10:00', ARRAY[n],"
+        " '\\x00', '{}', int4range(n, n + 2), n % 5 = 0,"
+        " interval '1 day', 12345678901234567890.5 + n FROM generate_series(1, 60) n",
+    )
+
+    cohort = read_cohort(Database(url, table="past"), id="id", label="ill")
+
+    assert cohort.names == ["whole", "price", "odd"]
+    assert cohort.features["price"].tolist() == [float(f"{n * 1.001:.3f}") for n in range(1, 61)]
+    assert np.isnan(cohort.features["odd"][2]) and cohort.features["odd"].notna().sum() == 59
+    assert cohort.classes == ["false", "true"]
+    assert len(set(cohort.id)) == 60 and len(cohort.id[0]) == 36
+
+
+def test_an_infinite_date_is_no_bug(postgres):
+    url = schema(postgres, "endless")
+    said_to(url, "CREATE TABLE past (a int, b timestamp)", "INSERT INTO past VALUES (1, 'infinity')")
+
+    with pytest.raises((UsageError, CohortError)):
+        read_cohort(Database(url, table="past"))
+
+
+def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
+    url = in_sqlite(patients(50), tmp_path)
+    said_to(
+        url,
+        "CREATE TABLE mixed (id TEXT, value, other)",
+        "INSERT INTO mixed SELECT patient, rowid * 0.5, rowid FROM past",
+        "UPDATE mixed SET value = '<5' WHERE rowid = 3",
+        "UPDATE mixed SET value = x'00ff', other = x'ff' WHERE rowid = 4",
+    )
+    contract = read_cohort(
+        pd.DataFrame({"id": list("abcd"), "value": [1.0, 2.0, 3.0, 4.5], "other": [1, 2, 3, 5]}), id="id"
+    ).contract
+
+    violations, _ = check_cohort(Database(url, table="mixed"), contract)
+
+    places = [line.partition(":")[0] for line in violations]
+    assert places == ["column 'value', row 3", "column 'value', row 4", "column 'other', row 4"]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("sqlite:///nowhere.db", "no database file"),
+        ("duckdb:///nowhere.db", "no database file"),
+        ("sqlite://", "in memory"),
+        ("nothing://x/y", "knows no database"),
+        ("http//x", "URL"),
+        ("oracle://u:p@h/d", "needs the Python package"),
+    ],
+)
+def test_a_place_that_is_no_database_is_refused_in_words(url, words):
+    with pytest.raises(UsageError, match=words):
+        read_cohort(Database(url, table="past"))
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    (tmp_path / "a.db").write_bytes(b"x" * 5000)
+
+    for dialect in ("sqlite", "duckdb"):
+        with pytest.raises(UsageError):
+            read_cohort(Database(f"{dialect}:///{tmp_path / 'a.db'}", table="past"))
+
+
+@pytest.mark.parametrize("given", [{}, {"table": "a", "query": "b"}])
+def test_a_database_is_asked_for_one_thing(given):
+    with pytest.raises(UsageError, match="either --table"):
+        Database("sqlite:///a.db", **given)
+
+
+def test_table_and_query_are_of_databases_only(tmp_path):
+    code, _, err = said(
+        "init", written(patients(), tmp_path / "a.csv"), "--table", "x", "--out", tmp_path / "c"
+    )
+
+    assert code == 2 and "--table and --query are of databases" in err
+
+
+def test_a_database_without_table_or_query_says_what_it_needs(tmp_path):
+    code, _, err = said("init", "postgresql://u:pw@h/d", "--out", tmp_path / "c.toml")
+
+    assert code == 2 and "needs --table NAME or --query" in err and "pw" not in err
+
+
+def test_its_picture_in_a_notebook_or_log_shows_no_url():
+    assert "pw" not in repr(Database("postgresql://u:pw@h/d", table="t"))
+
+
+def test_a_case_of_a_run_from_a_database_is_explained_from_it(model, kept, tmp_path):
+    night = patients(120, seed=3)
+    place = [kept(night), "--table", "past"]
+    said("score", model, *place, "--out", tmp_path / "run")
+    name = pd.read_csv(tmp_path / "run" / "flagged.csv", dtype=str)["id"][0]
+
+    code, out, err = said("explain", tmp_path / "run", name, "--model", model, "--cohort", *place)
+
+    assert code == 0, err
+    assert name in out
+
+
+def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
+    url = schema(postgres, "large")
+    query = tmp_path / "q.sql"
+    code = (
+        "import sys, resource\n"
+        "from screening import Database\n"
+        "from screening.cohort.answers import open_database\n"
+        "source = open_database(Database(sys.argv[1], query=sys.argv[2]))\n"
+        "rows = sum(block.n_rows for block in source.files[0].blocks(None, 4096))\n"
+        "print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+
+    def peak(n_rows: int) -> int:
+        query.write_text(
+            f"SELECT n, random() AS a, random() AS b, n::text AS t FROM generate_series(1, {n_rows}) n"
+        )
+        answer = subprocess.run(
+            [sys.executable, "-c", code, url, str(query)], capture_output=True, text=True, check=True
+        )
+        rows, kilobytes = map(int, answer.stdout.split())
+        assert rows == n_rows
+        return kilobytes
+
+    # 300,000 more rows are 60 MB as Python holds them.
+    assert peak(400_000) - peak(100_000) < 20_000

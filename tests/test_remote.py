@@ -1,0 +1,109 @@
+"""Files elsewhere are read as files here are, and nothing of them stays behind."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from flow_cohorts import patients, written
+
+from screening import read_cohort
+from screening.errors import CohortError, UsageError
+
+fsspec = pytest.importorskip("fsspec", reason="needs fsspec")
+ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
+
+
+@pytest.fixture
+def bucket(tmp_path, monkeypatch):
+    """A place elsewhere with a CSV and a Parquet file of halves of one table, and this process's own /tmp."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    system, table = fsspec.filesystem("memory"), patients()
+    for name, part in (("a.csv", table[:100]), ("b.parquet", table[100:])):
+        system.pipe(f"/ward/past/{name}", written(part, tmp_path / name).read_bytes())
+    system.pipe("/ward/past/readme.md", b"# none of the tables")
+    yield "memory://ward/past"
+    system.store.clear()
+
+
+@pytest.mark.parametrize("end", ["", "/", "/*.[cp]*"])
+def test_a_folder_or_glob_elsewhere_reads_as_the_table(end, bucket):
+    cohort = read_cohort(bucket + end, **ROLES)
+
+    pd.testing.assert_frame_equal(cohort.features, read_cohort(patients(), **ROLES).features)
+    assert [file.name for file in cohort.source.files] == ["a.csv", "b.parquet"]
+
+
+def test_its_digest_is_that_of_the_file(bucket, tmp_path):
+    here = read_cohort(tmp_path / "a.csv", **ROLES).source.files[0]
+
+    assert read_cohort(f"{bucket}/a.csv", **ROLES).source.files[0].sha256 == here.sha256
+
+
+def test_what_was_fetched_is_private_and_gone_with_the_cohort(bucket, tmp_path):
+    cohort = read_cohort(bucket, **ROLES)
+    (folder,) = (tmp_path / "tmp").iterdir()
+    mode = folder.stat().st_mode & 0o777
+    del cohort
+    gc.collect()
+
+    assert mode == 0o700
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("nowhere.csv", UsageError), ("*.xlsx", UsageError), ("bad.csv", CohortError)]
+)
+def test_what_cannot_be_read_is_refused_and_leaves_nothing(name, error, bucket, tmp_path):
+    fsspec.filesystem("memory").pipe("/ward/past/bad.csv", b"")
+
+    with pytest.raises(error):
+        read_cohort(f"{bucket}/{name}", **ROLES)
+
+    gc.collect()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
+
+    with pytest.raises(UsageError, match=r"screening\[gcs\]"):
+        read_cohort("gs://ward/past.csv")
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """A bucket of a server that speaks as S3 does, on this host."""
+    pytest.importorskip("s3fs", reason="needs s3fs")
+    server = pytest.importorskip("moto.server", reason="needs moto")
+    thread = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    thread.start()
+    yield f"http://127.0.0.1:{thread.get_host_and_port()[1]}"
+    thread.stop()
+
+
+def test_an_s3_bucket_is_read(s3, monkeypatch, tmp_path):
+    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "s3cr3t", "ENDPOINT_URL": s3}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    system = fsspec.filesystem("s3")
+    system.mkdir("ward")
+    system.pipe("ward/past.parquet", written(patients(), tmp_path / "past.parquet").read_bytes())
+
+    cohort = read_cohort("s3://ward/past.parquet", **ROLES)
+
+    pd.testing.assert_frame_equal(cohort.features, read_cohort(patients(), **ROLES).features)
+    with pytest.raises(UsageError, match="no such file"):
+        read_cohort("s3://ward/nowhere.parquet")
+    with pytest.raises(UsageError) as refused:
+        read_cohort("s3://nobodys-bucket-at-all/past.parquet")
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_a_path_with_a_colon_is_still_a_path(tmp_path):
+    place = Path(written(patients(), tmp_path / "a:b.csv"))
+
+    assert read_cohort(str(place), **ROLES).n_rows == 240
