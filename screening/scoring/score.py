@@ -29,7 +29,7 @@ from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
 from screening.storage.scored import ScoreColumns, Scored, score_batch
-from screening.storage.sealing import FORMATS, canonical, sealed
+from screening.storage.sealing import FORMATS, canonical, written
 from screening.training.versions import versions
 
 if TYPE_CHECKING:
@@ -206,12 +206,12 @@ def score(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        document = sealed(document | {"times": times}, "run")
+        document, text = written(document | {"times": times}, "run")
         if not shadow:
             write_flagged(folder / "flagged.csv", tally, known, drawn)
             page = render_run(document, templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
-        (folder / "run.json").write_bytes(canonical(document))
+        (folder / "run.json").write_bytes(text)
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)
