@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from test_ledger import enter, states
 from test_series import of_ward
 
+from screening.documents.shape import plain
+from screening.documents.stored import history_in
 from screening.errors import UsageError
 from screening.ledger import (
     Unchained,
@@ -120,7 +122,8 @@ def test_nobody_reviews_a_shadow(ledger):
 def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_champions(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "ab"))
-    head = promote(ledger, "ward-1", SHADOW, "finds b", {"nights": 1})
+    evidence = plain(compare_nights(ledger, "ward-1", SHADOW))
+    head = promote(ledger, "ward-1", SHADOW, "finds b", evidence)
     with pytest.raises(UsageError, match="scored with model nnnnnnnnnnnn"):
         enter(ledger, of_ward("ward-1", 2, "a"))
     second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
@@ -129,6 +132,7 @@ def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_cha
     assert states(second) == {"a": "ongoing", "b": "new"}
     assert [run["model"] for run in told["runs"]] == [HERE[:12], SHADOW[:12]]
     (promotion,) = told["promotions"]
+    assert plain(history_in(told).promotions[0].evidence) == evidence
     assert (promotion["reason"], promotion["entry"]) == ("finds b", head.number)
     assert (promotion["model_before"], promotion["model_after"]) == (HERE, SHADOW)
     assert promote(ledger, "ward-1", SHADOW, "again", {}) == (4, history(ledger)["audit"]["head"])

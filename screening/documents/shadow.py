@@ -7,7 +7,7 @@ from screening.documents.shape import document
 
 @document
 class JudgedShare:
-    """Of those with a verdict, how many had the condition; each by the last word, with a 95 % interval."""
+    """Share with the condition among those judged, with its 95 % interval; None where nobody was."""
 
     found: int
     judged: int

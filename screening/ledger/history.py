@@ -115,7 +115,8 @@ def _changes(connection: sa.Connection, series: str | None, action: str) -> list
         json.loads(row.body) | {"entry": row.number, "recorded": row.recorded}
         for row in connection.execute(asked)
     ]
-    return [each for each in told if series is None or each.get("series") in (None, series)]
+    whose = [each for each in told if series is None or each.get("series") in (None, series)]
+    return [each | ({"series": shown_series(each["series"])} if each.get("series") else {}) for each in whose]
 
 
 def _units(
