@@ -73,7 +73,7 @@ def agreement(found: NightsBeside) -> list[str]:
     return lines
 
 
-def _inline(value: Any) -> str:
+def _inline(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_inline(one)}" for key, one in value.items()) or "-"
     if isinstance(value, list):
