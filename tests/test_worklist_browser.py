@@ -42,9 +42,7 @@ def test_the_first_case_has_its_verdict_within_eight_tab_presses(opened: Any, ru
     assert view.locator(".t").first.locator("input:checked").get_attribute("value") == "confirmed"
 
 
-def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(
-    opened: Any, tmp_path: Path
-) -> None:
+def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened: Any, tmp_path: Path) -> None:
     run = nosocomial_run()
     view, seen = opened(render_run(run))
     first = view.locator(".list .c").first
