@@ -19,6 +19,7 @@ from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import run_html
 from screening.errors import UsageError
+from screening.files import digest_of
 from screening.kernels.placing import placed
 from screening.page import render_run
 from screening.page.site_templates import check_templates
@@ -198,7 +199,8 @@ def score(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        document = sealed(document | {"times": times}, "run")
+        outputs = {name: digest_of(folder / name) for name in ("scores.parquet", "flagged.csv")}
+        document = sealed(document | {"times": times, "outputs": outputs}, "run")
         page = render_run(document, templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(canonical(document))
