@@ -30,7 +30,7 @@ from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
 from screening.storage.scored import ScoreColumns, Scored, score_batch
-from screening.storage.sealing import FORMATS, canonical, sealed
+from screening.storage.sealing import FORMATS, canonical, written
 from screening.training.versions import versions
 
 if TYPE_CHECKING:
@@ -200,10 +200,10 @@ def score(
             "seconds": round(time.perf_counter() - clock, 3),
         }
         outputs = {name: digest_of(folder / name) for name in ("scores.parquet", "flagged.csv")}
-        document = sealed(document | {"times": times, "outputs": outputs}, "run")
+        document, text = written(document | {"times": times, "outputs": outputs}, "run")
         page = render_run(document, templates)
         (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
-        (folder / "run.json").write_bytes(canonical(document))
+        (folder / "run.json").write_bytes(text)
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)
