@@ -305,3 +305,11 @@ def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
     assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {
         path.name for path in tmp_path.iterdir()
     }
+
+
+def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
+    with open_ledger(str(tmp_path / "screening.db"), make=True) as book:
+        score(model, patients(60, seed=7), tmp_path / "run", ledger=book, shadow=True)
+
+    with pytest.raises(UsageError, match="shadow"):
+        read_flagged(tmp_path / "run")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from screening.cohort.contract import Contract
 from screening.cohort.sources import Source
@@ -68,7 +68,7 @@ class Cohort:
         """Feature names in contract order."""
         return list(self.features.columns)
 
-    def take(self, indices: Any) -> Cohort:
+    def take(self, indices: ArrayLike) -> Cohort:
         """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
         places = np.arange(self.n_rows)[np.asarray(indices)]
 
@@ -166,11 +166,12 @@ def _some(classes: Sequence[str]) -> str:
 def joined(batches: Sequence[Cohort]) -> Cohort:
     """One cohort of consecutive batches."""
 
-    def tables(parts: list[Any]) -> pd.DataFrame | None:
-        return None if parts[0] is None else pd.concat(parts, ignore_index=True)
+    def tables(parts: list[pd.DataFrame | None]) -> pd.DataFrame | None:
+        return pd.concat(parts, ignore_index=True) if parts[0] is not None else None
 
-    def arrays(parts: list[Any]) -> np.ndarray | None:
-        return None if parts[0] is None else np.concatenate(parts)
+    def arrays(parts: list[np.ndarray | None]) -> np.ndarray | None:
+        there = [part for part in parts if part is not None]
+        return np.concatenate(there) if there else None
 
     first = batches[0]
     if len(batches) == 1:

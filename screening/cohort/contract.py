@@ -30,7 +30,7 @@ FORMAT = 1
 MOST_BYTES = 16 << 20
 
 
-def _day(value: Any) -> Any:
+def _day(value: Any) -> datetime.date | None:
     """A day only: neither a time of day nor a number of seconds."""
     if value is None or type(value) is datetime.date:
         return value
@@ -41,7 +41,7 @@ def _day(value: Any) -> Any:
 
 
 def _series(value: str | None) -> str | None:
-    return None if value is None else series_name(value)
+    return series_name(value) if value else None
 
 
 class Contract(BaseModel):
@@ -214,7 +214,7 @@ class Contract(BaseModel):
         stated = self.model_dump(mode="json", exclude_defaults=True)
         return contract_toml(stated, notes, keys_of(Contract), keys_of(Feature))
 
-    def with_roles(self, **roles: Any) -> Contract:
+    def with_roles(self, **roles: str | Sequence[str] | None) -> Contract:
         """The same contract with other roles (values that are None or empty are left as they are)."""
         content = self.to_dict()
         content["cohort"].update({role: value for role, value in roles.items() if value})

@@ -95,7 +95,7 @@ def csv_form(path: Path) -> CsvForm:
 
 def csv_blocks(
     path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int
-) -> Iterator[tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]]:
     """Yield (columns, n_rows, first_row, ragged, repeated_header); cells are text, blank lines no rows."""
     whole = 0
     if form.plain:
@@ -178,7 +178,7 @@ class _Pending:
             self._parts[name].append(pa.array(columns[place], pa.string()))
         self._rows = []
 
-    def taken(self, first: int) -> tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]:
+    def taken(self, first: int) -> tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]:
         if self._rows:
             self._move()
         columns = {name: pa.concat_arrays(parts) for name, parts in self._parts.items()}

@@ -46,7 +46,7 @@ class Run:
     Parameters
     ----------
     directory : Path
-        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`.
+        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`; in shadow no page and no list.
     document : dict
         Content of `run.json`.
     """
@@ -59,6 +59,11 @@ class Run:
         """Why the head of the page says ATTENTION; empty where it says OK."""
         return reasons_in(self.document["attention"])
 
+    @property
+    def shadow(self) -> bool:
+        """Whether it was scored beside the champion and has no page."""
+        return bool((self.document.get("ledger") or {}).get("shadow"))
+
     def _repr_html_(self) -> str:
         return run_html(self.document)
 
@@ -69,7 +74,7 @@ class Run:
             "attention": self.document["attention"],
             "model": self.document["model"]["id"],
             "out": str(self.directory),
-            "report": str(self.directory / "report.html"),
+            "report": None if self.shadow else str(self.directory / "report.html"),
         }
 
 
@@ -155,6 +160,10 @@ def score(
     >>> run.document["counts"]["scored"]
     240
     """
+    if shadow and ledger is None:
+        raise UsageError(
+            "--shadow is for a ledger, which compares it with the series' champion; give --ledger"
+        )
     night, series = _day(date, allow_future), series or model.contract.series
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
@@ -194,15 +203,17 @@ def score(
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, brought, found), found.cases
             drawn = frozenset(found.drawn)
-        write_flagged(folder / "flagged.csv", tally, known, drawn)
         times = {
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        outputs = {name: digest_of(folder / name) for name in ("scores.parquet", "flagged.csv")}
+        if not shadow:
+            write_flagged(folder / "flagged.csv", tally, known, drawn)
+        outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
         document, text = written(document | {"times": times, "outputs": outputs}, "run")
-        page = render_run(document, templates)
-        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
+        if not shadow:
+            page = render_run(document, templates)
+            (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.

@@ -11,7 +11,7 @@ from pathlib import Path
 from screening.documents.run import RunDocument
 from screening.documents.shape import read
 from screening.documents.upgrading import run_of_any_version
-from screening.errors import ModelError
+from screening.errors import ModelError, UsageError
 from screening.files import digest_of, read_bounded
 from screening.scoring.spreadsheet import COLUMNS, as_written
 from screening.storage.sealing import as_stored, read_document
@@ -68,6 +68,8 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
 
     Raises
     ------
+    UsageError
+        It is a shadow run.
     ModelError
         A digest does not agree, or the run is of a version that noted none.
     """
@@ -83,6 +85,8 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
             raise ModelError(
                 f"{path} is missing or damaged: its digest does not match; score the night again"
             )
+    if "flagged.csv" not in run.outputs:
+        raise UsageError(f"{folder} is a shadow run; nothing of it is handed on")
     content = read_bounded(folder / "flagged.csv", MOST_BYTES, ModelError).decode("utf-8")
     table = csv.DictReader(io.StringIO(content, newline=""))
     further = [name for name in table.fieldnames or () if name not in COLUMNS]
