@@ -15,6 +15,7 @@ from screening.cli.demo import demo
 from screening.cli.explain import explain
 from screening.cli.history import history
 from screening.cli.init import init
+from screening.cli.promote import promote
 from screening.cli.recipes import recipes
 from screening.cli.report import report
 from screening.cli.review import review
@@ -49,6 +50,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
     history: "screen history --ledger screening.db --out history.html",
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
+    promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
     schema: "screen schema run",
     status: "screen status --max-age 26h --ledger screening.db",
 }

@@ -41,7 +41,7 @@ def _day(value: Any) -> datetime.date | None:
 
 
 def _series(value: str | None) -> str | None:
-    return None if value is None else series_name(value)
+    return series_name(value) if value else None
 
 
 class Contract(BaseModel):

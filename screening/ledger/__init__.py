@@ -1,7 +1,8 @@
 """A memory between the nights: runs, cases, verdicts, threshold changes, and a chained trail over all."""
 
+from screening.ledger.beside import compare_nights
 from screening.ledger.book import Ledger, open_ledger
-from screening.ledger.champions import record_threshold
+from screening.ledger.champions import promote, record_threshold
 from screening.ledger.history import history
 from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
@@ -19,8 +20,10 @@ __all__ = [
     "Recorded",
     "Unchained",
     "Verdict",
+    "compare_nights",
     "history",
     "open_ledger",
+    "promote",
     "publish_night",
     "pulse",
     "record_night",

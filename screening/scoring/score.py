@@ -45,7 +45,7 @@ class Run:
     Parameters
     ----------
     directory : Path
-        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`.
+        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`; in shadow no page and no list.
     document : dict
         Content of `run.json`.
     """
@@ -58,6 +58,11 @@ class Run:
         """Why the head of the page says ATTENTION; empty where it says OK."""
         return reasons_in(self.document["attention"])
 
+    @property
+    def shadow(self) -> bool:
+        """Whether it was scored beside the champion and has no page."""
+        return bool((self.document.get("ledger") or {}).get("shadow"))
+
     def _repr_html_(self) -> str:
         return run_html(self.document)
 
@@ -68,7 +73,7 @@ class Run:
             "attention": self.document["attention"],
             "model": self.document["model"]["id"],
             "out": str(self.directory),
-            "report": str(self.directory / "report.html"),
+            "report": None if self.shadow else str(self.directory / "report.html"),
         }
 
 
@@ -154,6 +159,10 @@ def score(
     >>> run.document["counts"]["scored"]
     240
     """
+    if shadow and ledger is None:
+        raise UsageError(
+            "--shadow is for a ledger, which compares it with the series' champion; give --ledger"
+        )
     night, series = _day(date, allow_future), series or model.contract.series
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
@@ -193,14 +202,15 @@ def score(
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, brought, found), found.cases
             drawn = frozenset(found.drawn)
-        write_flagged(folder / "flagged.csv", tally, known, drawn)
         times = {
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
         document, text = written(document | {"times": times}, "run")
-        page = render_run(document, templates)
-        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
+        if not shadow:
+            write_flagged(folder / "flagged.csv", tally, known, drawn)
+            page = render_run(document, templates)
+            (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
