@@ -222,6 +222,7 @@ class RunDocument:
 
     `evaluation` is there where the table had labels: figures of each watched class by its name, and of
     several classes `confusion` and `per_class`. `drift` says how the scores lie among those of training.
+    `outputs` has the SHA-256 of the tables beside it.
     """
 
     format: int
@@ -257,6 +258,7 @@ class RunDocument:
     ledger: LedgerFacts | None = None
     pseudonymised: bool | None = None
     times: Times
+    outputs: Mapping[str, str] | None = None
     sha256: str
 
     @property

@@ -20,6 +20,7 @@ from screening.documents.attention import of_run
 from screening.documents.notebook import run_html
 from screening.documents.shape import plain
 from screening.errors import UsageError
+from screening.files import digest_of
 from screening.kernels.placing import placed
 from screening.page import render_run
 from screening.page.site_templates import check_templates
@@ -209,9 +210,11 @@ def score(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        document, text = written(document | {"times": times}, "run")
         if not shadow:
             write_flagged(folder / "flagged.csv", tally, known, drawn)
+        outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
+        document, text = written(document | {"times": times, "outputs": outputs}, "run")
+        if not shadow:
             page = render_run(document, templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)

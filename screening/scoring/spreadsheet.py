@@ -23,10 +23,11 @@ REMEMBERED = ("state", "nights", "drawn")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
 # An apostrophe is marked as well: removing one at every such place gives back what was written.
+_BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
 FORMULA = re.compile(
-    "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
-    "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
+    _BEGINS + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
 )
+_MARK = re.compile(_BEGINS + "'")
 
 
 def write_flagged(
@@ -67,3 +68,8 @@ def write_flagged(
 def as_text(value: str) -> str:
     """Text that a spreadsheet shows and does not run as a formula."""
     return FORMULA.sub(r"\1'", value)
+
+
+def as_written(text: str) -> str:
+    """What `as_text` was given."""
+    return _MARK.sub(r"\1", text)
