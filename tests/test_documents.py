@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import get_type_hints
+from types import UnionType
+from typing import Union, get_args, get_origin, get_type_hints
 
 import pytest
 from flow_cohorts import patients, voxels, written
@@ -28,6 +30,7 @@ from screening.ledger import history, open_ledger
 from screening.storage.loading import load_model
 
 ROOT = Path(__file__).parents[1]
+Place = tuple[str | int, ...]
 KEPT = sorted((ROOT / "tests" / "format_1").glob("*/model.json"))
 
 
@@ -110,7 +113,7 @@ def test_a_run_with_reasons_as_bare_sentences_is_read(night):
     assert run.attention[0].words == "Look twice."
 
 
-def without(document: dict, path: tuple[str, ...]) -> dict:
+def without(document: dict, path: Place) -> dict:
     """A copy that lacks the key at `path`."""
     copy = json.loads(json.dumps(document))
     part = copy
@@ -120,30 +123,57 @@ def without(document: dict, path: tuple[str, ...]) -> dict:
     return copy
 
 
-def required(declared: type, found: dict, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+def parts(hint: object, found: object, path: Place) -> Iterator[tuple[type, dict, Place]]:
+    """The documents' types inside a value, with the place of the first of each list and of each table."""
+    if is_dataclass(hint) and isinstance(found, dict):
+        yield hint, found, path
+    inner = [each for each in get_args(hint) if each is not type(None)]
+    for key, value in [*enumerate(found)][:1] if isinstance(found, list) else ():
+        yield from parts(inner[-1], value, (*path, key))
+    if get_origin(hint) in (Union, UnionType):
+        for each in inner:
+            yield from parts(each, found, path)
+    if get_origin(hint) is Mapping and isinstance(found, dict):
+        for key, value in [*found.items()][:1]:
+            yield from parts(inner[-1], value, (*path, key))
+
+
+def required(
+    declared: type, found: dict, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[str | int, ...]]:
     """Paths of the keys that a document's type asks for, those of its parts included."""
     hints = get_type_hints(declared)
-    paths = []
     for field in fields(declared):
-        if field.default is MISSING and field.name in found:
-            paths.append((*path, field.name))
-        if is_dataclass(hints[field.name]) and isinstance(found.get(field.name), dict):
-            paths += required(hints[field.name], found[field.name], (*path, field.name))
-    return paths
+        if field.name in found:
+            yield from [(*path, field.name)] * (field.default is MISSING)
+            for inner in parts(hints[field.name], found[field.name], (*path, field.name)):
+                yield from required(*inner)
 
 
-@pytest.mark.parametrize(("file", "declared"), [("model", ModelDocument), ("run", RunDocument)])
-def test_a_shown_field_without_its_producer_is_noticed(night, file, declared):
-    document = stored(night / file / f"{file}.json")
-    paths = required(declared, document)
+@pytest.fixture(scope="module")
+def documents(night, tmp_path_factory):
+    """Each document as it is written, by its name."""
+    folder = tmp_path_factory.mktemp("compared")
+    cohort = read_cohort(written(patients(), folder / "past.csv"), label="ill", positive="yes", id="patient")
+    compared = compare({"past": cohort}, ["svm", "logistic"], search=1).document | {"format": 2}
+    with open_ledger(str(night / "screening.db")) as book:
+        told = history(book)
+    made = {name: stored(night / name / f"{name}.json") for name in ("model", "run")}
+    return made | json.loads(json.dumps({"comparison": compared, "history": told}))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_shown_field_without_its_producer_is_noticed(documents, name):
+    document, declared = documents[name], DOCUMENTS[name]
+    paths = list(required(declared, document))
 
     unnoticed = []
     for path in paths:
         with pytest.raises(ModelError) as error:
-            read(declared, without(document, path), f"{file}.json")
-        unnoticed += [path] * (".".join(path) not in str(error.value))
+            read(declared, without(document, path), name)
+        unnoticed += [path] * (str(path[-1]) not in str(error.value))
 
-    assert len(paths) > 40
+    assert len(paths) > 30
     assert unnoticed == []
 
 

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 ROOMS = (
     "__main__", "cli", "", "comparison", "deidentify", "scoring", "training", "ledger", "validation",
     "storage", "recipes", "remedies", "machines", "solvers", "factors", "kernels", "statistics", "page",
-    "cohort", "documents", "registry", "files", "errors", "spelling",
+    "cohort", "documents", "registry", "keeping", "files", "errors", "spelling",
 )  # fmt: skip
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}
 FILES = sorted(PACKAGE.rglob("*.py"))

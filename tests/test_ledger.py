@@ -24,6 +24,7 @@ from screening.ledger import (
     record_verdicts,
     reviewable,
 )
+from screening.ledger.recognising import Known, drawn_of
 from screening.ledger.tables import RUNS, STATES, VERDICTS
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
@@ -275,3 +276,10 @@ def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
 
     assert found == [1, 0, 1, 2, 3]
     assert record_night(ledger, night(4, "")).quiet == 2
+
+
+def test_lots_fall_on_other_cases_in_every_run_and_not_on_the_first_names():
+    cases = {f"p{n:02d}": Known("new", 1) for n in range(40)}
+    drawn = {drawn_of(cases, f"run {number}", 5) for number in range(8)}
+
+    assert len(drawn) == 8 and {len(each) for each in drawn} == {5}

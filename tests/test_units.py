@@ -112,6 +112,16 @@ def test_what_is_computed_from_a_quantity_is_not_taken_for_it(column):
     assert quantity_named(column) is None
 
 
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_a_very_few_rows_like_those_of_training_are_not_said_to_be_in_another_unit(n_rows):
+    contract, rng = Contract.from_dict({"features": {"urea": {"type": "number"}}}), np.random.default_rng(0)
+    stored = profile(pd.DataFrame({"urea": DRAWS["urea"](rng, 600)}), contract)
+    for seed in range(1, 130):
+        gates = Gates(stored, contract)
+        gates.add(pd.DataFrame({"urea": DRAWS["urea"](np.random.default_rng(seed), n_rows)}))
+        assert "unit_changed" not in {reason.code for reason in gates.attention()}
+
+
 def test_a_name_of_two_quantities_speaks_of_neither():
     assert quantity_named("creatinine_urea") is None
 

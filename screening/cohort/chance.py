@@ -35,6 +35,13 @@ def more_often(events: float, rows: float, past_events: float, past_rows: float)
     return _at_least(drawn[0], every, drawn[0] + before[0], drawn[1])
 
 
+def so_many(events: int, rows: int, rate: float) -> float:
+    """Chance of so many events or more, each row having one at `rate` (binomial tail)."""
+    x = np.arange(events, rows + 1)
+    ways = _log_choose(rows, x) + x * math.log(rate) + (rows - x) * math.log1p(-rate)
+    return float(min(1.0, np.exp(ways).sum()))
+
+
 def _at_least(least: int, every: int, events: int, drawn: int) -> float:
     """Chance that `drawn` rows of `every` hold `least` or more of its `events` (hypergeometric tail)."""
     x = np.arange(max(least, drawn + events - every, 0), min(events, drawn) + 1)
@@ -43,9 +50,13 @@ def _at_least(least: int, every: int, events: int, drawn: int) -> float:
 
 
 def _log_choose(n: int, k: np.ndarray | int) -> np.ndarray:
-    from scipy.special import gammaln
+    k = np.asarray(k)
+    return _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
 
-    return np.asarray(gammaln(n + 1.0) - gammaln(np.asarray(k) + 1.0) - gammaln(n - np.asarray(k) + 1.0))
+
+def _log_factorial(n: np.ndarray | int) -> np.ndarray:
+    # Not SciPy's: reading its library takes longer than all gates together.
+    return np.array([math.lgamma(each + 1.0) for each in np.ravel(n)]).reshape(np.shape(n))
 
 
 def other_shares(counts: Counts, past: Counts) -> float:

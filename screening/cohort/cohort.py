@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from screening.cohort.contract import Contract
 from screening.cohort.sources import Source
@@ -31,6 +31,8 @@ class Cohort:
     time : ndarray of datetime64[us], shape (n_rows,)
     coordinates : ndarray, shape (n_rows, 3)
     subgroups : DataFrame of text
+    display : DataFrame of text or None
+        What stands beside a patient on the page; read for scoring only.
     raw : DataFrame or None
         Values before normalisation of the normalised features.
     rows : ndarray of int, shape (n_rows,)
@@ -54,6 +56,7 @@ class Cohort:
     source: Source
     notes: list[str] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
+    display: pd.DataFrame | None = None
 
     @property
     def n_rows(self) -> int:
@@ -68,7 +71,7 @@ class Cohort:
         """Feature names in contract order."""
         return list(self.features.columns)
 
-    def take(self, indices: Any) -> Cohort:
+    def take(self, indices: ArrayLike) -> Cohort:
         """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
         places = np.arange(self.n_rows)[np.asarray(indices)]
 
@@ -89,6 +92,7 @@ class Cohort:
             subgroups=table(self.subgroups),
             raw=table(self.raw),
             rows=self.rows[places],
+            display=table(self.display),
         )
 
     @property
@@ -166,11 +170,12 @@ def _some(classes: Sequence[str]) -> str:
 def joined(batches: Sequence[Cohort]) -> Cohort:
     """One cohort of consecutive batches."""
 
-    def tables(parts: list[Any]) -> pd.DataFrame | None:
-        return None if parts[0] is None else pd.concat(parts, ignore_index=True)
+    def tables(parts: list[pd.DataFrame | None]) -> pd.DataFrame | None:
+        return pd.concat(parts, ignore_index=True) if parts[0] is not None else None
 
-    def arrays(parts: list[Any]) -> np.ndarray | None:
-        return None if parts[0] is None else np.concatenate(parts)
+    def arrays(parts: list[np.ndarray | None]) -> np.ndarray | None:
+        there = [part for part in parts if part is not None]
+        return np.concatenate(there) if there else None
 
     first = batches[0]
     if len(batches) == 1:
@@ -186,4 +191,5 @@ def joined(batches: Sequence[Cohort]) -> Cohort:
         subgroups=tables([batch.subgroups for batch in batches]),
         raw=tables([batch.raw for batch in batches]),
         rows=np.concatenate([batch.rows for batch in batches]),
+        display=tables([batch.display for batch in batches]),
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
 
 # What stands in a starter contract for a key that is not set; a number cannot be left blank.
 EXAMPLES = {"number": "0.1", "integer": "10", "array": "[]", "string": '""', "boolean": "false"}
@@ -71,13 +73,13 @@ def meanings_of(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
-def _choices(part: Mapping[str, Any]) -> Mapping[str, Any]:
+def _choices(part: JsonSchemaValue) -> JsonSchemaValue:
     """The schema of a key that is set, where it may also be absent."""
     options = [one for one in part.get("anyOf", [part]) if one.get("type") != "null"]
     return options[0]
 
 
-def _kind(part: Mapping[str, Any]) -> str:
+def _kind(part: JsonSchemaValue) -> str:
     part = _choices(part)
     if part.get("format") == "date":
         return f"day such as {DAY}"
@@ -95,7 +97,7 @@ def _kind(part: Mapping[str, Any]) -> str:
     return " ".join([word.get(part.get("type", ""), "number"), *bounds])
 
 
-def _example(part: Mapping[str, Any]) -> str:
+def _example(part: JsonSchemaValue) -> str:
     part = _choices(part)
     if "enum" in part or "const" in part:
         return _toml(part.get("enum", [part.get("const")])[0])
@@ -106,7 +108,7 @@ def _example(part: Mapping[str, Any]) -> str:
     return EXAMPLES[part.get("type", "string")]
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -46,11 +46,11 @@ def _comment(text: str, mark: str = "# ") -> Iterator[str]:
     )
 
 
-def _entry(key: Key, value: Any) -> list[str]:
+def _entry(key: Key, value: object) -> list[str]:
     return [f"# {key.name} = {key.example}" if value is None else f"{key.name} = {_value(value)}"]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, bool):

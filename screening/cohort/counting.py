@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from screening.cohort.profiling import binned, ks, psi, tenths, texts, total_variation
 from screening.cohort.units import SampledValues
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_UNSEEN = 1000
 
@@ -53,7 +56,7 @@ class Column:
     def n_unseen(self) -> int:
         return self.unseen.total()
 
-    def add(self, values: Any) -> None:
+    def add(self, values: pd.Series) -> None:
         """Count the typed values of one batch, a Series."""
         if self.numeric:
             self._add_numbers(values.to_numpy(dtype=float))

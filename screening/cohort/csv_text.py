@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from screening.cohort.notation import NUMBER, decimal_marks
+from screening.cohort.plain_text import Irregular, is_plain, plain_blocks
 from screening.cohort.text_files import (
     LONGEST_LINE,
     READING,
@@ -38,7 +39,7 @@ NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 class CsvForm:
     """How one CSV file is written; `skipped` leading lines (an Excel `sep=` line) are no table.
 
-    `others` are columns with another decimal mark than the file's.
+    `others` are columns with another decimal mark than the file's; a `plain` file has no quotes.
     """
 
     encoding: str
@@ -47,6 +48,7 @@ class CsvForm:
     header: list[str]
     skipped: int = 0
     others: dict[str, str] = field(default_factory=dict)
+    plain: bool = False
 
     def note(self) -> str:
         """The form in words."""
@@ -68,6 +70,7 @@ def csv_form(path: Path) -> CsvForm:
     try:
         with opened_text(path, encoding) as stream:
             head = stream.read(1 << 20)
+        plain = is_plain(path, encoding)
     except READING as error:
         raise fault_of(error, path, encoding) from None
     skipped = 0
@@ -85,15 +88,34 @@ def csv_form(path: Path) -> CsvForm:
             f"{LONGEST_NAME} characters; is it a header?"
         )
     _refuse_headless(path.name, header)
-    form = CsvForm(encoding, delimiter, ".", header, skipped)
+    form = CsvForm(encoding, delimiter, ".", header, skipped, plain=plain)
     decimal, others = decimal_marks(rows[1:], header, delimiter)
     return replace(form, decimal=decimal, others=others)
 
 
 def csv_blocks(
     path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int
-) -> Iterator[tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]]:
     """Yield (columns, n_rows, first_row, ragged, repeated_header); cells are text, blank lines no rows."""
+    whole = 0
+    if form.plain:
+        try:
+            for columns, n_rows in plain_blocks(
+                path, form.delimiter, form.header, form.skipped, wanted, batch_rows
+            ):
+                regular = np.zeros(n_rows, dtype=bool)
+                yield columns, n_rows, 1 + whole * batch_rows, regular, regular
+                whole += 1
+            return
+        except Irregular:
+            pass
+    # Both cut the file into the same blocks.
+    yield from itertools.islice(_row_by_row(path, name, form, wanted, batch_rows), whole, None)
+
+
+def _row_by_row(
+    path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int
+) -> Iterator[tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]]:
     places = {column: form.header.index(column) for column in wanted}
     width, first = len(form.header), 1
     block = _Pending(places)
@@ -156,7 +178,7 @@ class _Pending:
             self._parts[name].append(pa.array(columns[place], pa.string()))
         self._rows = []
 
-    def taken(self, first: int) -> tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]:
+    def taken(self, first: int) -> tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]:
         if self._rows:
             self._move()
         columns = {name: pa.concat_arrays(parts) for name, parts in self._parts.items()}

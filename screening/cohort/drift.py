@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from screening.documents.model import Profile
 from screening.documents.reason import Reason
 from screening.documents.shape import read
 from screening.documents.upgrading import profile_of_any_version
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Of nights from the population of training at most the sum of these raise any alarm: one in a hundred.
 ALARMS = {"values": 0.004, "missing": 0.003, "unseen": 0.002, "outside": 0.0005, "units": 0.0005}
@@ -64,7 +67,7 @@ class Gates:
         self.contract = contract
         self.n_units = float(stored.get("n_units") or 1)
         self.n_rows = 0
-        self.groups: Counter[Any] = Counter()
+        self.groups: Counter[str] = Counter()
         self.columns = {
             name: Column(past[name], missing_in(stored, name)) for name in contract.features if name in past
         }
@@ -72,7 +75,7 @@ class Gates:
 
     def add(
         self,
-        features: Any,
+        features: pd.DataFrame,
         groups: np.ndarray | None = None,
         unlisted: Mapping[str, np.ndarray] | None = None,
     ) -> None:
@@ -87,7 +90,7 @@ class Gates:
                 # Such a row has no code, so its text is not among the values.
                 column.add_unlisted(int(np.count_nonzero(unlisted[name])))
 
-    def unseen_rows(self, features: Any) -> dict[str, np.ndarray]:
+    def unseen_rows(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
         """Per category feature the rows whose text no training row had, as masks."""
         return {
             name: (features[name].notna() & ~features[name].isin(list(column.past["counts"]))).to_numpy()

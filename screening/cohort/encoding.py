@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,7 +45,7 @@ class Encoder:
 
     names: list[str]
     columns: list[str]
-    medians: dict[str, Any]
+    medians: dict[str, float | str | None]
 
     def __init__(self, contract: Contract):
         self.contract = contract

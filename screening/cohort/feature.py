@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 
-def _texts(value: Any) -> Any:
+def _texts(value: object) -> object:
     """A bare value becomes a list of one, a number its text, so `positive = 1` reads well."""
     items = [value] if isinstance(value, str | int | float) else value
     if not isinstance(items, list | tuple):
@@ -16,7 +16,7 @@ def _texts(value: Any) -> Any:
     return [str(item) if type(item) in (int, float) else item for item in items]
 
 
-def _name(value: Any) -> Any:
+def _name(value: object) -> object:
     return None if value == "" else value
 
 
@@ -105,7 +105,7 @@ class Feature(BaseModel):
             raise ValueError('`censored` is for type "number"')
         return self
 
-    def shown(self, value: Any) -> str:
+    def shown(self, value: float | str | None) -> str:
         """A typed value of this feature as a reader would write it; "missing" where there is none."""
         if value is None or value != value:
             return "missing"

@@ -5,13 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
 from screening.cohort.parts import Block, Form, header_faults, whole_block
 from screening.cohort.sources import Source
 from screening.errors import CohortError, UsageError
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class ArrowStream(Protocol):
+    """A table of any library that streams as Arrow does, such as polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+if TYPE_CHECKING:
+    Table: TypeAlias = pandas.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
 
 
 class TableInMemory:
@@ -46,7 +59,7 @@ class TableInMemory:
             first += batch.num_rows
 
 
-def source_of(frame: Any) -> Source:
+def source_of(frame: Table) -> Source:
     """A source over a table in memory.
 
     Raises
@@ -63,14 +76,14 @@ def source_of(frame: Any) -> Source:
     return Source([table], ["a table in memory"])
 
 
-def _arrow(frame: Any) -> pa.Table:
+def _arrow(frame: Table) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     try:
         if type(frame).__module__.startswith("pandas"):
-            return _of_pandas(frame)
+            return _of_pandas(cast("pandas.DataFrame", frame))
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(frame).read_all()
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
@@ -81,7 +94,7 @@ def _arrow(frame: Any) -> pa.Table:
     )
 
 
-def _of_pandas(frame: Any) -> pa.Table:
+def _of_pandas(frame: pandas.DataFrame) -> pa.Table:
     columns = {}
     for name in frame.columns:
         if not isinstance(name, str):
@@ -102,7 +115,7 @@ def _digest(table: pa.Table) -> str:
     class Sink:
         closed = False
 
-        def write(self, piece: Any) -> int:
+        def write(self, piece: bytes) -> int:
             digest.update(piece)
             return len(piece)
 

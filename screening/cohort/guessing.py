@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,7 +48,7 @@ def guessed_roles(
     """Roles by obvious column names, where none was given."""
     taken = {given.id, given.group, given.label, given.time, *given.coordinates, *given.drop}
     free = {name.lower(): name for name in summaries if name not in taken}
-    found: dict[str, Any] = {}
+    found: dict[str, str | None] = {}
     if not given.label:
         named = (name for name in LABELS if name in free and _few(summaries[free[name]]))
         label = next(named, None)

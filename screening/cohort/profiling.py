@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from screening.cohort.chance import effective_units
 from screening.cohort.contract import Contract
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from screening.cohort.cohort import Cohort
 
 # Format 1 had 20 bins, no `n_rows`, and the number of groups where now their effective number stands.
 FORMAT = 2
@@ -16,7 +22,7 @@ STEPS = 50
 MOST_CATEGORIES = 1000
 
 
-def profile(features: Any, contract: Contract, groups: np.ndarray | None = None) -> dict[str, Any]:
+def profile(features: pd.DataFrame, contract: Contract, groups: np.ndarray | None = None) -> dict[str, Any]:
     """What a night is compared with: counts of the training rows on bins of their own quantiles.
 
     Parameters
@@ -48,7 +54,7 @@ def profile(features: Any, contract: Contract, groups: np.ndarray | None = None)
     return {"format": FORMAT, "n_rows": len(features), "n_units": units, "features": described}
 
 
-def profile_of(cohort: Any) -> dict[str, Any]:
+def profile_of(cohort: Cohort) -> dict[str, Any]:
     """The `profile` of a cohort's rows as its table has them, normalised or not."""
     features = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
     return profile(features, cohort.contract, cohort.group)
@@ -73,13 +79,13 @@ def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
 
 
-def texts(values: Any) -> dict[str, int]:
+def texts(values: pd.Series) -> dict[str, int]:
     """How often each text, or each code written as text, occurs; missing ones apart."""
     counted = values.value_counts()
     return {f"{value:g}" if isinstance(value, float) else str(value): int(n) for value, n in counted.items()}
 
 
-def psi(expected: Any, observed: Any) -> float | None:
+def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
     """Population stability index, sum of (q - p) ln(q / p) over bins; 0 for equal shares, None without rows.
 
     An empty bin counts as half a row, or the index would be infinite.
@@ -92,7 +98,7 @@ def psi(expected: Any, observed: Any) -> float | None:
     return float(((q - p) * np.log(q / p)).sum())
 
 
-def ks(expected: Any, observed: Any) -> float | None:
+def ks(expected: ArrayLike, observed: ArrayLike) -> float | None:
     """Largest difference of the two cumulative shares over ordered bins, 0 to 1 (Kolmogorov-Smirnov)."""
     p, q = np.asarray(expected, float), np.asarray(observed, float)
     if not p.sum() or not q.sum():
@@ -100,7 +106,7 @@ def ks(expected: Any, observed: Any) -> float | None:
     return float(np.abs(np.cumsum(p) / p.sum() - np.cumsum(q) / q.sum()).max())
 
 
-def total_variation(expected: Any, observed: Any) -> float | None:
+def total_variation(expected: ArrayLike, observed: ArrayLike) -> float | None:
     """Largest difference of the shares of any set of categories, 0 to 1."""
     p, q = np.asarray(expected, float), np.asarray(observed, float)
     if not p.sum() or not q.sum():
@@ -108,7 +114,7 @@ def total_variation(expected: Any, observed: Any) -> float | None:
     return float(np.abs(p / p.sum() - q / q.sum()).sum() / 2)
 
 
-def tenths(counts: Any) -> np.ndarray:
+def tenths(counts: ArrayLike) -> np.ndarray:
     """Which tenth of the training rows each bin lies in: the bins a PSI is taken over, shape (n_bins,)."""
     share = np.asarray(counts, float) / max(np.sum(counts), 1)
     middle = np.cumsum(share) - share / 2

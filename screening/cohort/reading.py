@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
@@ -16,11 +16,16 @@ from screening.cohort.sources import Source, open_source
 from screening.cohort.stream import BATCH_ROWS, CohortStream
 from screening.errors import CohortError
 
+if TYPE_CHECKING:
+    from screening.cohort.frames import Table
+
+    Readable: TypeAlias = str | Path | Database | Table
+
 __all__ = ["CohortStream", "check_cohort", "infer_contract", "open_cohort", "read_cohort", "starter_contract"]
 
 
 def read_cohort(
-    source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
     positive: str | Sequence[str] | None = None, id: str | None = None, group: str | None = None,
     drop: str | Sequence[str] = (), need_label: bool = False, batch_rows: int = BATCH_ROWS,
 ) -> Cohort:  # fmt: skip
@@ -78,7 +83,7 @@ def read_cohort(
 
 
 def open_cohort(
-    source: Any,
+    source: Readable,
     contract: Contract | str | Path,
     *,
     batch_rows: int = BATCH_ROWS,
@@ -99,7 +104,7 @@ def open_cohort(
 
 
 def check_cohort(
-    source: Any, contract: Contract | str | Path | None = None, *, label: str | None = None,
+    source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
     gates: Gates | None = None, to_score: bool = False,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
     """Violations of a table, each with row numbers and column, and notes on what was detected.
@@ -117,13 +122,13 @@ def check_cohort(
     return [], stream.notes
 
 
-def infer_contract(source: Any, **roles: Any) -> Contract:
+def infer_contract(source: Readable, **roles: Any) -> Contract:
     """The contract of `starter_contract` without its notes."""
     return starter_contract(source, **roles)[0]
 
 
 def starter_contract(
-    source: Any, *, label: str | None = None, positive: str | Sequence[str] | None = None,
+    source: Readable, *, label: str | None = None, positive: str | Sequence[str] | None = None,
     id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
 ) -> tuple[Contract, list[str]]:  # fmt: skip
     """A starter contract for a table, for a person to review, and notes on what was guessed.
@@ -139,7 +144,7 @@ def starter_contract(
     return contract, [*files.notes, *notes]
 
 
-def _opened(source: Any) -> Source:
+def _opened(source: Readable) -> Source:
     """The source of a cohort: files by path or URL, a table or query of a database, or a table in memory."""
     if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
         return open_source(source)
@@ -155,7 +160,7 @@ def _opened(source: Any) -> Source:
     return source_of(source)
 
 
-def contract_of(contract: Contract | str | Path | None, **roles: Any) -> Contract:
+def contract_of(contract: Contract | str | Path | None, **roles: str | Sequence[str] | None) -> Contract:
     """The contract given (or an empty one), with roles from flags put in."""
     base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
     drop = roles.get("drop")

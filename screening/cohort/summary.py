@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,7 +61,7 @@ class ColumnSummary:
             return None
         return tuple(float(f"{x:.6g}") for x in np.percentile(self._sample, [low, high]))  # type: ignore[return-value]
 
-    def add(self, cells: Any, decimal: str) -> None:
+    def add(self, cells: pa.Array | pa.ChunkedArray, decimal: str) -> None:
         """Take in one batch of the column."""
         cells = plain(cells)
         self.rows += len(cells)

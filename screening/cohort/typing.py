@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +33,7 @@ def is_text(cells: pa.Array) -> bool:
     return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
 
 
-def plain(cells: Any) -> pa.Array:
+def plain(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One contiguous array without dictionary encoding."""
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()

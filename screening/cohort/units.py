@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from screening.cohort.chance import so_many
 from screening.cohort.conversions import Conversion
 
 SAMPLE = 8192
@@ -170,7 +171,7 @@ def unit_shift(
                 whole.append(shift)
         hits = int(of_rows.share * units)
         often = hits >= FEWEST_ROWS and of_rows.share >= LEAST_SHARE
-        if often and _so_many(hits, int(units), 1 / ROW_RATIO) <= chance:
+        if often and so_many(hits, int(units), 1 / ROW_RATIO) <= chance:
             part.append(of_rows)
     if whole:
         return max(whole, key=lambda shift: shift.ratio)
@@ -221,10 +222,3 @@ def _spread_out(training: Mapping[str, Any], log: bool) -> tuple[np.ndarray, np.
         np.concatenate(places),
         np.concatenate([np.full(len(p), n / len(p)) for p, n in zip(places, counts, strict=True)]),
     )
-
-
-def _so_many(hits: int, rows: int, rate: float) -> float:
-    """Chance of so many rows or more, each having `rate` (binomial)."""
-    from scipy.special import bdtrc
-
-    return float(bdtrc(hits - 1, rows, rate)) if hits else 1.0

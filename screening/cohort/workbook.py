@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +75,7 @@ def sheet_form(path: Path) -> SheetForm:
 
 def sheet_blocks(
     path: Path, form: SheetForm, wanted: Sequence[str], batch_rows: int
-) -> Iterator[tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]]:
     """Yield (columns, n_rows, first_row, ragged, repeated_header) as `csv_blocks` does."""
     places, first = {column: form.header.index(column) for column in wanted}, 1
     with _rows(path) as (_, _, rows):
@@ -132,7 +131,7 @@ def _fitted(cells: list[str], width: int) -> tuple[list[str], bool]:
     return (cells + [""] * width)[:width], any(cells[width:])
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A cell as the table would be written: whole numbers without a point, dates from the year down."""
     if value is None:
         return ""

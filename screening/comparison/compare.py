@@ -22,7 +22,7 @@ from screening.page.comparison import render_comparison
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
-from screening.storage.sealing import FORMATS, canonical, sealed
+from screening.storage.sealing import FORMATS, written
 from screening.training.train import DEFAULT_RULE
 from screening.training.versions import versions
 from screening.validation.figures import truth_of
@@ -246,7 +246,7 @@ def place_of_folds(out: Path) -> Path:
 
 def write(found: Comparison, folder: Path, templates: Path | None = None) -> None:
     """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
-    (folder / "comparison.json").write_bytes(canonical(sealed(found.document, "comparison")))
+    (folder / "comparison.json").write_bytes(written(found.document, "comparison")[1])
     found.scores.to_parquet(folder / "scores.parquet", index=False)
     (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import threading
 
+SQUARED, ABSOLUTE = 0, 1
+"""Kinds of distances, as the loops know them."""
+BLOCK = 256
+"""Rows in a block: the accumulators of a block stay in the first-level cache."""
+
 _importing = threading.Lock()
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import types
+from numba import carray, types
 from numba.extending import overload
 
+from screening.kernels.compiled import BLOCK, SQUARED
 from screening.kernels.kept import njit
 from screening.kernels.telling import tell_of_compiling
-from screening.kernels.vector import BLOCK, fused, maximum, scaled
-
-SQUARED, ABSOLUTE = 0, 1
+from screening.kernels.vector import fused, maximum, scaled
 
 tell_of_compiling()
 
@@ -126,22 +125,22 @@ def kernels_of(distances, start, stop, rate, out):
             row[t] = exp2_of_product(near[t], rate)
 
 
-@njit(nogil=True, cache=True)
-def sweep_block(x, start, stop, centres, kind, rates, ends, weights, out):
+def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
     """out[r, o] = sum_i weights[i, o] 2^(rates[q(o), i] d(x_r, centre_i)) for rows start <= r < stop.
 
     Output o belongs to term q(o): term q owns the outputs ends[q - 1] <= o < ends[q].
     Sums run in the type of x over 32 centres at a time and in float64 across them.
+    Pointers, as `machine_code` calls it; `numbers` are the sizes unpacked below, and `work` and `total` are
+    room for (n_padded + 2 + n_outputs, block) and (n_outputs, block) numbers, the latter zero.
     """
-    n_features = x.shape[1]
-    n_centres, n_padded = centres.shape
-    n_outputs = weights.shape[1]
-    block = BLOCK if n_padded <= 16 else BLOCK // 2
-    xt = np.zeros((n_padded, block), x.dtype)
-    acc = np.empty(block, x.dtype)
-    value = np.empty(block, x.dtype)
-    part = np.zeros((n_outputs, block), x.dtype)
-    total = np.zeros((n_outputs, block), np.float64)
+    sizes = carray(numbers, 10)
+    n_rows, n_features, start, stop, kind = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+    n_centres, n_padded, n_terms, n_outputs, block = sizes[5], sizes[6], sizes[7], sizes[8], sizes[9]
+    x, out = carray(x, (n_rows, n_features)), carray(out, (n_rows, n_outputs))
+    centres, weights = carray(centres, (n_centres, n_padded)), carray(weights, (n_centres, n_outputs))
+    rates, ends = carray(rates, (n_terms, n_centres)), carray(ends, n_terms)
+    room, total = carray(work, (n_padded + 2 + n_outputs, block)), carray(total, (n_outputs, block))
+    xt, acc, value, part = room[:n_padded], room[n_padded], room[n_padded + 1], room[n_padded + 2 :]
     for first in range(start, stop, block):
         width = min(block, stop - first)
         for k in range(n_features):
@@ -151,7 +150,7 @@ def sweep_block(x, start, stop, centres, kind, rates, ends, weights, out):
         for i in range(n_centres):
             distances_to(xt, 0, block, centres[i], n_padded, kind, acc)
             o = 0
-            for q in range(rates.shape[0]):
+            for q in range(n_terms):
                 rate = rates[q, i]
                 if ends[q] == o + 1:
                     w, row = weights[i, o], part[o]

@@ -60,7 +60,7 @@ def near(
     from screening.kernels.sweep import padded, rate_of, run_in_threads
 
     prepare()
-    from screening.kernels.loops import ABSOLUTE, SQUARED
+    from screening.kernels.compiled import ABSOLUTE, SQUARED
     from screening.kernels.near_loops import near_block
 
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.kernels.compiled import ABSOLUTE, BLOCK, SQUARED, prepare
+from screening.kernels.machine_code import Loop, aligned_zeros
 from screening.kernels.placing import threads as threads_here
 
 if TYPE_CHECKING:
@@ -20,6 +22,16 @@ if TYPE_CHECKING:
 _TASK = 4096  # rows a thread takes at a time
 _PROBES = 64
 _LOG2_E = 1.4426950408889634
+
+
+_SWEEPS = {
+    name: Loop(
+        "screening.kernels.loops",
+        "sweep_block",
+        f"{name} {name} {name} int64 {name} {name} float64 float64 int64",
+    )
+    for name in ("float32", "float64")
+}
 
 
 def rate_of(kernel: Kernel) -> float:
@@ -96,15 +108,10 @@ def weighted_sums(
     list of ndarray of shape (n, n_outputs)
         sum_i weights_i exp(-gamma_i d(x, centre_i)), one array a term.
     """
-    from screening.kernels.compiled import prepare
-
-    prepare()
-    from screening.kernels.loops import ABSOLUTE, SQUARED, sweep_block
-
     rates = np.empty((len(terms), len(centres)), dtype)
     for q, (gamma, _) in enumerate(terms):
         rates[q] = -np.asarray(gamma, float) * _LOG2_E
-    ends = np.cumsum([weights.shape[1] for _, weights in terms])
+    ends = np.cumsum([weights.shape[1] for _, weights in terms], dtype=np.int64)
     weights = np.concatenate([weights for _, weights in terms], axis=1)
     # Scaled by a power of two, which changes no digit: float32 partial sums neither overflow nor vanish.
     largest = float(np.abs(weights).max(initial=0.0))
@@ -115,8 +122,15 @@ def weighted_sums(
     moved = padded(centres, dtype)
     out = np.zeros((len(x), weights.shape[1]))
 
+    loop = _SWEEPS[np.dtype(dtype).name]
+    block = BLOCK if moved.shape[1] <= 16 else BLOCK // 2
+
     def task(first: int) -> None:
-        sweep_block(rows, first, min(first + _TASK, len(rows)), moved, kind, rates, ends, scaled, out)
+        within = (*rows.shape, first, min(first + _TASK, len(rows)), kind)
+        numbers = np.array([*within, *moved.shape, *rates.shape[:1], *out.shape[1:], block], np.int64)
+        work = aligned_zeros((moved.shape[1] + 2 + out.shape[1], block), dtype)
+        total = aligned_zeros((out.shape[1], block), np.float64)
+        loop(rows, moved, rates, ends, scaled, work, total, out, numbers)
 
     run_in_threads(task, range(0, len(rows), _TASK), threads)
     out *= unit
@@ -144,8 +158,6 @@ def gram(
 
 def of(kernel: Kernel, known: np.ndarray, *, threads: int | None = None) -> np.ndarray:
     """K from the ``distances`` of its norm, to the bit what ``gram`` gives; of their shape and type."""
-    from screening.kernels.compiled import prepare
-
     prepare()
     from screening.kernels.loops import kernels_of
 
@@ -163,10 +175,8 @@ def of(kernel: Kernel, known: np.ndarray, *, threads: int | None = None) -> np.n
 def _matrix(
     norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Precision, threads: int | None
 ) -> np.ndarray:
-    from screening.kernels.compiled import prepare
-
     prepare()
-    from screening.kernels.loops import ABSOLUTE, SQUARED, kernel_rows
+    from screening.kernels.loops import kernel_rows
 
     out = np.empty((len(x), len(z)), dtype)
     rows, columns = padded(x, dtype), padded_transposed(z, dtype)
@@ -219,8 +229,6 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     Not by BLAS: its threads wait for each other on a busy machine, a hundred times as long as this takes.
     """
-    from screening.kernels.compiled import prepare
-
     prepare()
     from screening.kernels.loops import weighted_rows
 

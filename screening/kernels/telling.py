@@ -24,16 +24,22 @@ def tell_of_no_cache() -> None:
         )
 
 
+def tell() -> None:
+    """Log one line for all the loops that are compiled in this process."""
+    if not _told.is_set():
+        _told.set()
+        logger.warning("compiling once: the numerical loops are built on first use and kept on disk")
+
+
 def tell_of_compiling() -> None:
-    """Log one line when the first of our functions is compiled; reading the disk cache does not count."""
+    """Have `tell` called when one of our functions is compiled; reading the disk cache does not count."""
     from numba.core import event
 
     class Teller(event.Listener):
         def on_start(self, event: event.Event) -> None:
             function = event.data["dispatcher"].py_func
-            if function.__module__.startswith("screening.") and not _told.is_set():
-                _told.set()
-                logger.warning("compiling once: the numerical loops are built on first use and kept on disk")
+            if function.__module__.startswith("screening."):
+                tell()
 
         def on_end(self, event: event.Event) -> None: ...
 

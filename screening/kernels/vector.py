@@ -14,9 +14,6 @@ import llvmlite.ir as ir
 from numba import types
 from numba.extending import intrinsic
 
-BLOCK = 256
-"""Rows in a block: the accumulators of a block stay in the first-level cache."""
-
 
 def _maximum(typingctx, a, b):
     if a != b or not isinstance(a, types.Float):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from screening.errors import ModelError
+from screening.kernels.machine_code import Loop
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeClassifier
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000
 _TASK = 2048  # rows a thread takes at a time
+
+_LOOPS = "screening.machines.forest_loops"
+_LINKED = Loop(_LOOPS, "linked", "int32 uint32 uint32 int64 int64")
+_ADD_LEAVES = {
+    name: Loop(_LOOPS, "add_leaves", f"float32 int32 float32 uint32 uint32 {name} float64 int64")
+    for name in ("float32", "float64")
+}
 
 
 class Trees:
@@ -39,8 +47,6 @@ class Trees:
     """
 
     def __init__(self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray) -> None:
-        from screening.kernels.compiled import prepare
-
         split_types = (feature.dtype, threshold.dtype) == (np.int32, np.float32)
         value_types = value.dtype in (np.float32, np.float64)
         if not (split_types and value_types) or feature.ndim != 1 or value.ndim != 2:
@@ -52,12 +58,13 @@ class Trees:
             raise ModelError("the model's arrays do not fit each other")
         if not (np.isfinite(threshold).all() and np.isfinite(value).all()):
             raise ModelError("the model's trees have values that are not finite")
-        prepare()
-        from screening.machines.forest_loops import linked
-
-        self.feature, self.threshold, self.value = feature, threshold, value
+        self.feature, self.threshold, self.value = (
+            np.ascontiguousarray(each) for each in (feature, threshold, value)
+        )
         self._onward, self._starts = np.empty(len(feature), np.uint32), np.empty(n_trees, np.uint32)
-        if not linked(feature, self._onward, self._starts, DEEPEST):
+        numbers = np.array([len(feature), n_trees, DEEPEST, 0], np.int64)
+        _LINKED(self.feature, self._onward, self._starts, np.empty((2, DEEPEST), np.int64), numbers)
+        if not numbers[3]:
             raise ModelError(f"the model's trees are not whole, or deeper than {DEEPEST}")
 
     @property
@@ -94,14 +101,18 @@ class Trees:
             With no fewer columns than any node looks at.
         """
         from screening.kernels.sweep import run_in_threads
-        from screening.machines.forest_loops import add_leaves
 
         rows = np.ascontiguousarray(x, np.float32)
         walk = (self.feature, self.threshold, self._onward, self._starts, self.value)
         out = np.zeros((len(rows), self.value.shape[1]))
+        loop = _ADD_LEAVES[self.value.dtype.name]
 
         def task(first: int) -> None:
-            add_leaves(rows, first, min(first + _TASK, len(rows)), *walk, out)
+            ends = first, min(first + _TASK, len(rows))
+            numbers = np.array(
+                [*rows.shape, *ends, len(self.feature), self.n_trees, *self.value.shape], np.int64
+            )
+            loop(rows, *walk, out, numbers)
 
         run_in_threads(task, range(0, len(rows), _TASK), None)
         return out

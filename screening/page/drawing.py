@@ -26,6 +26,7 @@ from markupsafe import Markup
 
 from screening.errors import UsageError
 from screening.page import format as shown
+from screening.page.precompiled import Precompiled
 
 SHIPPED = "shipped"
 """Prefix under which a site's template finds the one that it replaces."""
@@ -101,7 +102,7 @@ def environment_of(templates: Path | None = None) -> Environment:
 
 @lru_cache(maxsize=1)
 def _shipped() -> Environment:
-    return _made(PackageLoader("screening.templates", ""))
+    return _made(PackageLoader("screening.templates", ""), Precompiled(Path(__file__)))
 
 
 def _site_loader(templates: Path) -> BaseLoader:
@@ -109,7 +110,7 @@ def _site_loader(templates: Path) -> BaseLoader:
     return ChoiceLoader([FileSystemLoader(templates), shipped, PrefixLoader({SHIPPED: shipped})])
 
 
-def _made(loader: BaseLoader) -> Environment:
+def _made(loader: BaseLoader, kept: Precompiled | None = None) -> Environment:
     environment = Environment(
         loader=loader,
         autoescape=True,
@@ -118,6 +119,7 @@ def _made(loader: BaseLoader) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=kept,
     )
     environment.filters["json"] = as_json
     return environment

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from screening.errors import RecipeError
 from screening.recipes.recipe import Recipe
+
+if TYPE_CHECKING:
+    from screening.cohort.cohort import Cohort
 
 # With fewer positives than this, machines that learn labels learn noise: `scarce` members carry the blend.
 SCARCE = 10
@@ -62,7 +65,7 @@ def refuse_overrides(recipe: Recipe, overrides: Mapping[str, Any]) -> None:
         )
 
 
-def tells_apart(recipe: Recipe, cohort: Any) -> bool:
+def tells_apart(recipe: Recipe, cohort: Cohort) -> bool:
     """Whether a recipe tells all classes of a cohort apart: a blend does where none was named positive."""
     if recipe.machine == "blend":
         return len(cohort.classes) > 2 and not cohort.contract.positive

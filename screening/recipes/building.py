@@ -18,10 +18,12 @@ from screening.recipes.recipe import Recipe
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from screening.machines.fitted import Fitted
 
 
-def build(recipe: Recipe | str | Path, **overrides: Any) -> Any:
+def build(recipe: Recipe | str | Path, **overrides: Any) -> BaseEstimator:
     """Make a recipe an unfitted estimator.
 
     Parameters

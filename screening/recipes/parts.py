@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from screening import factors, remedies
 from screening.factors import why_not
-from screening.kernels import KERNELS, Gaussian
+from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.machines import SCHEME_NAMES, STOPS
 from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from screening.machines.fitted import Fitted
     from screening.recipes.recipe import Recipe
 
@@ -128,7 +131,7 @@ class Parts:
             return self._kernel(**given)
         return self.types[part](**given)
 
-    def _kernel(self, kernel: str | None = None, sigma: float | None = None, **given: Any) -> Any:
+    def _kernel(self, kernel: str | None = None, sigma: float | None = None, **given: Any) -> Kernel:
         kind = self.types["kernel"] if kernel is None else KERNELS.get(kernel)
         if kind is None:
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}")
@@ -138,7 +141,7 @@ class Parts:
             raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
         return Gaussian.from_sigma(sigma)
 
-    def estimator(self, parameters: dict[str, Any]) -> Any:
+    def estimator(self, parameters: dict[str, Any]) -> BaseEstimator:
         """The machine with its parts, parameters checked (ValueError)."""
         from screening import machines
 
@@ -175,7 +178,7 @@ class Parts:
         )
 
 
-def blended(members: list[Any]) -> Any:
+def blended(members: Sequence[BaseEstimator]) -> BaseEstimator:
     """Estimators as one, the mean of their standardised scores."""
     from screening.machines.blended_classifier import BlendedClassifier
 

@@ -38,7 +38,7 @@ class _Active:
     mode: int = field(init=False)
 
     def __post_init__(self) -> None:
-        from screening.kernels.loops import ABSOLUTE, SQUARED
+        from screening.kernels.compiled import ABSOLUTE, SQUARED
         from screening.kernels.sweep import padded_transposed, rate_of
 
         self._all: Any = None

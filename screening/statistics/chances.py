@@ -192,7 +192,9 @@ Method = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.nda
 METHODS: dict[str, Method] = {"platt": _platt, "isotonic": _isotonic}
 
 
-def _cross_fitted(method: str, scores: Any, positive: Any, weight: Any, fold: np.ndarray) -> np.ndarray:
+def _cross_fitted(
+    method: str, scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, fold: np.ndarray
+) -> np.ndarray:
     p = np.empty(len(scores))
     for number in np.unique(fold):
         test = fold == number

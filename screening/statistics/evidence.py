@@ -9,7 +9,6 @@ whatever the rule: a rule that looks for an optimum is a little optimistic, whic
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,10 @@ def between_repeats(rates: np.ndarray) -> float:
     return float(np.var(rates, ddof=1)) / len(rates)
 
 
-def predictive(share: Any, hit: Any, false: Any) -> dict[str, Any]:
+Share = float | np.ndarray
+
+
+def predictive(share: Share, hit: Share, false: Share) -> dict[str, np.ndarray]:
     """Flag rate, predictive values and reviews per case found, by Bayes; not finite where undefined.
 
     Parameters

@@ -183,8 +183,8 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
     ):
         found |= _with_range(name, value, ends)
     drawn = evidence.drawn(choice.prevalence(rule), choice.seed)
-    for name, value in predictive(share, sensitivity, false / n).items():
-        found |= _with_range(name, float(value), np.quantile(drawn[name], [0.025, 0.975]))
+    for name, figure in predictive(share, sensitivity, false / n).items():
+        found |= _with_range(name, float(figure), np.quantile(drawn[name], [0.025, 0.975]))
     counts: dict[str, Any] = {"n_positive": m, "n_negative": n, "n_groups": choice.n_groups}
     point = OperatingPoint(threshold, rule, prevalence=share, misses=misses, **found, **counts)
     return replace(point, notes=_notes(point, design, choice.atom(threshold)))

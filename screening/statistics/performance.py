@@ -12,7 +12,7 @@ from screening.statistics.intervals import predictive_interval, share_range
 from screening.statistics.ranking import ranking
 from screening.statistics.tally import Tally, group_codes, rate_at_last, rate_bands, spaced_thresholds
 
-Triple = tuple[Any, Any, Any]
+Triple = tuple[float | None, float | None, float | None]
 """A rate and the ends of its 95 % interval; None where there is nothing to judge it by."""
 
 UNDEFINED: Triple = (None, None, None)

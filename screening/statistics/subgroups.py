@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from screening.statistics.performance import UNDEFINED, named
 from screening.statistics.tally import Tally, group_codes, rate_at_last
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FEWEST = 5
 MOST_LEVELS = 12
@@ -68,7 +71,7 @@ def _band(text: str | None, edges: list[float]) -> str | None:
 
 
 def performance_by_subgroup(
-    subgroups: Any,
+    subgroups: pd.DataFrame,
     scores: np.ndarray,
     positive: np.ndarray,
     threshold: float,
@@ -180,7 +183,7 @@ class SubgroupCounts:
         self.described = described
         self.counts: dict[tuple[str, str | None], list[Any]] = {}
 
-    def add(self, subgroups: Any, flagged: np.ndarray, groups: np.ndarray | None = None) -> None:
+    def add(self, subgroups: pd.DataFrame, flagged: np.ndarray, groups: np.ndarray | None = None) -> None:
         """Count in one batch; `groups` are what is one independent observation."""
         for entry in self.described:
             values = subgroups[entry["column"]].to_numpy(dtype=object)

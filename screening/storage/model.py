@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
+    from screening.cohort.reading import Readable
     from screening.machines.blended import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
     from screening.recipes.recipe import Recipe
@@ -114,7 +115,7 @@ class Model:
         """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
         return self.decisions(encoded)[:, self.watched_columns]
 
-    def score_frame(self, frame: Any) -> pandas.DataFrame:
+    def score_frame(self, frame: Readable) -> pandas.DataFrame:
         """Score a pandas, polars or Arrow table, or a file.
 
         Returns
@@ -138,7 +139,7 @@ class Model:
         tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
         return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
 
-    def predict_proba(self, frame: Any) -> np.ndarray:
+    def predict_proba(self, frame: Readable) -> np.ndarray:
         """Calibrated chances of a pandas, polars or Arrow table, or a file.
 
         Returns

@@ -16,6 +16,7 @@ from screening.files import read_bounded
 # The number a program writes; of these on, a document has a digest.
 FORMATS = {"model": 3, "run": 4, "comparison": 2}
 SEALED_SINCE = {"model": 1, "run": 4, "comparison": 2}
+_END = b"\n}\n"
 MAX_DOCUMENT_BYTES = 64 << 20
 # What the pages and commands go by; where a value is of another type nothing below it can be trusted.
 KEYS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
@@ -43,9 +44,21 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 def sealed(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """The document with its format number, and the digest of its own canonical text."""
+    return written(document, kind)[0]
+
+
+def written(document: Mapping[str, Any], kind: str) -> tuple[dict[str, Any], bytes]:
+    """The sealed document and its canonical text: a large one takes long to write, so it is done once."""
     whole = {**document, "format": FORMATS[kind]}
     whole.pop("sha256", None)
-    return whole | {"sha256": hashlib.sha256(canonical(whole)).hexdigest()}
+    text = canonical(whole)
+    digest = hashlib.sha256(text).hexdigest()
+    return whole | {"sha256": digest}, text.removesuffix(_END) + _seal(digest)
+
+
+def _seal(digest: object) -> bytes:
+    """How a document ends: its digest is its last key."""
+    return f',\n "sha256": "{digest}"'.encode() + _END
 
 
 def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
@@ -62,8 +75,6 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
     content = read_bounded(path, MAX_DOCUMENT_BYTES, ModelError)
     try:
         document = json.loads(content)
-        # The bytes themselves too: a flip in white space or a repeated key leaves the content as it was.
-        same = canonical(document) == content
     except (ValueError, RecursionError):
         raise ModelError(f"{path} is damaged; restore it from a copy or make it again") from None
     number = document.get("format") if isinstance(document, dict) else None
@@ -73,8 +84,10 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
         raise ModelError(f"{path} has format {number}, newer than {FORMATS[kind]}; update screening")
     digest = document.get("sha256")
     if number >= SEALED_SINCE[kind] or digest is not None:
-        rest = {name: value for name, value in document.items() if name != "sha256"}
-        if not same or hashlib.sha256(canonical(rest)).hexdigest() != digest:
+        # Of the bytes: a flip in white space or a repeated key leaves the content as it was.
+        seal = _seal(digest)
+        text = content.removesuffix(seal) + _END
+        if not content.endswith(seal) or hashlib.sha256(text).hexdigest() != digest:
             raise ModelError(
                 f"{path} is damaged: its digest does not match; restore it from a copy or make it again"
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -27,6 +27,9 @@ from screening.validation.choice import Search, choose_setting
 from screening.validation.folds import Plan
 from screening.validation.lesson import Lesson
 from screening.validation.task import Task
+
+if TYPE_CHECKING:
+    from screening.machines.fitted import Fitted
 
 # Decisions kept beyond this number are float32: they are ranked, and compared to seven digits.
 MOST_IN_FULL = 20_000_000
@@ -124,7 +127,7 @@ class _Fold:
     """The machines of one fold, one a setting, and their decisions on the rows held out."""
 
     rows: np.ndarray
-    machines: list[Any]
+    machines: list[Fitted]
     decisions: list[np.ndarray]
     seconds: tuple[float, float]
 

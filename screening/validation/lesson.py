@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, by_shared_work
 from screening.validation.task import Task
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from screening.machines.fitted import Fitted
 
 
 @dataclass(frozen=True)
@@ -71,27 +76,27 @@ class Lesson:
         """Those of some rows that a machine learns from."""
         return rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
 
-    def estimator(self, parameters: Parameters) -> Any:
+    def estimator(self, parameters: Parameters) -> BaseEstimator:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
         estimator = build(self.recipe, **parameters)
         if hasattr(estimator, "scaled_to"):
             estimator = estimator.scaled_to(self.x[self.learnable(np.arange(len(self.x)))])
         return estimator
 
-    def fitted(self, rows: np.ndarray, settings: Sequence[Parameters]) -> list[Any]:
+    def fitted(self, rows: np.ndarray, settings: Sequence[Parameters]) -> list[Fitted]:
         """The recipe fitted to some of the rows at each of the settings; neighbours share their work."""
         rows = self.learnable(rows)
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
         known = {}
         if self.recipe.machine in ("two_class", "multi_class"):
             known = {"groups": None if self.groups is None else self.groups[rows]}
-        machines: dict[int, Any] = {}
+        machines: dict[int, Fitted] = {}
         with shared.using(shared.Shared(x, self.distances.memory, partial(self.distances.part, rows))):
             for at in by_shared_work(settings):
                 machines[at] = self.estimator(settings[at]).fit(x, target, **known)
         return [machines[at] for at in range(len(settings))]
 
-    def decisions(self, machine: Any, x: np.ndarray) -> np.ndarray:
+    def decisions(self, machine: Fitted, x: np.ndarray) -> np.ndarray:
         """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
         return oriented_decisions(machine, x, self.recipe.machine, self.n_classes)
 
