@@ -13,6 +13,7 @@ from screening.cli.compare import compare
 from screening.cli.console import LogFormat, log_to_stderr
 from screening.cli.demo import demo
 from screening.cli.explain import explain
+from screening.cli.export import export
 from screening.cli.history import history
 from screening.cli.init import init
 from screening.cli.promote import promote
@@ -46,6 +47,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     compare: "screen compare past.csv --contract cohort.toml --recipes all,auto --out compared",
     score: "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger screening.db",
     explain: "screen explain runs/2026-03-01 00123",
+    export: "screen export runs/2026-03-01 --to fhir --out flagged.json",
     report: "screen report runs/2026-03-01",
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
     history: "screen history --ledger screening.db --out history.html",

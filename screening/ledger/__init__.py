@@ -7,6 +7,7 @@ from screening.ledger.history import history
 from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
 from screening.ledger.recognising import Known
+from screening.ledger.since import since_last
 from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.tables import VERDICTS, Unchained
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
@@ -31,4 +32,5 @@ __all__ = [
     "record_threshold",
     "record_verdicts",
     "reviewable",
+    "since_last",
 ]

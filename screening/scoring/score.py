@@ -18,13 +18,15 @@ from screening.cohort.reading import open_cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import run_html
+from screening.documents.shape import plain
 from screening.errors import UsageError
+from screening.files import digest_of
 from screening.kernels.placing import placed
 from screening.page import render_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
 from screening.scoring.gathering import Night
-from screening.scoring.remembering import night_of, remembered
+from screening.scoring.remembering import night_of, remembered, waiting
 from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
@@ -196,19 +198,23 @@ def score(
             document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
         else:
             # Read where there is one: the database's library takes longer than a night without a ledger.
-            from screening.ledger import publish_night, record_night
+            from screening.ledger import publish_night, record_night, since_last
 
             brought = night_of(model, document, key, tally.flagged_cases(), series, shadow)
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, brought, found), found.cases
             drawn = frozenset(found.drawn)
+            document["since"] = (last := since_last(ledger, brought)) and plain(last)
+        document["stopping"] = tally.standing.stopping(waiting(document), model.contract.capacity)
         times = {
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        document, text = written(document | {"times": times}, "run")
         if not shadow:
             write_flagged(folder / "flagged.csv", tally, known, drawn)
+        outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
+        document, text = written(document | {"times": times, "outputs": outputs}, "run")
+        if not shadow:
             page = render_run(document, templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)

@@ -23,6 +23,7 @@ FILES = {
     "model": ("model.json", "arrays.npz", "validation.parquet", "report.html", "model.sig"),
     "run": ("run.json", "scores.parquet", "flagged.csv", "report.html"),
     "comparison": ("comparison.json", "scores.parquet", "report.html"),
+    "omop": ("cohort_definition.csv", "cohort.csv"),
 }
 # Stands in every lock of ours, so that nobody else's is ever taken for one.
 MARK = b"screening\n"
