@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -16,6 +17,12 @@ def refuse_other_bytes(path: str | Path) -> None:
     except UnicodeEncodeError:
         shown = os.fsencode(path).decode("utf-8", "backslashreplace")
         raise UsageError(f"{shown} is not UTF-8 and cannot be used; give it another name") from None
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> bytes:

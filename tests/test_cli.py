@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import runpy
 import subprocess
 import sys
 from importlib.resources import files
@@ -14,13 +12,10 @@ from pathlib import Path
 import pytest
 from commands import screen
 
-from screening.cli import EXAMPLES, demo, options
-from screening.errors import UsageError
 from screening.storage.publishing import hold
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = Path(str(files("screening.sample_cohorts")))
-HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 QUICK = ["--recipe", "svm", "--search", "1", "--folds", "2", "--jobs", "1"]
 
@@ -80,38 +75,6 @@ def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
     assert names["run"].document["counts"]["scored"] == 60
 
 
-def test_the_documents_show_the_help_that_is_printed():
-    written = runpy.run_path(str(ROOT / "docs" / "commands.py"))
-
-    assert written["commands"]() == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    assert written["readme"](README) == README
-
-
-@pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)
-def test_help_shows_one_example_that_the_command_understands(command):
-    shown = screen(command.__name__, "--help").stdout
-    example = EXAMPLES[command].split()
-
-    assert f"Example: {EXAMPLES[command]}" in " ".join(shown.split())
-    assert example[:2] == ["screen", command.__name__]
-    assert {word for word in example if word.startswith("--")} <= set(shown.split())
-
-
-@pytest.mark.parametrize(
-    "words", [["--help"], ["train", "--help"], ["--version"], ["recipes"], ["recipes", "svm"]]
-)
-def test_help_and_recipes_wait_for_no_numerical_package(words):
-    code = (
-        "import sys\nfrom screening.cli import main\n"
-        "try:\n    main()\nfinally:\n    print(*sorted(sys.modules), file=sys.stderr)"
-    )
-    command = [sys.executable, "-c", code, *words]
-
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-
-    assert set(answer.stderr.split()) & set(HEAVY) == set()
-
-
 def test_check_waits_for_no_machine_learning_package(desk):
     code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
     command = [sys.executable, "-c", code, "check", desk / "tonight.csv", "--contract", desk / "cohort.toml"]
@@ -140,22 +103,6 @@ def test_a_night_is_scored_without_scikit_learn_and_without_a_database(desk, sto
     read = set(answer.stdout.split())
     assert {"numba", "screening.machines.fitted"} <= read
     assert read & {"sklearn", "joblib", "sqlalchemy"} == set()
-
-
-def test_python_m_screening_is_the_same_command():
-    answer = subprocess.run(
-        [sys.executable, "-m", "screening", "--version"], capture_output=True, text=True, check=True
-    )
-    assert re.fullmatch(r"screening \d+\.\d+\.\d+\n", answer.stdout)
-
-
-def test_the_shell_completes_the_name_of_a_command():
-    ask = {"_SCREEN_COMPLETE": "complete_bash", "COMP_WORDS": "screen sc", "COMP_CWORD": "1"}
-    code = "import sys; sys.argv[0] = 'screen'; from screening.cli import main; main()"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | ask, capture_output=True, text=True, check=False
-    )
-    assert "score" in answer.stdout.split()
 
 
 def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_path):
@@ -330,34 +277,3 @@ def test_what_a_model_says_of_its_making_names_no_folder(desk, model):
     assert " train past.csv --recipe svm" in command
     assert "'" not in command.partition("past.csv")[0]
     assert str(desk) not in command and "--out" not in command and "--jobs" not in command
-
-
-def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
-    job = demo.__globals__["JOBS"][0]._replace(recipe="logistic", max_rows=150)
-    monkeypatch.setitem(demo.__globals__, "JOBS", (job,))
-    places = json.loads(screen("demo", "--out", tmp_path / "demo", "--json").stdout)["reports"]
-
-    assert len(places) == 2
-    pages = [Path(place).read_text(encoding="utf-8").lower() for place in places]
-    assert [page[:15] for page in pages] == ["<!doctype html>"] * 2
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("C=10", 10),
-        ("C=1e-3", 0.001),
-        ("class_weight=balanced", "balanced"),
-        ("normalise=true", True),
-        ("g=a=b", "a=b"),
-    ],
-)
-def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
-    (read,) = options.parameters_from([text]).values()
-    assert read == value
-    assert type(read) is type(value)
-
-
-def test_a_parameter_without_a_name_is_refused():
-    with pytest.raises(UsageError, match="name=value"):
-        options.parameters_from(["=3"])

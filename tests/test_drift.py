@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
-from flow_cohorts import patients, written
+from drift_gates import CONTRACT, gated, said, stored
+from flow_cohorts import patients
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from screening import read_cohort, score, train
-from screening.cli import app
 from screening.cohort.contract import Contract
 from screening.cohort.drift import ALARMS, Gates
-from screening.cohort.profiling import ks, missing_in, profile, profile_of, psi, tenths, total_variation
-from screening.cohort.reading import check_cohort, open_cohort
+from screening.cohort.profiling import ks, missing_in, profile, psi, tenths, total_variation
 from screening.cohort.units import SAMPLE, SampledValues
-from screening.errors import CohortError
-from screening.storage.model import save_model
-
-CONTRACT = Contract.from_dict(
-    {
-        "cohort": {"id": "patient", "label": "ill"},
-        "features": {
-            "fever": {"type": "number", "unit": "degC", "plausible": [30, 45]},
-            "crp": {"type": "number"},
-            "ward": {"type": "category"},
-        },
-    }
-)
-
-
-def stored(table: pd.DataFrame, contract: Contract = CONTRACT) -> dict:
-    return profile(table[list(contract.features)], contract)
-
-
-def gated(table: pd.DataFrame, past: pd.DataFrame | None = None, contract: Contract = CONTRACT) -> Gates:
-    gates = Gates(stored(patients(600) if past is None else past, contract), contract)
-    gates.add(table[list(contract.features)])
-    return gates
-
-
-def said(gates: Gates) -> str:
-    return " ".join(reason.words for reason in gates.attention())
-
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)
 
@@ -320,101 +288,3 @@ def test_the_sample_of_a_column_is_bounded_and_spread_over_it():
 
     assert len(sampled.values) <= SAMPLE
     assert len(np.unique(np.diff(sampled.values))) == 1
-
-
-def test_the_stream_stops_before_the_first_batch_and_keeps_the_faults_of_the_contract(tmp_path):
-    night = patients(40, seed=5)
-    night["fever"] = 1.8 * night["fever"] + 32
-    stream = open_cohort(
-        written(night, tmp_path / "night.csv"), CONTRACT, gates=Gates(stored(patients(600)), CONTRACT)
-    )
-
-    with pytest.raises(CohortError) as stopped:
-        next(iter(stream))
-
-    assert "column fever: the values look in degrees F" in stopped.value.violations[0]
-    assert "outside the plausible range" in stopped.value.violations[1]
-
-
-def test_leaving_implausible_rows_out_does_not_hide_the_unit(tmp_path):
-    lenient = Contract.from_dict(
-        CONTRACT.to_dict() | {"cohort": {"id": "patient", "on_violation": "refuse_rows"}}
-    )
-    night = patients(40, seed=5)
-    night.loc[5:, "fever"] = 1.8 * night.loc[5:, "fever"] + 32
-    gates = Gates(stored(patients(600)), lenient)
-
-    violations, _ = check_cohort(written(night, tmp_path / "night.csv"), lenient, gates=gates)
-
-    assert "column fever: the values look in degrees F" in violations[0]
-
-
-def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_path):
-    contract = Contract.from_dict(
-        {"cohort": {"group": "p"}, "features": {"t2": {"type": "number", "normalise": "within_group"}}}
-    )
-    names = np.repeat([f"p{n}" for n in range(60)], 5)
-    table = pd.DataFrame({"p": names, "t2": np.random.default_rng(0).normal(100, 9, 300)})
-    past = read_cohort(written(table, tmp_path / "past.csv"), contract)
-    raw = past.features.assign(**past.raw)
-    gates = Gates(profile_of(past), contract)
-
-    violations, _ = check_cohort(
-        written(table.assign(t2=table["t2"] * 1000), tmp_path / "night.csv"), contract, gates=gates
-    )
-
-    assert violations == gates.attention() == []
-    assert gates.facts()["t2"]["ks"] > 0.9
-    assert profile_of(past) == profile(raw, contract, past.group) != profile(past.features, contract)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return train(
-        read_cohort(written(patients(), tmp_path_factory.mktemp("past") / "past.csv"), CONTRACT),
-        "svm_weighted",
-        search=1,
-    )
-
-
-def test_a_fahrenheit_night_exits_3_says_so_and_writes_nothing(model, tmp_path):
-    night = patients(40, seed=5)
-    night["fever"] = 1.8 * night["fever"] + 32
-    save_model(model, tmp_path / "model")
-    source = written(night, tmp_path / "night.csv")
-    command = CliRunner()
-
-    scored = command.invoke(
-        app, ["score", str(tmp_path / "model"), str(source), "--out", str(tmp_path / "run")]
-    )
-    checked = command.invoke(app, ["check", str(source), "--model", str(tmp_path / "model")])
-
-    assert scored.exit_code == checked.exit_code == 3
-    assert "column fever: the values look in degrees F" in scored.stderr
-    assert "column fever: the values look in degrees F" in checked.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "night.csv"]
-
-
-def test_what_the_gates_found_stands_in_the_run_and_on_its_page(model, tmp_path):
-    night = patients(90, seed=5)
-    night.loc[:6, "ward"] = "tent"
-    run = score(model, written(night, tmp_path / "night.csv"), tmp_path / "run", date="2026-01-31")
-    page = (tmp_path / "run" / "report.html").read_text()
-    ward = next(entry for entry in run.document["data"] if entry["name"] == "ward")
-
-    assert ward["unseen"] == 7 and ward["psi"] > 0
-    assert [reason["code"] for reason in run.document["attention"]] == ["unseen_category"]
-    assert "ward: 7 of 90 rows with a category never seen in training" in page
-    assert "PSI" in page and "7 unseen" in page
-
-
-def test_check_notes_what_differs_from_training(model, tmp_path):
-    night = patients(90, seed=5)
-    night.loc[:2, "ward"] = "tent"
-    save_model(model, tmp_path / "model")
-    source = written(night, tmp_path / "night.csv")
-
-    said = CliRunner().invoke(app, ["check", str(source), "--model", str(tmp_path / "model"), "--json"])
-
-    assert said.exit_code == 0
-    assert any("never seen in training" in note for note in json.loads(said.stdout)["notes"])

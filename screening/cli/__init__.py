@@ -13,8 +13,10 @@ from screening.cli.compare import compare
 from screening.cli.console import LogFormat, log_to_stderr
 from screening.cli.demo import demo
 from screening.cli.explain import explain
+from screening.cli.export import export
 from screening.cli.history import history
 from screening.cli.init import init
+from screening.cli.promote import promote
 from screening.cli.recipes import recipes
 from screening.cli.report import report
 from screening.cli.review import review
@@ -45,12 +47,14 @@ EXAMPLES: dict[Callable[..., None], str] = {
     compare: "screen compare past.csv --contract cohort.toml --recipes all,auto --out compared",
     score: "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger screening.db",
     explain: "screen explain runs/2026-03-01 00123",
+    export: "screen export runs/2026-03-01 --to fhir --out flagged.json",
     report: "screen report runs/2026-03-01",
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
     history: "screen history --ledger screening.db --out history.html",
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
+    promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
     schema: "screen schema run",
-    status: "screen status --max-age 26h --ledger screening.db",
+    status: "screen status --night today --ledger screening.db",
 }
 for command, example in EXAMPLES.items():
     app.command(epilog=f"Example: {example}")(exits()(command))

@@ -9,11 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from screening.cli.printing import printable
+
+if TYPE_CHECKING:
+    from screening.documents.shadow import NightsBeside
 
 # The command did its work, and what it found should not wait for somebody to open the page.
 ATTENTION = 5
@@ -49,6 +52,25 @@ def _say(line: str) -> None:
 def sentences(reasons: Iterable[Mapping[str, Any]]) -> list[str]:
     """Why something wants attention, a line each: what was found, and what to do."""
     return [" ".join(filter(None, (each["words"], each["remedy"]))) for each in reasons]
+
+
+def agreement(found: NightsBeside) -> list[str]:
+    """Two models beside each other, in lines: how far they agree, and what each found."""
+    lines = [
+        f"{found.nights} nights scored by both" + (f", {found.first} to {found.last}" if found.nights else "")
+    ]
+    if found.agreement is not None:
+        kappa = "" if found.kappa is None else f", kappa {found.kappa:.2f}"
+        lines.append(f"{100 * found.agreement:.1f} % said alike{kappa}: {found.both} flagged by both")
+    if found.other_tables:
+        lines.append(f"{found.other_tables} nights of other tables are not in that share")
+    for each in (found.one, found.other):
+        name = f"{each.series}{' in shadow' if each.shadow else ''} ({each.model})"
+        night = "" if each.cases_per_night is None else f"{each.cases_per_night:.1f} a night, "
+        shares = [("", each.ppv), (" of these", each.only_ppv)]
+        said = [f"{one.found} of {one.judged} judged{of} had the condition" for of, one in shares]
+        lines.append(f"{name}: {night}{said[0]}; {each.only} flagged by it alone, {said[1]}")
+    return lines
 
 
 def _inline(value: object) -> str:

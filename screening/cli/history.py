@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from screening.cli.console import tell
+from screening.cli.console import agreement, tell
 from screening.cli.options import AsJson, LedgerHere, SeriesAsked
+from screening.errors import UsageError
 
 
 def history(
@@ -18,20 +19,31 @@ def history(
     head: Annotated[
         str | None, typer.Option(help="With --verify: head printed at the foot of a report.")
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(metavar="Y", help="With --series: compare with this shadow's model, or another series."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell the story of the nights: workload, predictive value, misses, drift."""
     from screening import ledger as books
+    from screening.documents.shape import plain
     from screening.storage.publishing import write_whole
 
+    if beside is not None and series is None:
+        raise UsageError("--beside compares with one series; give --series too")
     with books.open_ledger(ledger, read_only=True) as book:
         told = books.history(book, series, verify=verify or head is not None, printed=head)
         if out is not None:
             from screening.page.history import render_history
 
             write_whole(out, render_history(told).encode())
-    tell(told if as_json else _lines(told), as_json)
+        compared = None if beside is None or series is None else books.compare_nights(book, series, beside)
+    answer = told if as_json else _lines(told)
+    if compared is not None:
+        answer["beside"] = plain(compared) if as_json else agreement(compared)
+    tell(answer, as_json)
 
 
 def _lines(told: dict[str, Any]) -> dict[str, Any]:

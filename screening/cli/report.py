@@ -39,6 +39,10 @@ def report(
     target = out or directory / "report.html"
     document = read_document(directory, kind)
     risk: dict[str, Any] = {}
+    if kind == "run" and (document.get("ledger") or {}).get("shadow"):
+        raise UsageError(
+            f"{directory} was scored in shadow: it has no page; `screen history --beside` compares"
+        )
     if de_identify is not None:
         if kind != "run":
             raise UsageError(f"--de-identify is for the page of a run; that of a {kind} names no patient")

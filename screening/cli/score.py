@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from screening.cli.console import ATTENTION, bar, sentences, tell
+from screening.cli.console import ATTENTION, agreement, bar, sentences, tell
 from screening.cli.options import (
     AsJson,
     LedgerMaybe,
@@ -24,6 +24,7 @@ from screening.errors import UsageError
 
 if TYPE_CHECKING:
     from screening.ledger import Ledger
+    from screening.scoring.score import Run
 
 
 def score(
@@ -46,6 +47,10 @@ def score(
     ] = None,
     ledger: LedgerMaybe = None,
     series: Series = None,
+    shadow: Annotated[
+        bool,
+        typer.Option("--shadow", help="With --ledger: beside the series' champion; recorded, no page."),
+    ] = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="With --ledger: enter a known night, or another table or model for it."),
@@ -76,16 +81,27 @@ def score(
     with _opened(ledger) if ledger else nullcontext() as book:
         run = scoring.score(
             load_model(model, signed_by), source_of(cohort, table, query), out, label=label, date=date,
-            ledger=book,
-            series=series_from(series), force=force, allow_future=allow_future, jobs=jobs,
-            device=device, progress=bar("Scoring"), templates=templates,
+            ledger=book, series=series_from(series), shadow=shadow, force=force,
+            allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"), templates=templates,
         )  # fmt: skip
-    told = run.summary()
+        told = run.summary()
+        if shadow and book is not None:
+            told["beside"] = _beside(book, run, as_json)
     tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)
     if strict and run.attention:
         words = " ".join(each.words for each in run.attention)
         typer.echo(f"screen: the run is complete but wants attention: {words}", err=True)
         raise typer.Exit(ATTENTION)
+
+
+def _beside(book: Ledger, run: Run, as_json: bool) -> Any:
+    """How the shadow's nights compare with the champion's so far; nothing before there is one."""
+    from screening.documents.shape import plain
+    from screening.ledger import compare_nights
+
+    whose, model = run.document["ledger"]["series"], run.document["model"]["digest"]
+    found = compare_nights(book, whose, model)
+    return plain(found) if as_json else agreement(found)
 
 
 def _opened(ledger: str) -> AbstractContextManager[Ledger]:

@@ -63,7 +63,8 @@ def open_database(database: Database) -> Source:
     return Source([spool], [f"{database.name}: {what} {database.name} of {place}, {answer.how}"])
 
 
-def _errors() -> tuple[type[Exception], ...]:
+def database_errors() -> tuple[type[Exception], ...]:
+    """What SQLAlchemy and DuckDB raise."""
     return (sa.exc.SQLAlchemyError, *duckdb_rows.errors())
 
 
@@ -72,7 +73,7 @@ def _told(url: sa.URL, place: str) -> Iterator[None]:
     """Say what a database refused, without its password."""
     try:
         yield
-    except _errors() as error:
+    except database_errors() as error:
         raise UsageError(f"{place}: {safe_words(error, url)}") from None
 
 
@@ -83,7 +84,7 @@ def _rows_told(answer: Answer, name: str) -> Iterator[pa.RecordBatch]:
         for block in answer.blocks:
             done += block.num_rows
             yield block
-    except _errors() as error:
+    except database_errors() as error:
         kind = type(getattr(error, "orig", None) or error).__name__
         raise UsageError(
             f"{name}: the database stopped answering behind row {done} ({kind}); nothing was kept"

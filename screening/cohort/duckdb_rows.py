@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 # Nothing is fetched from elsewhere because a file asks for it.
-SETTINGS = {"autoinstall_known_extensions": "false"}
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": "false"}
 
 
 def errors() -> tuple[type[Exception], ...]:
@@ -65,8 +65,13 @@ def quoted(name: str) -> str:
 def quoted_table(connection: duckdb.DuckDBPyConnection, table: str) -> str:
     """The table as SQL writes it; `schema.name` where no table has the whole name."""
     schema, _, name = table.rpartition(".")
-    there = "SELECT count(*) FROM information_schema.tables WHERE table_name = ? AND ? IN (table_schema, '')"
     for place, called in (("", table), (schema, name)):
-        if connection.execute(there, [called, place]).fetchall() != [(0,)]:
+        if there(connection, called, place):
             return ".".join(quoted(part) for part in (place, called) if part)
     raise UsageError(f"the database has no table or view {table}")
+
+
+def there(connection: duckdb.DuckDBPyConnection, name: str, schema: str = "") -> bool:
+    """Whether there is such a table or view, in any schema or in that one."""
+    asked = "SELECT count(*) FROM information_schema.tables WHERE table_name = ? AND ? IN (table_schema, '')"
+    return connection.execute(asked, [name, schema]).fetchall() != [(0,)]

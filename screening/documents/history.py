@@ -9,6 +9,7 @@ from screening.documents.beside import RuleFacts
 from screening.documents.drift import ScoreCounts
 from screening.documents.reason import Reason
 from screening.documents.run import Unflagged
+from screening.documents.shadow import JudgedShare, NightsBeside
 from screening.documents.shape import document, named
 
 
@@ -40,17 +41,6 @@ class Words:
     def judged(self) -> int:
         """Those judged: who is unsure has not judged."""
         return self.found + self.not_
-
-
-@document
-class JudgedShare:
-    """Share with the condition among those judged, with its 95 % interval; None where nobody was."""
-
-    found: int
-    judged: int
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @document
@@ -183,6 +173,19 @@ class ThresholdChange:
 
 
 @document
+class Promotion:
+    """Another model made the champion of a series, and what its nights in shadow had shown by then."""
+
+    series: str
+    model_before: str | None
+    model_after: str
+    reason: str
+    evidence: NightsBeside
+    entry: int
+    recorded: str
+
+
+@document
 class Trail:
     """How far the audit trail reaches, and whether it was followed from its start."""
 
@@ -199,4 +202,5 @@ class HistoryDocument:
     runs: Sequence[NightRun]
     series: Sequence[SeriesFacts]
     threshold_changes: Sequence[ThresholdChange]
+    promotions: Sequence[Promotion] = ()
     audit: Trail

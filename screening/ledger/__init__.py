@@ -1,17 +1,20 @@
 """A memory between the nights: runs, cases, verdicts, threshold changes, and a chained trail over all."""
 
+from screening.ledger.beside import compare_nights
 from screening.ledger.book import Ledger, open_ledger
-from screening.ledger.champions import record_threshold
+from screening.ledger.champions import promote, record_threshold
 from screening.ledger.history import history
 from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
 from screening.ledger.recognising import Known
-from screening.ledger.status import Pulse, pulse
+from screening.ledger.since import since_last
+from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.tables import VERDICTS, Unchained
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 
 __all__ = [
     "VERDICTS",
+    "Due",
     "Known",
     "Ledger",
     "NightCases",
@@ -19,12 +22,15 @@ __all__ = [
     "Recorded",
     "Unchained",
     "Verdict",
+    "compare_nights",
     "history",
     "open_ledger",
+    "promote",
     "publish_night",
-    "pulse",
+    "pulses",
     "record_night",
     "record_threshold",
     "record_verdicts",
     "reviewable",
+    "since_last",
 ]

@@ -66,6 +66,42 @@ def record_threshold(ledger: Ledger, change: Mapping[str, Any], series: str | No
         return entry
 
 
+def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapping[str, Any]) -> Head:
+    """Make a model that was scored in shadow the one whose nights are in force from now on.
+
+    Parameters
+    ----------
+    model : str
+        Digest.
+    reason : str
+        Why, in words.
+    evidence : mapping
+        What its nights beside the champion's had shown by then; no patient in it.
+
+    Raises
+    ------
+    UsageError
+        No reason is given, or the model has no night in shadow there.
+    """
+    if not reason.strip():
+        raise UsageError("--reason: say why in a few words; the trail keeps them")
+    with ledger.writing() as connection:
+        before = champion(connection, series)
+        if before == model:
+            return audit.head(connection)
+        mine = (RUNS.c.series == series) & (RUNS.c.model == model) & RUNS.c.shadow & RUNS.c.published
+        if connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is None:
+            raise UsageError(
+                f"model {model[:12]} has no night in shadow in series {shown_series(series)}; "
+                "score it with --shadow first"
+            )
+        said = {"series": series, "model_before": before, "model_after": model, "reason": reason.strip()}
+        entry = audit.append(connection, ledger.clock(), "promote", said | {"evidence": dict(evidence)})
+        begin(connection, series, model, entry.number)
+        follow(connection, said, entry.number)
+        return entry
+
+
 def follow(connection: sa.Connection, change: Mapping[str, Any], entry: int) -> None:
     """Put the model after a change in the place of the one before, in the series it was made for or all."""
     mine = (SERIES.c.champion == change["model_before"]) & (SERIES.c.since < entry)

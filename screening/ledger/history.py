@@ -40,7 +40,7 @@ def history(
     -------
     dict
         `runs`, one entry a run and revision, oldest first; `series`, one entry each; `threshold_changes`;
-        `audit`, with the number of `erased` parts.
+        `promotions`; `audit`, with the number of `erased` parts.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def history(
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         verdicts = in_order(connection, one)
         lots = _lots(connection, one)
-        told = _changes(connection, one)
+        told, promoted = (_changes(connection, one, action) for action in ("threshold", "promote"))
         erased = connection.scalar(sa.select(sa.func.count()).where(CONTENTS.c.body.is_(None)))
         latest = {(run.series, run.night): run.entry for run in runs if run.published}
         units = _units(connection, runs, latest)
@@ -80,6 +80,7 @@ def history(
         "runs": [night.told for night in nights],
         "series": [_series(name, mine, by_series[name]) for name, mine in of_series.items()],
         "threshold_changes": told,
+        "promotions": promoted,
         "audit": {"entries": head.number, "head": head.digest, "verified": verify, "erased": erased},
     }
 
@@ -104,17 +105,18 @@ def _lots(connection: sa.Connection, series: str | None) -> Mapping[int, list[st
     return marked
 
 
-def _changes(connection: sa.Connection, series: str | None) -> list[dict[str, Any]]:
-    """Changes of threshold, in order: all, or those made for this series or for every one."""
+def _changes(connection: sa.Connection, series: str | None, action: str) -> list[dict[str, Any]]:
+    """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
     asked = sa.select(AUDIT.c.number, AUDIT.c.recorded, CONTENTS.c.body).join(
         CONTENTS, CONTENTS.c.entry == AUDIT.c.number
     )
-    asked = asked.where(AUDIT.c.action == "threshold", CONTENTS.c.body.is_not(None)).order_by(AUDIT.c.number)
+    asked = asked.where(AUDIT.c.action == action, CONTENTS.c.body.is_not(None)).order_by(AUDIT.c.number)
     told = [
         json.loads(row.body) | {"entry": row.number, "recorded": row.recorded}
         for row in connection.execute(asked)
     ]
-    return [each for each in told if series is None or each.get("series") in (None, series)]
+    whose = [each for each in told if series is None or each.get("series") in (None, series)]
+    return [each | ({"series": shown_series(each["series"])} if each.get("series") else {}) for each in whose]
 
 
 def _units(

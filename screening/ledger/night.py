@@ -18,6 +18,11 @@ def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
     return ()
 
 
+def series_by(named: str | None, question: Mapping[str, Any]) -> str:
+    """The name of a series, or the digest of its question, by which ledgers of format 1 knew it."""
+    return named or hashlib.sha256(audit.plain(dict(question)).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class NightCases:
     """What a night brings to the ledger.
@@ -65,10 +70,15 @@ class NightCases:
 
     @property
     def series(self) -> str:
-        """Its name, or the digest of the question, by which ledgers of format 1 knew it."""
-        return self.named or hashlib.sha256(audit.plain(dict(self.question)).encode()).hexdigest()
+        """The key under which nights follow each other."""
+        return series_by(self.named, self.question)
 
     @property
     def model(self) -> str:
         """Digest of the model."""
         return str(self.facts["model"])
+
+    @property
+    def beside(self) -> str | None:
+        """The model where it was scored in shadow: its nights follow each other."""
+        return self.model if self.shadow else None

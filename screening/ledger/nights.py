@@ -21,7 +21,7 @@ from screening.ledger.audit import Head
 from screening.ledger.book import Ledger
 from screening.ledger.facts import divided
 from screening.ledger.night import NightCases
-from screening.ledger.recognising import Known, drawn_of, in_force, quiet_nights, recognise
+from screening.ledger.recognising import Known, drawn_of, in_force, quiet_nights, recognise, role
 from screening.ledger.tables import AUDIT, CASES, RUNS, STATES
 
 
@@ -102,7 +102,7 @@ def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
     name = shown_series(night.series)
     if not night.shadow:
         champions.refuse_other(connection, night.series, night.model)
-    for run in in_force(connection, night, RUNS.c.night == night.night):
+    for run in in_force(connection, night.series, night.beside, RUNS.c.night == night.night):
         if run.key != night.key:
             raise UsageError(
                 f"series {name} has another table for the night of {night.night}, run {run.key[:12]}; "
@@ -148,8 +148,7 @@ def _entered(
 
 def _next_revision(connection: sa.Connection, night: NightCases) -> int:
     """One more than any run of this night in its role, whatever its table, and than any of this key."""
-    role = (RUNS.c.shadow & (RUNS.c.model == night.model)) if night.shadow else ~RUNS.c.shadow
-    of_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role
+    of_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role(night.beside)
     both = sa.select(sa.func.max(RUNS.c.revision)).where(of_night | (RUNS.c.key == night.key))
     return 1 + (connection.scalar(both) or 0)
 

@@ -81,22 +81,32 @@ def drawn_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]
     return tuple(sorted(new[i] for i in rng.permutation(len(new))[:most]))
 
 
-def in_force(connection: sa.Connection, night: NightCases, when: Any) -> list[Any]:
-    """Entry, key and night of the series' published runs of nights where `when` holds; one a night, the last.
+def role(beside: str | None) -> Any:
+    """Whether a run is of the champion's nights, or of those that this model scored in shadow."""
+    return ~RUNS.c.shadow if beside is None else RUNS.c.shadow & (RUNS.c.model == beside)
 
-    A shadow has nights of its own: those of its model beside the same champion's. Facts stay where they are:
-    a site's years of nights are megabytes of them.
+
+def in_force(connection: sa.Connection, series: str, beside: str | None, *when: Any) -> list[Any]:
+    """Entry, key and night of a series' published runs, in order; one a night, the last.
+
+    Their facts stay where they are: a site's years of nights are megabytes of them.
+
+    Parameters
+    ----------
+    beside : str, optional
+        Digest of a model: its nights in shadow, which follow each other and not the champion's.
+    when : clause
+        What holds for the runs besides.
     """
     columns = sa.select(RUNS.c.entry, RUNS.c.key, RUNS.c.night)
-    mine = (RUNS.c.series == night.series) & RUNS.c.published & when
-    role = (RUNS.c.shadow & (RUNS.c.model == night.model)) if night.shadow else ~RUNS.c.shadow
-    latest = {row.night: row for row in connection.execute(columns.where(mine, role).order_by(RUNS.c.entry))}
-    return [latest[each] for each in sorted(latest)]
+    mine = columns.where(RUNS.c.series == series, RUNS.c.published, role(beside), *when)
+    latest = {row.night: row for row in connection.execute(mine.order_by(RUNS.c.entry))}
+    return [latest[night] for night in sorted(latest)]
 
 
 def nights_before(connection: sa.Connection, night: NightCases) -> list[Any]:
     """The runs in force before this night, in order."""
-    return in_force(connection, night, RUNS.c.night < night.night)
+    return in_force(connection, night.series, night.beside, RUNS.c.night < night.night)
 
 
 def quiet_nights(connection: sa.Connection, night: NightCases) -> int:

@@ -9,12 +9,12 @@ from typing import Any
 from screening.documents.history import (
     DriftOver,
     FlaggedShare,
-    JudgedShare,
     Misses,
     NightRun,
     SeriesFacts,
     ThresholdChange,
 )
+from screening.documents.shadow import JudgedShare
 from screening.documents.stored import history_in
 from screening.page import format as shown
 from screening.page.drawing import draw

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from screening.ledger import NightCases, Recorded
 
 
+JUDGED = ("reviewed", "known")
+"""States of a case that somebody has judged: no work of tonight."""
+
+
 def night_of(
     model: Model,
     document: dict[str, Any],
@@ -25,7 +29,7 @@ def night_of(
     """What the run in `document` brings to the ledger."""
     from screening.ledger import NightCases
 
-    task, contract = model.document["task"], model.contract
+    contract = model.contract
     counts, recognisable = document["counts"], bool(contract.id or contract.group)
 
     def decided(states: Mapping[str, int], quiet: int) -> list[Reason]:
@@ -34,12 +38,7 @@ def night_of(
 
     return NightCases(
         key=key,
-        question={
-            "label": task["label"],
-            "positive": sorted(task["positive"]),
-            "id": contract.id,
-            "group": contract.group,
-        },
+        question=_question(model),
         night=document["date"],
         flagged=flagged,
         sampled=tuple(document["sample"]),
@@ -54,6 +53,7 @@ def night_of(
             "rows": {name: counts[name] for name in ("read", "scored", "refused", "flagged")},
             "unflagged": document["unflagged"],
             "drift": document["drift"],
+            "table": ",".join(file["sha256"][:16] for file in document["input"]["files"]),
         },
         recognisable=recognisable,
         known_days=contract.known_days,
@@ -62,6 +62,23 @@ def night_of(
         named=series,
         shadow=shadow,
     )
+
+
+def _question(model: Model) -> dict[str, Any]:
+    task, contract = model.document["task"], model.contract
+    return {
+        "label": task["label"],
+        "positive": sorted(task["positive"]),
+        "id": contract.id,
+        "group": contract.group,
+    }
+
+
+def series_of(model: Model, named: str | None = None) -> str:
+    """The series that the model's nights belong to: by name, by its contract, or by what it asks."""
+    from screening.ledger.night import series_by
+
+    return series_by(named or model.contract.series, _question(model))
 
 
 def remembered(document: dict[str, Any], night: NightCases, found: Recorded) -> dict[str, Any]:
@@ -92,3 +109,11 @@ def remembered(document: dict[str, Any], night: NightCases, found: Recorded) -> 
             "shadow": night.shadow,
         },
     }
+
+
+def waiting(document: Mapping[str, Any]) -> list[float]:
+    """Scores of those who wait for a review, the highest first: flagged, and not judged on a night before."""
+    if document["groups"] is None:
+        return [case["score"] for case in document["cases"] if case.get("state") not in JUDGED]
+    flagged = [group for group in document["groups"] if group["flagged"]]
+    return [group["top_score"] for group in flagged if group.get("state") not in JUDGED]

@@ -18,13 +18,15 @@ from screening.cohort.reading import open_cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import run_html
+from screening.documents.shape import plain
 from screening.errors import UsageError
+from screening.files import digest_of
 from screening.kernels.placing import placed
 from screening.page import render_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
 from screening.scoring.gathering import Night
-from screening.scoring.remembering import night_of, remembered
+from screening.scoring.remembering import night_of, remembered, waiting
 from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
@@ -45,7 +47,7 @@ class Run:
     Parameters
     ----------
     directory : Path
-        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`.
+        Holds `scores.parquet`, `flagged.csv`, `run.json` and `report.html`; in shadow no page and no list.
     document : dict
         Content of `run.json`.
     """
@@ -58,6 +60,11 @@ class Run:
         """Why the head of the page says ATTENTION; empty where it says OK."""
         return reasons_in(self.document["attention"])
 
+    @property
+    def shadow(self) -> bool:
+        """Whether it was scored beside the champion and has no page."""
+        return bool((self.document.get("ledger") or {}).get("shadow"))
+
     def _repr_html_(self) -> str:
         return run_html(self.document)
 
@@ -68,7 +75,7 @@ class Run:
             "attention": self.document["attention"],
             "model": self.document["model"]["id"],
             "out": str(self.directory),
-            "report": str(self.directory / "report.html"),
+            "report": None if self.shadow else str(self.directory / "report.html"),
         }
 
 
@@ -154,6 +161,10 @@ def score(
     >>> run.document["counts"]["scored"]
     240
     """
+    if shadow and ledger is None:
+        raise UsageError(
+            "--shadow is for a ledger, which compares it with the series' champion; give --ledger"
+        )
     night, series = _day(date, allow_future), series or model.contract.series
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
@@ -187,20 +198,25 @@ def score(
             document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
         else:
             # Read where there is one: the database's library takes longer than a night without a ledger.
-            from screening.ledger import publish_night, record_night
+            from screening.ledger import publish_night, record_night, since_last
 
             brought = night_of(model, document, key, tally.flagged_cases(), series, shadow)
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, brought, found), found.cases
             drawn = frozenset(found.drawn)
-        write_flagged(folder / "flagged.csv", tally, known, drawn)
+            document["since"] = (last := since_last(ledger, brought)) and plain(last)
+        document["stopping"] = tally.standing.stopping(waiting(document), model.contract.capacity)
         times = {
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),
         }
-        document, text = written(document | {"times": times}, "run")
-        page = render_run(document, templates)
-        (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
+        if not shadow:
+            write_flagged(folder / "flagged.csv", tally, known, drawn)
+        outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
+        document, text = written(document | {"times": times, "outputs": outputs}, "run")
+        if not shadow:
+            page = render_run(document, templates)
+            (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.

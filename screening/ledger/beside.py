@@ -1,0 +1,165 @@
+"""A shadow beside its champion, or two series: whom both flag, whom only one, and who was right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from screening.documents.series import shown_series
+from screening.documents.shadow import Flagging, JudgedShare, NightsBeside
+from screening.errors import UsageError
+from screening.ledger.book import Ledger
+from screening.ledger.champions import champion, find_series
+from screening.ledger.judged import of_judged
+from screening.ledger.recognising import in_force
+from screening.ledger.tables import CASES, RUNS
+from screening.ledger.verdicts import in_order
+
+AT_ONCE = 500
+"""Nights whose cases are asked for in one statement."""
+
+
+@dataclass(frozen=True)
+class _Track:
+    """Nights that follow each other: a series' champion's, or those of a shadow beside it."""
+
+    series: str
+    model: str
+    shadow: bool
+    nights: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Night:
+    """What one of the two made of a night."""
+
+    cases: frozenset[str]
+    units: int
+    waiting: int
+    minutes: float | None
+    table: str | None
+
+
+def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
+    """Compare a series' nights in force with a shadow's, or with those of another series.
+
+    Parameters
+    ----------
+    series : str
+        As `history` takes it.
+    beside : str
+        First digits of a model that was scored in shadow there, or another series.
+
+    Raises
+    ------
+    UsageError
+        There is no such series or shadow.
+    """
+    with ledger.reading() as connection:
+        one = _champions(connection, find_series(connection, series))
+        other = _beside(connection, one.series, beside)
+        common = sorted(one.nights.keys() & other.nights.keys())
+        ours, theirs = (_nights(connection, track, common) for track in (one, other))
+        last = {
+            said.case_id: said.verdict
+            for each in dict.fromkeys((one.series, other.series))
+            for said in in_order(connection, each)
+        }
+    pairs = list(zip(ours, theirs, strict=True))
+    alike = [(a, b) for a, b in pairs if (a.table, a.units) == (b.table, b.units)]
+    neither = sum(a.units - len(a.cases | b.cases) for a, b in alike)
+    agreement, kappa = _agreement(alike)
+    return NightsBeside(
+        nights=len(common),
+        first=common[0] if common else None,
+        last=common[-1] if common else None,
+        other_tables=len(pairs) - len(alike),
+        both=sum(len(a.cases & b.cases) for a, b in pairs),
+        neither=neither,
+        agreement=agreement,
+        kappa=kappa,
+        one=_flagging(one, pairs, last),
+        other=_flagging(other, [(b, a) for a, b in pairs], last),
+    )
+
+
+def _champions(connection: sa.Connection, series: str) -> _Track:
+    nights = {run.night: run.entry for run in in_force(connection, series, None)}
+    return _Track(series, champion(connection, series) or "", False, nights)
+
+
+def _beside(connection: sa.Connection, series: str, text: str) -> _Track:
+    shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow).distinct()
+    found = [model for model in connection.scalars(shadows) if len(text) >= 4 and model.startswith(text)]
+    if len(found) > 1:
+        raise UsageError(f"--beside {text}: several shadows begin so; give more of the digits")
+    if found:
+        nights = {run.night: run.entry for run in in_force(connection, series, found[0])}
+        return _Track(series, found[0], True, nights)
+    other = find_series(connection, text)
+    if other == series:
+        raise UsageError(f"--beside {text}: a series beside itself; give a shadow's model or another series")
+    return _champions(connection, other)
+
+
+def _nights(connection: sa.Connection, track: _Track, nights: Sequence[str]) -> list[_Night]:
+    entries = [track.nights[night] for night in nights]
+    cases: dict[int, set[str]] = {entry: set() for entry in entries}
+    facts: dict[int, dict[str, Any]] = {}
+    for first in range(0, len(entries), AT_ONCE):
+        some = entries[first : first + AT_ONCE]
+        flagged = sa.select(CASES.c.entry, CASES.c.case_id)
+        for row in connection.execute(flagged.where(CASES.c.entry.in_(some), CASES.c.state.is_not(None))):
+            cases[row.entry].add(row.case_id)
+        for row in connection.execute(sa.select(RUNS.c.entry, RUNS.c.facts).where(RUNS.c.entry.in_(some))):
+            facts[row.entry] = json.loads(row.facts)
+    return [_night(frozenset(cases[entry]), facts[entry]) for entry in entries]
+
+
+def _night(cases: frozenset[str], facts: Mapping[str, Any]) -> _Night:
+    counts, each = facts["counts"], facts["minutes_per_review"]
+    waiting = counts["new"] + counts["ongoing"]
+    minutes = None if each is None else waiting * each
+    units = counts["cases"] + facts["unflagged"]["cases"]
+    return _Night(cases, units, waiting, minutes, facts.get("table"))
+
+
+def _agreement(pairs: Sequence[tuple[_Night, _Night]]) -> tuple[float | None, float | None]:
+    """Share of units on which both say the same, and Cohen's kappa."""
+    n = sum(a.units for a, _ in pairs)
+    if not n:
+        return None, None
+    a, b = sum(len(one.cases) for one, _ in pairs), sum(len(other.cases) for _, other in pairs)
+    differ = sum(len(one.cases ^ other.cases) for one, other in pairs)
+    same, chance = 1 - differ / n, (a * b + (n - a) * (n - b)) / n**2
+    return same, None if chance == 1 else (same - chance) / (1 - chance)
+
+
+def _flagging(track: _Track, pairs: Sequence[tuple[_Night, _Night]], last: Mapping[str, str]) -> Flagging:
+    mine = [night for night, _ in pairs]
+    minutes = [night.minutes for night in mine if night.minutes is not None]
+    flagged = {name for night in mine for name in night.cases}
+    only = {name for night, other in pairs for name in night.cases - other.cases}
+    return Flagging(
+        series=shown_series(track.series),
+        model=track.model[:12],
+        shadow=track.shadow,
+        cases_per_night=_mean([len(night.cases) for night in mine]),
+        waiting_per_night=_mean([night.waiting for night in mine]),
+        minutes_per_night=_mean(minutes),
+        ppv=_share(flagged, last),
+        only=sum(len(night.cases - other.cases) for night, other in pairs),
+        only_ppv=_share(only, last),
+    )
+
+
+def _share(names: Collection[str], last: Mapping[str, str]) -> JudgedShare:
+    return JudgedShare(**of_judged(last[name] for name in names if name in last))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,1 @@
+"""What other systems are given of a night: the flagged rows in their own forms."""

@@ -1,0 +1,98 @@
+"""The flagged rows into a table of a database, whole or not at all."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from screening.cohort import duckdb_rows
+from screening.cohort.answers import database_errors
+from screening.cohort.urls import described, read_url, safe_words
+from screening.errors import UsageError
+from screening.scoring.exports.flagged import NUMBERS, Cell, FlaggedRows
+
+ROWS_AT_A_TIME = 5_000
+SQL_TYPES = {str: sa.Text, int: sa.BigInteger, float: sa.Double, bool: sa.Boolean}
+ARROW_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+
+def write_table(flagged: FlaggedRows, url: str, name: str, *, force: bool = False) -> str:
+    """Make a table of the flagged rows in one transaction; return the place without its secrets.
+
+    Raises
+    ------
+    UsageError
+        The database refuses, or has such a table already and `force` was not given.
+    """
+    place = read_url(url)
+    kinds = {column: _kind(column) for column in flagged.columns}
+    try:
+        if place.drivername == "duckdb":
+            _into_duckdb(flagged, kinds, place, name, force)
+        else:
+            _into_sql(flagged, kinds, place, name, force)
+    except database_errors() as error:
+        raise UsageError(f"{described(place)}: {safe_words(error, place)}; nothing was written") from None
+    return described(place)
+
+
+def _kind(column: str) -> type:
+    return bool if column == "drawn" else NUMBERS.get(column, str)
+
+
+def _into_sql(flagged: FlaggedRows, kinds: dict[str, type], url: sa.URL, name: str, force: bool) -> None:
+    schema, _, bare = name.rpartition(".")
+    columns: list[sa.Column[object]] = [sa.Column(column, SQL_TYPES[kind]) for column, kind in kinds.items()]
+    table = sa.Table(bare, sa.MetaData(), *columns, schema=schema or None)
+    try:
+        engine = sa.create_engine(url, hide_parameters=True)
+    except (ModuleNotFoundError, sa.exc.NoSuchModuleError) as error:
+        raise UsageError(f"{url.drivername} needs a driver that is not installed ({error})") from None
+    if url.get_backend_name() == "sqlite":
+        sa.event.listen(engine, "connect", _by_hand)
+        sa.event.listen(engine, "begin", _begin)
+    try:
+        with engine.begin() as connection:
+            if sa.inspect(connection).has_table(bare, schema=schema or None):
+                _refuse(name, force)
+                table.drop(connection)
+            table.create(connection)
+            rows = [dict(zip(kinds, row, strict=True)) for row in flagged.table()]
+            for start in range(0, len(rows), ROWS_AT_A_TIME):
+                connection.execute(table.insert(), rows[start : start + ROWS_AT_A_TIME])
+    finally:
+        engine.dispose()
+
+
+def _by_hand(connection, _: object) -> None:  # type: ignore[no-untyped-def]
+    # The driver begins late, and a table dropped before would stay dropped.
+    connection.isolation_level = None
+
+
+def _begin(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _into_duckdb(flagged: FlaggedRows, kinds: dict[str, type], url: sa.URL, name: str, force: bool) -> None:
+    columns: list[list[Cell]] = list(map(list, zip(*flagged.table(), strict=True))) or [[] for _ in kinds]
+    rows = pa.table(
+        {
+            column: pa.array(cells, ARROW_TYPES[kinds[column]])
+            for column, cells in zip(kinds, columns, strict=True)
+        }
+    )
+    schema, _, bare = name.rpartition(".")
+    table = ".".join(duckdb_rows.quoted(part) for part in (schema, bare) if part)
+    with duckdb_rows.opened(url, read_only=False) as connection:
+        connection.begin()
+        if duckdb_rows.there(connection, bare, schema):
+            _refuse(name, force)
+            connection.execute(f"DROP TABLE {table}")
+        connection.register("rows_to_export", rows)
+        connection.execute(f"CREATE TABLE {table} AS SELECT * FROM rows_to_export")
+        connection.commit()
+
+
+def _refuse(name: str, force: bool) -> None:
+    if not force:
+        raise UsageError(f"there is a table {name} already; give another --table, or --force to replace it")

@@ -1,0 +1,108 @@
+"""The flagged rows as a FHIR R4 bundle: for each a RiskAssessment, and a Flag that points to it.
+
+Who is meant stands as a reference by identifier alone: no Patient is in the bundle, and no name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from screening.errors import UsageError
+from screening.scoring.exports.flagged import FlaggedRow, FlaggedRows
+
+# How a Flag says what it was raised for: an extension of the standard itself.
+DETAIL = "http://hl7.org/fhir/StructureDefinition/flag-detail"
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://hl7.org/fhir/RiskAssessment")
+# What a string of FHIR may hold.
+STRING = re.compile(r"(?=.*\S)[\t\n\r\x20-\ud7ff\ue000-\U0010ffff]{1,1000000}", re.DOTALL)
+
+Resource = Mapping[str, Any]
+
+
+def fhir_of(flagged: FlaggedRows, system: str | None = None) -> bytes:
+    """A bundle (collection) as JSON.
+
+    Parameters
+    ----------
+    flagged : FlaggedRows
+    system : str, optional
+        URI of the system whose identifiers the ids are.
+
+    Raises
+    ------
+    UsageError
+        An id cannot be written in FHIR; said by rank.
+    """
+    wrong = [
+        row.rank for row in flagged.rows if not (STRING.fullmatch(row.subject) and STRING.fullmatch(row.id))
+    ]
+    if wrong:
+        ranks = ", ".join(map(str, wrong[:5])) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
+        raise UsageError(f"ids of rank {ranks} hold characters that FHIR does not know; nothing was written")
+    entries = [entry for row in flagged.rows for entry in _entries(flagged, row, system)]
+    bundle = {
+        "resourceType": "Bundle",
+        "identifier": {"value": flagged.run.run_id},
+        "type": "collection",
+        "timestamp": flagged.run.times.started,
+        # An empty list is not allowed: a quiet night has no entries.
+        **({"entry": entries} if entries else {}),
+    }
+    return json.dumps(bundle, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
+
+
+def _entries(flagged: FlaggedRows, row: FlaggedRow, system: str | None) -> tuple[Resource, Resource]:
+    run = flagged.run
+    name = f"{run.run_id} {row.rank}"
+    assessment, flag = (uuid.uuid5(NAMESPACE, f"{kind} {name}").urn for kind in ("RiskAssessment", "Flag"))
+    subject = {"type": "Patient", "identifier": _identifier(row.subject, system)}
+    outcome = _outcome(flagged, row)
+    by = {"display": f"screening, model {run.model.id}, recipe {run.model.recipe.name}"}
+    chance = row.further.get("chance")
+    return (
+        {
+            "fullUrl": assessment,
+            "resource": {
+                "resourceType": "RiskAssessment",
+                "identifier": [{"value": f"{name} {row.id}"}],
+                "status": "final",
+                "method": {"text": run.model.recipe.title},
+                "subject": subject,
+                "occurrenceDateTime": run.date,
+                "performer": by,
+                "prediction": [
+                    {
+                        "outcome": {"text": outcome},
+                        # A score is no probability: only where the model has earned a calibration.
+                        **({"probabilityDecimal": chance} if chance is not None else {}),
+                        "rationale": f"score {row.score!r}, p-value {row.p_value!r}, rank {row.rank}",
+                    }
+                ],
+            },
+        },
+        {
+            "fullUrl": flag,
+            "resource": {
+                "resourceType": "Flag",
+                "extension": [{"url": DETAIL, "valueReference": {"reference": assessment}}],
+                "status": "active",
+                "code": {"text": f"To be reviewed: {outcome}"},
+                "subject": subject,
+                "period": {"start": run.date},
+                "author": by,
+            },
+        },
+    )
+
+
+def _identifier(value: str, system: str | None) -> Resource:
+    return {"system": system, "value": value} if system else {"value": value}
+
+
+def _outcome(flagged: FlaggedRows, row: FlaggedRow) -> str:
+    """What is looked for: the label column and its class."""
+    return f"{flagged.run.model.task.label}: {row.watched}"

@@ -1,0 +1,68 @@
+"""The flagged persons as a cohort of the OMOP CDM: rows of `cohort` and of `cohort_definition`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+
+from screening.errors import UsageError
+from screening.scoring.exports.flagged import FlaggedRows
+
+COHORT = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
+DEFINITION = (
+    "cohort_definition_id", "cohort_definition_name", "cohort_definition_description",
+    "definition_type_concept_id", "cohort_definition_syntax", "subject_concept_id", "cohort_initiation_date",
+)  # fmt: skip
+# A person_id of the CDM; a zero in front would be another text of the same number.
+PERSON = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
+NO_CONCEPT = 0
+
+
+def omop_of(flagged: FlaggedRows, first: int = 1) -> Mapping[str, bytes]:
+    """The two tables as CSV by the names of their files; a person once for each watched class.
+
+    Parameters
+    ----------
+    flagged : FlaggedRows
+    first : int
+        `cohort_definition_id` of the first watched class; the others follow.
+
+    Raises
+    ------
+    UsageError
+        An id is no whole number; said by rank.
+    """
+    wrong = [str(row.rank) for row in flagged.rows if not PERSON.fullmatch(row.subject)]
+    if wrong:
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise UsageError(
+            f"ids of rank {', '.join(wrong[:5])}{more} are no whole numbers, as a person_id of OMOP is; "
+            "score a table whose group or id is the person_id"
+        )
+    run = flagged.run
+    numbers = {name: first + place for place, name in enumerate(run.model.task.watched)}
+    persons = dict.fromkeys((numbers[row.watched], int(row.subject)) for row in flagged.rows)
+    definitions = [
+        [
+            number,
+            f"Flagged for {run.model.task.label}: {name}",
+            f"screening run {run.run_id} of {run.date}, model {run.model.id}",
+            NO_CONCEPT,
+            f"recipe {run.model.recipe.name}, threshold {point.threshold!r}",
+            NO_CONCEPT,
+            run.date,
+        ]
+        for (name, number), point in zip(numbers.items(), run.model.operating_points, strict=True)
+    ]
+    return {
+        "cohort_definition.csv": _csv(DEFINITION, definitions),
+        "cohort.csv": _csv(COHORT, [[number, who, run.date, run.date] for number, who in persons]),
+    }
+
+
+def _csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([header, *rows])
+    return text.getvalue().encode()

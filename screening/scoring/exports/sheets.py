@@ -1,0 +1,95 @@
+"""The flagged rows as a table of a file: CSV that no spreadsheet runs, or a workbook of typed cells."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import re
+import zipfile
+from typing import TYPE_CHECKING
+
+from screening.errors import UsageError
+from screening.scoring.exports.flagged import Cell, FlaggedRows
+from screening.scoring.spreadsheet import as_text
+
+if TYPE_CHECKING:
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.worksheet._write_only import WriteOnlyWorksheet
+
+# Excel's own limit, a line for the header taken off.
+MOST_ROWS = (1 << 20) - 1
+LONGEST_TEXT = 32_767
+# What XML cannot hold, or would change, and what looks like the way Excel writes it.
+_NO_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
+# Zip files know no time before.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def csv_of(flagged: FlaggedRows) -> bytes:
+    """UTF-8 with a header; texts that a spreadsheet would run are marked as in `flagged.csv`."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow([as_text(name) for name in flagged.columns])
+    table.writerows([_written(cell) for cell in row] for row in flagged.table())
+    return text.getvalue().encode()
+
+
+def _written(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return as_text(cell)
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return "" if cell is None else repr(cell)
+
+
+def xlsx_of(flagged: FlaggedRows) -> bytes:
+    """A workbook of one sheet, in which a text is a text and never a formula; the same rows, the same bytes.
+
+    Raises
+    ------
+    UsageError
+        openpyxl is not installed, or a sheet cannot hold the rows.
+    """
+    try:
+        from openpyxl import Workbook
+        from openpyxl.writer.excel import ExcelWriter
+    except ModuleNotFoundError:
+        raise UsageError('a workbook needs openpyxl: pip install "screening[xlsx]"') from None
+    if len(flagged.rows) > MOST_ROWS:
+        raise UsageError(f"{len(flagged.rows)} rows are more than a sheet holds; export them as csv")
+    book = Workbook(write_only=True)
+    # The clock is no part of the night.
+    book.properties.created = book.properties.modified = datetime.datetime.fromisoformat(flagged.run.date)
+    sheet = book.create_sheet("flagged")
+    sheet.freeze_panes = "A2"
+    sheet.append([_typed(sheet, name) for name in flagged.columns])
+    for row in flagged.table():
+        sheet.append([_typed(sheet, cell) for cell in row])
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        ExcelWriter(book, archive).save()
+    return _timeless(written)
+
+
+def _typed(sheet: WriteOnlyWorksheet, value: Cell) -> WriteOnlyCell | None:
+    from openpyxl.cell import WriteOnlyCell
+
+    if not isinstance(value, str):
+        return WriteOnlyCell(sheet, value=value)
+    if len(value) > LONGEST_TEXT:
+        raise UsageError(f"a text has {len(value)} characters, more than a cell holds; export as csv")
+    cell = WriteOnlyCell(sheet)
+    # Set behind openpyxl's back, which takes what begins with = for a formula.
+    cell._value, cell.data_type = _NO_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", value), "s"
+    return cell
+
+
+def _timeless(written: io.BytesIO) -> bytes:
+    """The archive again, without the times of its files."""
+    again = io.BytesIO()
+    with zipfile.ZipFile(written) as archive, zipfile.ZipFile(again, "w") as timeless:
+        for name in archive.namelist():
+            entry = zipfile.ZipInfo(name, EPOCH)
+            timeless.writestr(entry, archive.read(name), zipfile.ZIP_DEFLATED)
+    return again.getvalue()

@@ -1,0 +1,35 @@
+"""A ward's contract, and its gates fed with a table."""
+
+from __future__ import annotations
+
+import pandas as pd
+from flow_cohorts import patients
+
+from screening.cohort.contract import Contract
+from screening.cohort.drift import Gates
+from screening.cohort.profiling import profile
+
+CONTRACT = Contract.from_dict(
+    {
+        "cohort": {"id": "patient", "label": "ill"},
+        "features": {
+            "fever": {"type": "number", "unit": "degC", "plausible": [30, 45]},
+            "crp": {"type": "number"},
+            "ward": {"type": "category"},
+        },
+    }
+)
+
+
+def stored(table: pd.DataFrame, contract: Contract = CONTRACT) -> dict:
+    return profile(table[list(contract.features)], contract)
+
+
+def gated(table: pd.DataFrame, past: pd.DataFrame | None = None, contract: Contract = CONTRACT) -> Gates:
+    gates = Gates(stored(patients(600) if past is None else past, contract), contract)
+    gates.add(table[list(contract.features)])
+    return gates
+
+
+def said(gates: Gates) -> str:
+    return " ".join(reason.words for reason in gates.attention())

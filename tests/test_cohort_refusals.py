@@ -1,0 +1,221 @@
+"""What a table is refused for, and that no refusal shows a value."""
+
+from __future__ import annotations
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cohort_cells import CONTRACT, GOOD, HEADER, column, with_feature, written
+
+from screening.cohort import check_cohort, open_cohort, read_cohort
+from screening.errors import CohortError, UsageError
+
+CELLS = {
+    "not a number": ("age", "S3CRET", "missing_values"),
+    "undeclared NA": ("age", "NA", "missing_values"),
+    "censored": ("age", "<7654", "censored"),
+    "greater": ("age", ">7654", "censored"),
+    "infinite": ("age", "-inf", "infinite"),
+    "too large": ("age", "9e999", "infinite"),
+    "not a number by name": ("age", "NaN", "missing_values"),
+    "half a group of thousands": ("age", '"7,654,32"', "not a number"),
+    "underscore": ("age", "7_654", "not a number"),
+    "hexadecimal": ("age", "0x7654", "not a number"),
+    "other digits": ("age", "٧٦", "not a number"),
+    "implausible": ("age", "7654", "plausible"),
+    "unknown category": ("ward", "S3CRET", "categories"),
+    "not boolean": ("sick", "S3CRET", "yes/no"),
+    "number as boolean": ("sick", "7654", "yes/no"),
+    "unknown stage": ("stage", "S3CRET", "categories"),
+    "blank id": ("id", "  ", "id"),
+}
+
+
+@pytest.mark.parametrize(("name", "cell", "remedy"), CELLS.values(), ids=CELLS.keys())
+def test_a_bad_cell_is_refused_by_column_and_row_with_a_remedy_but_not_its_value(
+    tmp_path, name, cell, remedy
+):
+    cells = dict(zip(HEADER.split(","), ["1", "50", "B", "no", "I"], strict=True)) | {name: cell}
+    path = written(tmp_path, f"{HEADER}\n{GOOD}\n\n{','.join(cells.values())}\n")
+
+    with pytest.raises(CohortError) as refused:
+        read_cohort(path, CONTRACT)
+
+    (line,) = refused.value.violations
+    assert f"column '{name}', row 2:" in line
+    assert remedy in line
+    assert "S3CRET" not in line
+    assert "7654" not in line
+
+
+def test_a_decimal_comma_among_decimal_points_is_refused(tmp_path):
+    with pytest.raises(CohortError, match=r"row 3: a decimal comma.*decimal point"):
+        column(tmp_path, ["1.5", "2.5", "7654,5"])
+
+
+def test_all_violations_come_together_and_many_rows_are_counted(tmp_path):
+    bad = "".join(f"S3CRET{i},S3CRET,S3CRET,S3CRET,S3CRET\n" for i in range(20))
+    path = written(tmp_path, f"{HEADER}\n{GOOD}\n{bad}too,few\n{HEADER}\n")
+
+    violations, _ = check_cohort(path, CONTRACT)
+
+    assert len(violations) == 6
+    assert any("column 'age', rows 2, 3, 4, 5, 6 and 15 more" in line for line in violations)
+    assert any("row 22" in line and "fewer cells" in line for line in violations)
+    assert any("row 23" in line and "header" in line for line in violations)
+    assert "S3CRET" not in " ".join(violations)
+
+
+def test_repeated_ids_are_refused_by_row(tmp_path):
+    path = written(tmp_path, "id,x\nS3CRET,1.5\nb,2.5\nS3CRET,3.5\n")
+
+    with pytest.raises(CohortError, match=r"column 'id', rows 1, 3: .*more than once") as refused:
+        read_cohort(path, id="id")
+
+    assert "S3CRET" not in str(refused.value)
+
+
+def test_rows_without_a_label_are_refused_only_where_labels_are_needed(tmp_path):
+    path = written(tmp_path, "x,label\n1.5,yes\n2.5,\n3.5,no\n")
+
+    with pytest.raises(CohortError, match="column 'label', row 2: no label"):
+        read_cohort(path, label="label", need_label=True)
+    assert read_cohort(path, label="label").label.tolist() == ["yes", "", "no"]
+
+
+def test_a_missing_cell_is_refused_where_the_contract_says_so(tmp_path):
+    with pytest.raises(CohortError, match="row 2: missing where"):
+        column(tmp_path, ["1", "", "3"], missing="refuse")
+
+
+def test_offending_rows_are_left_out_and_counted_once_each_where_the_contract_says_so(tmp_path):
+    lenient = CONTRACT.with_roles(on_violation="refuse_rows")
+    rows = [GOOD, "2,old,C,yes,I", "3,50,C,no,I", "4,51,B,no,I", "4,52,B,no,I", "short", "6,53,A,t,III"]
+    path = written(tmp_path, HEADER + "\n" + "\n".join(rows) + "\n")
+
+    cohort = read_cohort(path, lenient)
+
+    assert cohort.id.tolist() == ["00123", "6"]
+    assert cohort.rows.tolist() == [1, 7]
+    assert sum(cohort.refused.values()) == 5
+    assert cohort.refused["age: not a number"] == 1
+    assert open_cohort(path, lenient).refused == {}
+
+
+def test_a_cohort_of_which_every_row_is_refused_is_an_error(tmp_path):
+    with pytest.raises(CohortError, match="every row"):
+        read_cohort(
+            written(tmp_path, f"{HEADER}\n1,old,A,t,I\n"), CONTRACT.with_roles(on_violation="refuse_rows")
+        )
+
+
+FILES = {
+    "empty": (b"", "empty"),
+    "blank": (b" \n\n", "empty"),
+    "header only": (HEADER.encode(), "no data rows"),
+    "no header": (b"00123,61,4,1,2\n1,2,3,4,5\n", "header row"),
+    "names twice": (f"{HEADER},age\n{GOOD},7\n".encode(), "occurs 2 times (columns 2, 6)"),
+    "column missing": (b"id,age,ward\n1,61,A\n", "missing columns 'sick', 'stage'"),
+    "open quote": (f'{HEADER}\n{GOOD}\n2,"61,A,t,I\n'.encode(), "quote"),
+    "NUL": (f"{HEADER}\n{GOOD}\n2,6\x001,A,t,I\n".encode(), "line 3: a NUL"),
+    "workbook": (b"PK\x03\x04" + bytes(200), "zip archive"),
+    "web page": (b"\n<html><body>S3CRET</body></html>", "web page"),
+    "JSON": (b'[{"id": 7654}]', "JSON"),
+    "cut inside a character": ("id,ä\n1,ü".encode()[:-1], "cut short"),
+    "binary": (bytes(range(1, 256)) * 8, "binary"),
+    "cut gzip": (gzip.compress((HEADER + "\n" + GOOD * 100).encode())[:-30], "damaged"),
+    "broken parquet": (b"PAR1" + b"x" * 100, "Parquet"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES.keys())
+def test_a_file_that_is_no_table_is_refused_saying_what_it_is(tmp_path, content, message):
+    with pytest.raises(CohortError) as refused:
+        read_cohort(written(tmp_path, content), CONTRACT)
+
+    assert message in str(refused.value)
+
+
+def test_a_headless_file_does_not_show_its_first_row(tmp_path):
+    with pytest.raises(CohortError) as refused:
+        read_cohort(written(tmp_path, "7654,98.76,S3CRET\n1,2,3\n"))
+
+    assert "7654" not in str(refused.value)
+    assert "S3CRET" not in str(refused.value)
+
+
+def test_faults_of_all_files_of_a_directory_come_together(tmp_path):
+    written(tmp_path, f"{HEADER}\n{GOOD}\n", "a.csv")
+    written(tmp_path, "id,age\n1,61\n", "b.csv")
+    written(tmp_path, "", "c.csv")
+    written(tmp_path, "id\n", "d.csv")
+
+    with pytest.raises(CohortError) as first:
+        read_cohort(tmp_path, CONTRACT)
+    (tmp_path / "c.csv").unlink()
+    with pytest.raises(CohortError) as second:
+        read_cohort(tmp_path, CONTRACT)
+
+    assert "c.csv" in str(first.value)
+    assert [line.split(":")[0] for line in second.value.violations] == ["b.csv", "d.csv"]
+
+
+def test_tables_of_several_kinds_are_not_inferred_together(tmp_path):
+    written(tmp_path, "a,b\n1,2\n", "a.csv")
+    written(tmp_path, "a,c\n1,2\n", "b.csv")
+
+    with pytest.raises(CohortError, match=r"b\.csv: other columns than a\.csv"):
+        read_cohort(tmp_path)
+
+
+def test_nothing_at_the_place_is_a_usage_error(tmp_path):
+    with pytest.raises(UsageError, match="no file"):
+        read_cohort(tmp_path / "none.csv")
+    with pytest.raises(UsageError, match="no CSV, Parquet"):
+        read_cohort(tmp_path)
+
+
+def test_nested_columns_are_refused_by_the_contract_and_dropped_without_one(tmp_path):
+    pq.write_table(pa.table({"x": [[1], [2]], "f": [0.5, 1.5]}), tmp_path / "a.parquet")
+
+    with pytest.raises(CohortError, match="nested"):
+        read_cohort(tmp_path / "a.parquet", with_feature())
+    assert read_cohort(tmp_path / "a.parquet").names == ["f"]
+
+
+def labelled(folder, labels):
+    path = written(folder, "x,y\n" + "".join(f"{i}.5,{text}\n" for i, text in enumerate(labels)))
+    return read_cohort(path, label="y", need_label=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "asked", "positives"),
+    [
+        (["no", "yes", "yes"], None, ["yes"]),
+        (["a", "b", "b"], None, ["a"]),
+        (["a", "b", "c"], ["a", "c"], ["a", "c"]),
+        (["0.0", "1.0", "1.0"], "1", ["1.0"]),
+    ],
+)
+def test_positive_labels_are_those_asked_for_else_the_affirming_else_the_rarer(
+    tmp_path, labels, asked, positives
+):
+    cohort = labelled(tmp_path, labels)
+
+    assert cohort.positives(asked) == positives
+    assert cohort.y(asked).tolist() == [int(text in positives) for text in labels]
+
+
+@pytest.mark.parametrize(
+    ("labels", "asked", "message"),
+    [
+        (["a", "b", "c"], None, "3 classes"),
+        (["a", "a"], None, "single class"),
+        (["a", "b"], "z", "no row has"),
+    ],
+)
+def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(tmp_path, labels, asked, message):
+    with pytest.raises(UsageError, match=message):
+        labelled(tmp_path, labels).positives(asked)

@@ -1,0 +1,315 @@
+"""A night for other systems: whole or not at all, from a run whose digests agree, nothing a sheet runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+from flow_cohorts import patients, voxels
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_places import schema
+from typer.testing import CliRunner
+
+from screening import Rule, read_cohort, score, train
+from screening.cli import app
+from screening.errors import ModelError, UsageError
+from screening.ledger import open_ledger
+from screening.scoring.exports.fhir import fhir_of
+from screening.scoring.exports.flagged import read_flagged
+from screening.scoring.exports.omop import omop_of
+from screening.scoring.exports.sheets import csv_of, xlsx_of
+from screening.scoring.spreadsheet import as_text, as_written
+
+ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
+NASTY = ["=1+1", "@x", "+2", "-3", "'4", "00123", "a\nb", "\t=5", "x;=6", "=HYPERLINK(1)"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train(
+        read_cohort(patients(600), **ROLES), "logistic", search=1, jobs=1, rule=Rule("max_flag_rate", 0.3)
+    )
+
+
+@pytest.fixture(scope="module")
+def run(model, tmp_path_factory):
+    """A night of hostile ids."""
+    folder = tmp_path_factory.mktemp("night")
+    night = patients(60, seed=7)
+    night["patient"] = [NASTY[i] if i < len(NASTY) else str(i) for i in range(60)]
+    night.loc[:9, ["fever", "crp"]] = 41.0, 300.0
+    with open_ledger(str(folder / "screening.db"), make=True) as book:
+        score(model, night, folder / "run", date="2026-03-01", ledger=book)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def numbered(model, tmp_path_factory):
+    """A night whose ids are person ids."""
+    night = patients(60, seed=7).assign(patient=[str(i) for i in range(60)])
+    out = tmp_path_factory.mktemp("numbered") / "run"
+    score(model, night, out, date="2026-03-01")
+    return out
+
+
+def said(*words: object) -> tuple[int, str]:
+    answer = CliRunner().invoke(app, [str(word) for word in words])
+    return answer.exit_code, answer.stdout + answer.stderr
+
+
+def flagged_of(run) -> pd.DataFrame:
+    scores = pd.read_parquet(run / "scores.parquet")
+    return scores[scores["flagged"]].sort_values("score", ascending=False, kind="stable")
+
+
+@given(st.text("ab=+-@'\"\t\n\r;,| \u2028＝", max_size=12))
+def test_what_is_marked_for_a_spreadsheet_is_read_back_as_it_was(text):
+    assert as_written(as_text(text)) == text
+
+
+def test_the_rows_are_those_of_the_scores_with_their_ids_as_written(run):
+    flagged, scores = read_flagged(run), flagged_of(run)
+
+    assert [row.id for row in flagged.rows] == scores["id"].tolist()
+    assert [row.score for row in flagged.rows] == scores["score"].tolist()
+    assert set(NASTY) <= {row.id for row in flagged.rows}
+
+
+@pytest.mark.parametrize("name", ["scores.parquet", "flagged.csv"])
+def test_a_run_whose_tables_were_touched_is_exported_by_nobody(name, run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    with (copy / name).open("ab") as file:
+        file.write(b" ")
+
+    for to in ("csv", "xlsx", "fhir", "omop"):
+        code, text = said("export", copy, "--to", to, "--out", tmp_path / "out")
+        assert code == 4 and "digest" in text
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_of_a_version_that_noted_no_digests_is_refused(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "flagged.csv").unlink()
+
+    with pytest.raises(ModelError, match=r"flagged\.csv"):
+        read_flagged(copy)
+
+
+def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(run):
+    table = list(csv.reader(io.StringIO(csv_of(read_flagged(run)).decode(), newline="")))
+
+    header, rows = table[0], table[1:]
+    assert header[:8] == ["run_id", "date", "rank", "id", "group", "class", "score", "p_value"]
+    assert len(rows) == len(flagged_of(run))
+    assert {row[1] for row in rows} == {"2026-03-01"}
+    assert not [row[3] for row in rows if row[3][:1] in tuple("=+-@\t")]
+
+
+def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run):
+    openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
+    flagged = read_flagged(run)
+
+    sheet = openpyxl.load_workbook(io.BytesIO(xlsx_of(flagged))).active
+
+    header = [cell.value for cell in sheet[1]]
+    kinds = {
+        name: {cell.data_type for cell in column[1:]}
+        for name, column in zip(header, sheet.columns, strict=True)
+    }
+    ids = [cell.value for cell in list(sheet.columns)[header.index("id")][1:]]
+    assert header == flagged.columns
+    assert kinds["id"] == kinds["run_id"] == {"s"}
+    assert kinds["score"] == kinds["rank"] == kinds["nights"] == {"n"} and kinds["drawn"] == {"b"}
+    assert ids == [row.id for row in flagged.rows]
+
+
+def test_a_workbook_has_the_same_bytes_again(run):
+    pytest.importorskip("openpyxl", reason="needs openpyxl")
+
+    assert xlsx_of(read_flagged(run)) == xlsx_of(read_flagged(run))
+
+
+def test_the_bundle_is_valid_fhir_and_points_from_flag_to_assessment(run):
+    r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
+    content = fhir_of(read_flagged(run), "urn:oid:1.2.3")
+
+    bundle = r4.Bundle.model_validate_json(content)
+
+    assessments, flags = bundle.entry[::2], bundle.entry[1::2]
+    subjects = [entry.resource.subject for entry in bundle.entry]
+    assert {entry.resource.get_resource_type() for entry in assessments} == {"RiskAssessment"}
+    assert [flag.resource.extension[0].valueReference.reference for flag in flags] == [
+        entry.fullUrl for entry in assessments
+    ]
+    assert all(subject.reference is None and subject.display is None for subject in subjects)
+    assert [subject.identifier.value for subject in subjects[::2]] == flagged_of(run)["id"].tolist()
+
+
+def test_a_probability_stands_only_where_it_is_calibrated(run, tmp_path):
+    entries = json.loads(fhir_of(read_flagged(run)))["entry"]
+    given = ["probabilityDecimal" in entry["resource"]["prediction"][0] for entry in entries[::2]]
+
+    columns = pd.read_parquet(run / "scores.parquet").columns
+    assert set(given) == {"chance" in columns}
+
+
+def test_a_calibrated_chance_is_the_probability(tmp_path):
+    past = read_cohort(patients(1500), **ROLES)
+    model = train(past, "logistic", search=1, jobs=1)
+    score(model, patients(100, seed=5), tmp_path / "run", date="2026-03-01")
+
+    entries = json.loads(fhir_of(read_flagged(tmp_path / "run")))["entry"]
+
+    told = [entry["resource"]["prediction"][0]["probabilityDecimal"] for entry in entries[::2]]
+    np.testing.assert_array_equal(told, flagged_of(tmp_path / "run")["chance"])
+
+
+def test_an_id_that_fhir_cannot_hold_is_named_by_rank_alone(model, tmp_path):
+    night = patients(40, seed=7).assign(patient=[f"secret\x01{i}" for i in range(40)])
+    score(model, night, tmp_path / "run")
+
+    with pytest.raises(UsageError, match="rank 1, 2") as refused:
+        fhir_of(read_flagged(tmp_path / "run"))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_quiet_night_is_a_valid_bundle_and_tables_of_headers(run):
+    r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
+    flagged = replace(read_flagged(run), rows=[])
+
+    assert r4.Bundle.model_validate_json(fhir_of(flagged)).entry is None
+    assert csv_of(flagged).count(b"\n") == 1
+    assert omop_of(flagged)["cohort.csv"].count(b"\n") == 1
+
+
+def test_omop_has_a_row_a_person_and_its_definition(numbered, tmp_path):
+    code, text = said("export", numbered, "--to", "omop", "--definition", "70", "--out", tmp_path / "omop")
+
+    cohort, definition = (
+        pd.read_csv(tmp_path / "omop" / f"{name}.csv") for name in ("cohort", "cohort_definition")
+    )
+    assert code == 0, text
+    assert sorted(cohort["subject_id"]) == sorted(map(int, flagged_of(numbered)["id"]))
+    assert set(cohort["cohort_definition_id"]) == set(definition["cohort_definition_id"]) == {70}
+    assert set(cohort["cohort_start_date"]) == {"2026-03-01"}
+
+
+def test_omop_counts_a_patient_once_however_many_rows_are_flagged(tmp_path):
+    past = voxels().assign(patient=lambda t: t["patient"].str[1:])
+    model = train(
+        read_cohort(past, label="tissue", group="patient"), "one_vs_rest", search=1, folds=4, jobs=1
+    )
+    night = voxels(3, 50, seed=9).assign(patient=lambda t: t["patient"].str[1:])
+    run = score(model, night, tmp_path / "run")
+
+    rows = list(csv.reader(io.StringIO(omop_of(read_flagged(run.directory))["cohort.csv"].decode())))[1:]
+
+    assert len(rows) == len({tuple(row) for row in rows})
+    assert {row[1] for row in rows} == set(flagged_of(run.directory)["group"])
+
+
+def test_omop_refuses_ids_that_are_no_persons_by_rank(run):
+    with pytest.raises(UsageError, match="no whole numbers") as refused:
+        omop_of(read_flagged(run))
+    assert "HYPERLINK" not in str(refused.value)
+
+
+@pytest.fixture(params=["sqlite", "duckdb", "postgresql"])
+def url(request, tmp_path):
+    """An empty database of each kind."""
+    if request.param == "postgresql":
+        return schema(request.getfixturevalue("postgres"), f"sink{abs(hash(request.node.name))}")
+    pytest.importorskip("duckdb", reason="needs DuckDB")
+    return f"{request.param}:///{tmp_path / 'sink.db'}"
+
+
+def read_back(url: str, name: str) -> list[tuple]:
+    if url.startswith("duckdb"):
+        import duckdb
+
+        with duckdb.connect(url.removeprefix("duckdb:///")) as connection:
+            return connection.execute(f"SELECT * FROM {name} ORDER BY rank").fetchall()
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        rows = connection.exec_driver_sql(f"SELECT * FROM {name} ORDER BY rank").fetchall()
+    engine.dispose()
+    return [tuple(row) for row in rows]
+
+
+def test_a_table_of_a_database_holds_the_rows_and_is_replaced_only_when_told(run, url):
+    words = ["export", run, "--to", "table", "--url", url, "--table", "flagged"]
+
+    first, again, forced = said(*words), said(*words), said(*words, "--force")
+
+    assert (first[0], again[0], forced[0]) == (0, 2, 0), (first, again, forced)
+    assert "--force" in again[1]
+    assert read_back(url, "flagged") == [tuple(row) for row in read_flagged(run).table()]
+
+
+def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeypatch):
+    words = ["export", run, "--to", "table", "--url", url, "--table", "flagged", "--force"]
+    said(*words)
+    before = read_back(url, "flagged")
+    monkeypatch.setattr(
+        "screening.scoring.exports.flagged.FlaggedRow.cells", lambda row: [*[None] * 6, *"abc"]
+    )
+
+    code, _ = said(*words)
+
+    assert code in (1, 2)
+    assert read_back(url, "flagged") == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--to", "csv"], ["--to", "table", "--out", "a"], ["--to", "table", "--url", "sqlite:///a.db"],
+     ["--to", "csv", "--out", "a", "--url", "sqlite:///a.db", "--table", "t"]],
+)  # fmt: skip
+def test_a_form_without_its_place_is_refused(words, run):
+    code, text = said("export", run, *words)
+
+    assert code == 2 and "--to table needs --url and --table" in text
+
+
+def test_a_file_is_replaced_only_when_told(run, tmp_path):
+    words = ["export", run, "--to", "csv", "--out", tmp_path / "a.csv"]
+
+    codes = [said(*words)[0], said(*words)[0], said(*words, "--force")[0]]
+
+    assert codes == [0, 2, 0]
+    assert (tmp_path / "a.csv").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
+    pytest.importorskip("openpyxl", reason="needs openpyxl")
+    page = Path(__file__).parents[1] / "docs" / "exports.md"
+    (tmp_path / "runs").mkdir()
+    shutil.copytree(run, tmp_path / "runs" / "2026-03-01")
+    monkeypatch.chdir(tmp_path)
+
+    lines = re.findall(r"^\$ screen (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    codes = [said(*shlex.split(line))[0] for line in lines]
+
+    assert codes == [0] * 4
+    assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+
+
+def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
+    with open_ledger(str(tmp_path / "screening.db"), make=True) as book:
+        score(model, patients(60, seed=7), tmp_path / "run", ledger=book, shadow=True)
+
+    with pytest.raises(UsageError, match="shadow"):
+        read_flagged(tmp_path / "run")

@@ -1,0 +1,182 @@
+"""A shadow is scored, recorded and compared beside the champion, and changes nothing of the champion's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_ledger import enter, states
+from test_series import of_ward
+
+from screening.documents.shape import plain
+from screening.documents.stored import history_in
+from screening.errors import UsageError
+from screening.ledger import (
+    Unchained,
+    Verdict,
+    compare_nights,
+    history,
+    open_ledger,
+    promote,
+    record_verdicts,
+)
+
+HERE, SHADOW = "m" * 64, "n" * 64
+
+
+@pytest.fixture
+def ledger(place):
+    with open_ledger(place, make=True) as opened:
+        yield opened
+
+
+def shadow(day: int, flagged: str, **other):
+    """A night that the challenger scored beside the champion."""
+    return of_ward("ward-1", day, flagged, "n", shadow=True, **other)
+
+
+def kept(told: dict) -> list:
+    return [told[name] for name in ("runs", "series", "threshold_changes")]
+
+
+flags = st.lists(
+    st.tuples(st.sets(st.sampled_from("abcde")), st.sets(st.sampled_from("abcde"))), min_size=1, max_size=4
+)
+
+
+@given(flags)
+@settings(max_examples=10)
+def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(tmp_path_factory, flagged):
+    folder = tmp_path_factory.mktemp("shadow")
+    with (
+        open_ledger(folder / "with.db", make=True, clock=lambda: "2026-01-01") as beside,
+        open_ledger(folder / "alone.db", make=True, clock=lambda: "2026-01-01") as alone,
+    ):
+        for day, (ours, theirs) in enumerate(flagged, start=1):
+            for book in (beside, alone):
+                enter(book, of_ward("ward-1", day, "".join(sorted(ours))))
+                said = [Verdict(name, "not") for name in sorted(ours)[:1]]
+                record_verdicts(book, f"ward-1 m {day}", said)
+            enter(beside, shadow(day, "".join(sorted(theirs))))
+        found = compare_nights(beside, "ward-1", SHADOW)
+
+        assert kept(history(beside, verify=True)) == kept(history(alone))
+        for names, counted in ((0, found.one), (1, found.other)):
+            assert found.both + counted.only == sum(len(night[names]) for night in flagged)
+        assert found.both == sum(len(ours & theirs) for ours, theirs in flagged)
+
+
+def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
+    # Ten patients a night: flagged and unflagged together.
+    for day, ours, theirs in ((1, "abc", "bcd"), (2, "ab", "ab")):
+        for one, flagged in ((of_ward("ward-1", day, ours), ours), (shadow(day, theirs), theirs)):
+            facts = one.facts | {"unflagged": {"cases": 10 - len(flagged)}}
+            enter(ledger, replace(one, facts=facts, sampled=tuple({"d"} - set(flagged))))
+    verdicts = [
+        Verdict("a", "not"),
+        Verdict("b", "confirmed"),
+        Verdict("c", "unsure"),
+        Verdict("d", "confirmed"),
+    ]
+    record_verdicts(ledger, "ward-1 m 1", verdicts)
+    found = compare_nights(ledger, "ward-1", SHADOW[:12])
+
+    assert (found.nights, found.both, found.neither, found.other_tables) == (2, 4, 14, 0)
+    assert found.agreement == pytest.approx(18 / 20)
+    chance = (5 * 5 + 15 * 15) / 400
+    assert found.kappa == pytest.approx((0.9 - chance) / (1 - chance))
+    assert [(each.only, each.ppv.found, each.ppv.judged) for each in (found.one, found.other)] == [
+        (1, 1, 2),
+        (1, 2, 3),
+    ]
+    assert (found.other.only_ppv.found, found.other.only_ppv.judged) == (1, 1)
+    assert found.one.cases_per_night == 2.5
+    assert found.one.waiting_per_night == 2.5
+
+
+def test_nights_of_other_tables_are_in_no_agreement(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    other = shadow(1, "b")
+    enter(ledger, replace(other, facts=other.facts | {"table": "another"}))
+    found = compare_nights(ledger, "ward-1", SHADOW)
+
+    assert (found.agreement, found.kappa, found.other_tables) == (None, None, 1)
+
+
+def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, shadow(1, "b"))
+
+    assert states(enter(ledger, shadow(2, "ab"))) == {"a": "new", "b": "ongoing"}
+    assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {"a": "ongoing", "b": "new"}
+
+
+def test_nobody_reviews_a_shadow(ledger):
+    enter(ledger, shadow(1, "a"))
+    with pytest.raises(UsageError, match="in shadow"):
+        record_verdicts(ledger, "ward-1 n 1", [Verdict("a", "not")])
+
+
+def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_champions(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, shadow(1, "ab"))
+    evidence = plain(compare_nights(ledger, "ward-1", SHADOW))
+    head = promote(ledger, "ward-1", SHADOW, "finds b", evidence)
+    with pytest.raises(UsageError, match="scored with model nnnnnnnnnnnn"):
+        enter(ledger, of_ward("ward-1", 2, "a"))
+    second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
+    told = history(ledger, "ward-1", verify=True)
+
+    assert states(second) == {"a": "ongoing", "b": "new"}
+    assert [run["model"] for run in told["runs"]] == [HERE[:12], SHADOW[:12]]
+    (promotion,) = told["promotions"]
+    assert plain(history_in(told).promotions[0].evidence) == evidence
+    assert (promotion["reason"], promotion["entry"]) == ("finds b", head.number)
+    assert (promotion["model_before"], promotion["model_after"]) == (HERE, SHADOW)
+    assert promote(ledger, "ward-1", SHADOW, "again", {}) == (4, history(ledger)["audit"]["head"])
+
+
+def test_only_who_was_in_shadow_is_promoted_and_never_without_a_reason(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    with pytest.raises(UsageError, match="no night in shadow"):
+        promote(ledger, "ward-1", SHADOW, "because", {})
+    enter(ledger, shadow(1, "a"))
+    with pytest.raises(UsageError, match="--reason"):
+        promote(ledger, "ward-1", SHADOW, " ", {})
+
+    assert history(ledger)["promotions"] == []
+
+
+def test_a_series_that_begins_in_shadow_has_no_night_in_force_until_it_is_promoted(ledger):
+    enter(ledger, shadow(1, "a"))
+    before = history(ledger)
+    promote(ledger, "ward-1", SHADOW, "begins", {})
+    first = enter(ledger, of_ward("ward-1", 2, "a", "n"))
+
+    assert before["runs"] == before["series"] == []
+    assert states(first) == {"a": "new"}
+
+
+def test_two_wards_may_be_put_beside_each_other(ledger):
+    enter(ledger, of_ward("ward-1", 1, "ab"))
+    enter(ledger, of_ward("ward-2", 1, "b"))
+    found = compare_nights(ledger, "ward-1", "ward-2")
+
+    assert (found.both, found.one.only, found.other.series) == (1, 1, "ward-2")
+    with pytest.raises(UsageError, match="beside itself"):
+        compare_nights(ledger, "ward-1", "ward-1")
+    with pytest.raises(UsageError, match="no series"):
+        compare_nights(ledger, "ward-1", SHADOW)
+
+
+def test_a_champion_put_in_place_behind_the_trails_back_is_found(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, shadow(1, "a"))
+    promote(ledger, "ward-1", SHADOW, "better", {})
+    with ledger.writing() as connection:
+        connection.exec_driver_sql("UPDATE series SET champion = 'x'")
+
+    with pytest.raises(Unchained, match="champion"):
+        history(ledger, verify=True)
