@@ -79,7 +79,7 @@ def test_the_first_hundred_have_reasons_and_all_up_to_the_cap_have_a_line(nights
         run["near_misses"]
     )
     assert page.count("<div class=t></div>") == CASES_SHOWN + len(run["sample"])
-    assert f"5000 of {run['cases_total']:,} shown" in page
+    assert f"5,000 of {run['cases_total']:,} shown" in page
 
 
 def test_lines_go_on_where_the_reasons_end(nights):
