@@ -149,8 +149,8 @@ def let_go() -> None:
             mine.end()
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace one file in one step, keeping it private (0600)."""
+def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace one file in one step, keeping it private unless nothing of a patient is in it."""
     target = _resolved(path)
     if target.exists() and not target.is_file():
         raise UsageError(f"{path} is no file that can be replaced; give another place to write")
@@ -160,6 +160,7 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        partial.chmod(mode)
         os.replace(partial, target)
         _sync(target.parent, os.O_RDONLY)
 
