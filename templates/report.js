@@ -47,7 +47,7 @@
   }
 
   // What is so for most rows is not written in them: the first panel, and being flagged.
-  var rows = Array.from(document.querySelectorAll("tr[data-score]")).filter(function (row) { return row.dataset.score !== ""; }).map(function (row) {
+  var rows = Array.from(document.querySelectorAll("[data-score]")).filter(function (row) { return row.dataset.score !== ""; }).map(function (row) {
     var was = row.dataset.flagged !== "0";
     return { row: row, score: Number(row.dataset.score), panel: row.dataset.panel || "0", was: was, now: was };
   });

@@ -1,55 +1,78 @@
 (function () {
   "use strict";
-  var form = document.querySelector(".review"), box = document.getElementById("review-save"), further = document.querySelector(".further.verdicts");
-  if (!form) return;
+  var list = document.querySelector("[data-run]"), box = document.getElementById("review-save");
+  if (!list || !box) return;
+  var words = JSON.parse(list.dataset.words).concat([["", "no verdict"]]), made = 0;
+  var lines = Array.from(document.querySelectorAll(".list .c")).filter(function (line) { return line.querySelector(".t"); });
 
-  function written(field) { return field.value.trim(); }
-  // An id is written in full beside the row only where the reader is shown something else.
-  function named(row) { return row.dataset.id === undefined ? row.querySelector("bdi").textContent : row.dataset.id; }
+  // An id is written in full beside the line only where the reader is shown something else.
+  function named(line) { return line.dataset.id === undefined ? line.querySelector(".id bdi").textContent : line.dataset.id; }
+  // Of thousands of lines few are ever judged: a line gets its choices when it comes into sight, or the keyboard to it.
+  function choices(place) {
+    if (place.firstChild) return;
+    var name = "v" + (made += 1), id = place.parentNode.querySelector(".id bdi").textContent;
+    words.forEach(function (pair) {
+      var input = document.createElement("input");
+      input.type = "radio"; input.name = name; input.value = pair[0]; input.title = pair[1];
+      input.setAttribute("aria-label", pair[1] + ": " + id);
+      place.append(input);
+    });
+    place.removeAttribute("tabindex");
+    place.setAttribute("role", "radiogroup");
+    place.setAttribute("aria-label", "Verdict on " + id);
+  }
+  function note(details) {
+    if (details.querySelector(".said")) return;
+    var input = document.createElement("input");
+    input.className = "said"; input.maxLength = 2000; input.placeholder = "Note";
+    input.setAttribute("aria-label", "Note on " + details.parentNode.querySelector(".id bdi").textContent);
+    details.append(input);
+  }
+  var seen = new IntersectionObserver(function (entries) {
+    entries.forEach(function (entry) { if (entry.isIntersecting) { choices(entry.target); seen.unobserve(entry.target); } });
+  }, { rootMargin: "900px" });
+  lines.forEach(function (line) { var place = line.querySelector(".t"); place.tabIndex = 0; seen.observe(place); });
+  document.addEventListener("focusin", function (event) {
+    if (event.target.matches(".t[tabindex]")) { choices(event.target); event.target.firstChild.focus(); }
+  });
+  list.addEventListener("toggle", function (event) { if (event.target.parentNode.matches(".c")) note(event.target); }, true);
+
   function verdicts() {
-    var ticked = Array.from(form.querySelectorAll("tbody tr")).map(function (row) {
-      var one = { id: named(row), verdict: row.querySelector("input:checked").value }, note = written(row.lastElementChild.querySelector("input"));
-      if (note) one.note = note;
+    return lines.map(function (line) {
+      var ticked = line.querySelector(".t input:checked"), said = line.querySelector(".said");
+      var one = { id: named(line), verdict: ticked ? ticked.value : "" };
+      if (said && said.value.trim()) one.note = said.value.trim();
       return one;
-    });
-    var chosen = Array.from(document.querySelectorAll(".further select")).map(function (select) {
-      return { id: named(select.closest("tr")), verdict: select.value };
-    });
-    return ticked.concat(chosen).filter(function (one) { return one.verdict !== ""; });
-  }
-  // Of thousands of rows few are ever judged: a row gets its choice when somebody comes to it.
-  function choice(cell) {
-    var select = document.createElement("select");
-    [["", "no verdict"]].concat(JSON.parse(form.dataset.words)).forEach(function (pair) { select.add(new Option(pair[1], pair[0])); });
-    select.setAttribute("aria-label", "Verdict on " + cell.parentNode.querySelector("bdi").textContent);
-    cell.removeAttribute("tabindex");
-    cell.replaceChildren(select);
-    select.focus();
-  }
-  if (further) {
-    further.querySelectorAll("td:last-child").forEach(function (cell) { cell.tabIndex = 0; });
-    ["focusin", "click"].forEach(function (event) {
-      further.addEventListener(event, function (at) { if (at.target.tabIndex === 0 && at.target.matches("td:last-child")) choice(at.target); });
-    });
+    }).filter(function (one) { return one.verdict !== ""; });
   }
 
   // What is ticked lives in this page alone, so leaving it unsaved is worth a question.
-  var unsaved = false;
-  document.addEventListener("change", function (at) { if (at.target.closest(".review form, .further.verdicts")) unsaved = true; });
-  window.addEventListener("beforeunload", function (event) { if (unsaved && verdicts().length) event.preventDefault(); });
+  var unsaved = false, told = box.querySelector("[role=status]");
+  document.addEventListener("change", function (event) {
+    if (!event.target.closest(".t, .said")) return;
+    var given = verdicts().length;
+    unsaved = given > 0;
+    box.hidden = false;
+    document.body.classList.add("judging");
+    told.textContent = given + (given === 1 ? " verdict" : " verdicts") + " not saved yet (Ctrl+S saves).";
+  });
+  window.addEventListener("beforeunload", function (event) { if (unsaved) event.preventDefault(); });
 
-  box.hidden = false;
-  box.querySelector("button").addEventListener("click", function () {
-    var given = verdicts(), site = document.getElementById("review-site"), initials = document.getElementById("review-initials");
-    var said = box.querySelector("span");
-    if (given.length === 0) { said.textContent = "Nothing to save yet: no verdict has been given."; return; }
-    var text = JSON.stringify({ format: 1, run_id: form.dataset.run, site: written(site), initials: written(initials), verdicts: given }, null, 1);
+  function save() {
+    var given = verdicts();
+    box.hidden = false;
+    if (given.length === 0) { told.textContent = "Nothing to save yet: no verdict has been given."; return; }
+    var text = JSON.stringify({ format: 1, run_id: list.dataset.run, site: document.getElementById("review-site").value.trim(), initials: document.getElementById("review-initials").value.trim(), verdicts: given }, null, 1);
     // A file made by the page itself: nothing is sent anywhere, and the page's policy would not let it.
     var link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([text + "\n"], { type: "application/json" }));
-    link.download = form.dataset.file;
+    link.download = list.dataset.file;
     link.click();
     unsaved = false;
-    said.textContent = given.length + (given.length === 1 ? " verdict" : " verdicts") + " saved as " + form.dataset.file + ".";
+    told.textContent = given.length + (given.length === 1 ? " verdict" : " verdicts") + " saved as " + list.dataset.file + "; screen review reads it.";
+  }
+  box.querySelector("button").addEventListener("click", save);
+  document.addEventListener("keydown", function (event) {
+    if ((event.ctrlKey || event.metaKey) && event.key === "s" && !event.altKey) { event.preventDefault(); save(); }
   });
 }());

@@ -14,14 +14,20 @@ from report_voxel_fixture import voxel_run
 
 from screening.page import render_run
 
-MARK = "rows => getComputedStyle(document.querySelector(`${rows} > th`), '::after').content"
+MARK = "lines => getComputedStyle(document.querySelector(`${lines} .f`), '::after').content"
+
+
+def explored(view: Any) -> Any:
+    """The slider, out of its fold."""
+    view.locator("summary", has_text="What the threshold finds").click()
+    return view.locator("input[type=range]").first
 
 
 @pytest.mark.parametrize("document", [nosocomial_run, voxel_run, lambda: hostile(nosocomial_run())])
 def test_page_makes_no_complaint_and_no_request(opened: Any, document: Any) -> None:
     view, seen = opened(render_run(document()))
 
-    assert view.locator(".controls").first.is_visible()
+    assert explored(view).is_visible()
     assert seen == []
 
 
@@ -38,20 +44,22 @@ def test_policy_stops_what_an_escape_forgotten_would_let_in(opened: Any) -> None
     assert len([line for line in seen if "Content Security Policy" in line]) >= 2
 
 
-def test_everything_but_the_slider_is_there_without_scripts(opened: Any) -> None:
+def test_everything_but_slider_filter_and_verdicts_is_there_without_scripts(opened: Any) -> None:
     run = nosocomial_run()
     view, _ = opened(render_run(run), java_script_enabled=False)
+    boxes = view.evaluate("getComputedStyle(document.querySelector('.t'), '::before').content")
 
-    assert view.locator(".controls").first.is_hidden()
+    assert view.locator(".controls").first.is_hidden() and view.locator(".filters").is_hidden()
     assert view.locator("#exploring").is_hidden()
-    assert view.locator("#flagged tbody tr").count() == len(run["cases"])
+    assert view.locator("#list .c").count() == len(run["cases"])
     assert view.locator("svg").first.is_visible()
+    assert boxes.count("☐") == 4
 
 
 def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(opened: Any) -> None:
     run = nosocomial_run()
     view, _ = opened(render_run(run))
-    slider = view.locator("input[type=range]")
+    slider = explored(view)
     slider.focus()
     for _ in range(6):
         view.keyboard.press("ArrowLeft")
@@ -65,37 +73,37 @@ def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(
     assert shown > run["counts"]["flagged"]
     assert said.endswith("not the validated threshold")
     assert "Exploring: not the validated threshold." in view.locator("#exploring").inner_text()
-    assert view.locator("tr.in").count() == len(named) > 0
-    assert view.evaluate(MARK, "tr.in") == '"would be flagged"'
+    assert view.locator(".c.in").count() == len(named) > 0
+    assert view.evaluate(MARK, ".c.in") == '"would be flagged"'
 
     view.locator("#back").click()
 
-    assert view.locator("tr.in, tr.out").count() == 0
+    assert view.locator(".c.in, .c.out").count() == 0
     assert view.locator("#exploring").is_hidden()
     assert int(view.locator("[data-show=flagged]").text_content()) == run["counts"]["flagged"]
 
 
 def test_a_higher_threshold_marks_the_rows_it_would_drop(opened: Any) -> None:
     view, _ = opened(render_run(nosocomial_run()))
-    view.locator("input[type=range]").focus()
+    explored(view).focus()
     for _ in range(10):
         view.keyboard.press("ArrowRight")
 
-    dropped = view.locator("tr.out")
+    dropped = view.locator(".c.out")
 
     assert dropped.count() > 0
-    assert view.evaluate(MARK, "tr.out") == '"would not be flagged"'
+    assert view.evaluate(MARK, ".c.out") == '"would not be flagged"'
 
 
 def test_printing_goes_back_to_the_validated_threshold(opened: Any, tmp_path: Path) -> None:
     view, _ = opened(render_run(nosocomial_run()))
-    view.locator("input[type=range]").focus()
+    explored(view).focus()
     for _ in range(6):
         view.keyboard.press("ArrowLeft")
     printed = view.pdf(format="A4")
 
     assert printed.startswith(b"%PDF")
-    assert view.locator("tr.in, tr.out").count() == 0
+    assert view.locator(".c.in, .c.out").count() == 0
     assert view.locator("#exploring").is_hidden()
     assert view.locator(".explore").first.get_attribute("visibility") == "hidden"
 
@@ -109,7 +117,7 @@ def test_ink_stands_out_from_paper_in_light_and_dark(opened: Any, scheme: str) -
             .map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
             return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
           const paper = light(getComputedStyle(document.body).backgroundColor);
-          return Math.min(...["h1", ".note", "th small", ".why em", ".lowers bdi"].map(s => {
+          return Math.min(...["h1", ".note", ".heads small", ".id", ".y b", ".v em", ".legend"].map(s => {
             const ink = light(getComputedStyle(document.querySelector(s)).color);
             return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05); })); }"""
     )
@@ -128,79 +136,33 @@ def test_page_does_not_scroll_sideways_on_a_narrow_screen(opened: Any, document:
     assert view.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_on_a_telephone_contributing_values_have_the_whole_width(opened: Any) -> None:
-    view, _ = opened(render_run(nosocomial_run()))
-    view.set_viewport_size({"width": 390, "height": 900})
-    reasons = view.locator("#flagged .why").first.bounding_box()
-    row = view.locator("#flagged tbody tr").first.bounding_box()
-
-    assert reasons["width"] > 340
-    assert row["height"] < 250
-
-
 def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(opened: Any) -> None:
     view, _ = opened(render_run(nosocomial_run()))
     asked: list[str] = []
     view.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
-    view.click("#review-save button")
+    view.keyboard.press("Control+s")
 
     assert "no verdict has been given" in view.locator("#review-save").inner_text()
 
-    view.locator(".review input[value=confirmed]").first.check()
+    view.locator(".t input[value=confirmed]").first.check()
     view.reload()
     assert asked == ["beforeunload"]
 
-    view.locator(".review input[value=confirmed]").first.check()
+    view.locator(".t input[value=confirmed]").first.check()
     with view.expect_download():
         view.click("#review-save button")
     view.reload()
     assert asked == ["beforeunload"]
 
 
-def test_every_line_has_its_box_the_last_one_too(opened: Any) -> None:
-    view, _ = opened(render_run(with_lines()))
-
-    lines = view.locator(".further tbody tr").count()
-
-    assert view.locator(".further tbody td:last-child:empty").count() == lines > 0
-
-
-def test_a_line_takes_a_verdict_by_click_and_by_keyboard_and_lets_the_keyboard_go_on(
-    opened: Any, tmp_path: Path
-) -> None:
-    run = with_lines()
-    odd = '\u202e"><b>&amp; x'
-    run["cases"][-12]["id"] = odd
-    view, seen = opened(render_run(run))
-    cells = view.locator(".further td:last-child")
-    cells.nth(0).click()
-    view.keyboard.press("c")
-    view.keyboard.press("Tab")
-    view.keyboard.press("u")
-    view.keyboard.press("Shift+Tab")
-    view.keyboard.press("Shift+Tab")
-    with view.expect_download() as download:
-        view.click("#review-save button")
-    download.value.save_as(tmp_path / "v.json")
-    content = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
-
-    assert cells.count() == 12 and view.locator(".further select").count() == 2
-    assert view.evaluate("document.querySelector('.further').contains(document.activeElement)") is False
-    assert content["verdicts"] == [
-        {"id": odd, "verdict": "confirmed"},
-        {"id": run["cases"][-11]["id"], "verdict": "unsure"},
-    ]
-    assert seen == []
-
-
 def test_the_slider_marks_lines_as_it_marks_cases(opened: Any) -> None:
     view, _ = opened(render_run(with_lines()))
-    view.locator("input[type=range]").focus()
+    explored(view).focus()
     for _ in range(10):
         view.keyboard.press("ArrowRight")
 
-    assert view.locator(".further tr.out").count() > 0
-    assert view.evaluate(MARK, ".further tr.out") == '"would not be flagged"'
+    assert view.locator(".c.out:not(:has(details))").count() > 0
+    assert view.evaluate(MARK, ".c.out:not(:has(details))") == '"would not be flagged"'
 
 
 def test_paper_is_a4_says_it_is_confidential_and_has_boxes_for_every_case(opened: Any) -> None:
@@ -210,14 +172,11 @@ def test_paper_is_a4_says_it_is_confidential_and_has_boxes_for_every_case(opened
     view.emulate_media(media="print")
     view.set_viewport_size({"width": 703, "height": 1000})  # A4 between its margins
 
-    boxes = view.evaluate(
-        "getComputedStyle(document.querySelector('.further td:last-child'), '::before').content"
-    )
+    boxes = view.evaluate("getComputedStyle([...document.querySelectorAll('.t')].at(-1), '::before').content")
     assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", printed)
     assert view.evaluate("document.documentElement.scrollWidth") <= 703
     assert boxes.count("☐") == 4
-    assert view.locator(".controls").first.is_hidden() and view.locator(".review .none").first.is_hidden()
-    assert view.evaluate("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
+    assert view.locator(".filters").is_hidden() and view.locator(".t input").first.is_hidden()
 
 
 def test_five_thousand_lines_take_few_elements_each(opened: Any) -> None:
@@ -227,9 +186,9 @@ def test_five_thousand_lines_take_few_elements_each(opened: Any) -> None:
 
     view, seen = opened(render_run(run))
 
-    rows = view.locator(".further tbody tr").count()
+    lines = view.locator("#list .c").count()
     # What takes a browser time is elements: page loads themselves are timed in docs, never here.
-    elements = view.evaluate("document.querySelectorAll('.further tbody *').length")
-    assert rows > 4_800
-    assert elements <= 16 * rows
+    elements = view.evaluate("document.querySelectorAll('#list .c *').length")
+    assert lines > 4_800
+    assert elements <= 20 * lines
     assert seen == []

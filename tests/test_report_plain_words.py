@@ -18,7 +18,7 @@ def test_those_reviewed_before_are_no_work_of_this_night():
     run["counts"] |= {"cases": flagged, "new": 2, "ongoing": 1, "reviewed": flagged - 3, "resolved": 0}
     text = Outline(render_run(run)).text
 
-    assert "3 not yet reviewed; about 30 reviewer minutes" in text
+    assert f"3 patients to look at {flagged} flagged, the others judged before; about 30 minutes" in text
     assert "but capacity is" not in text
 
 
@@ -88,13 +88,13 @@ def test_one_that_comes_back_with_an_old_verdict_is_new_again():
         "last_verdict": {"night": "2026-01-27", "verdict": "not"},
     }
 
-    assert "new again judged not a case on 2026-01-27" in Outline(render_run(run)).text
+    assert "new again, judged not a case on 2026-01-27" in Outline(render_run(run)).text
 
 
 def test_what_may_be_expected_is_qualified_where_the_data_differ_from_training():
     same, other = nosocomial_run(), nosocomial_run()
     same["data"] = []
-    said = "tonight 1 feature differs notably (see Data)"
+    said = "tonight 1 feature differs notably"
 
     assert [feature["name"] for feature in other["data"] if feature["missing"] > 0.2] == ["albumin"]
     assert said not in Outline(render_run(same)).text

@@ -54,7 +54,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
     promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
     schema: "screen schema run",
-    status: "screen status --max-age 26h --ledger screening.db",
+    status: "screen status --night today --ledger screening.db",
 }
 for command, example in EXAMPLES.items():
     app.command(epilog=f"Example: {example}")(exits()(command))

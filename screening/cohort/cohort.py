@@ -31,6 +31,8 @@ class Cohort:
     time : ndarray of datetime64[us], shape (n_rows,)
     coordinates : ndarray, shape (n_rows, 3)
     subgroups : DataFrame of text
+    display : DataFrame of text or None
+        What stands beside a patient on the page; read for scoring only.
     raw : DataFrame or None
         Values before normalisation of the normalised features.
     rows : ndarray of int, shape (n_rows,)
@@ -54,6 +56,7 @@ class Cohort:
     source: Source
     notes: list[str] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
+    display: pd.DataFrame | None = None
 
     @property
     def n_rows(self) -> int:
@@ -89,6 +92,7 @@ class Cohort:
             subgroups=table(self.subgroups),
             raw=table(self.raw),
             rows=self.rows[places],
+            display=table(self.display),
         )
 
     @property
@@ -187,4 +191,5 @@ def joined(batches: Sequence[Cohort]) -> Cohort:
         subgroups=tables([batch.subgroups for batch in batches]),
         raw=tables([batch.raw for batch in batches]),
         rows=np.concatenate([batch.rows for batch in batches]),
+        display=tables([batch.display for batch in batches]),
     )

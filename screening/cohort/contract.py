@@ -71,6 +71,9 @@ class Contract(BaseModel):
         Columns whose values the figures are also given by.
     coordinates : list of str
         Columns of a voxel's place: x, y, z.
+    display : list of str
+        Columns shown beside a patient on the page and in flagged.csv, such as ward, bed and name; the page
+        filters by the first. Read when a night is scored, never learned from unless listed under features.
     drop : list of str
         Columns that are not read.
     on_violation : {"stop", "refuse_rows"}
@@ -110,6 +113,7 @@ class Contract(BaseModel):
     date_order: Literal["dmy", "mdy"] | None = None
     subgroup: Texts = []
     coordinates: Texts = []
+    display: Texts = []
     drop: Texts = []
     on_violation: Literal["stop", "refuse_rows"] = "stop"
     on_unseen: OnUnseen = "unknown"
@@ -135,8 +139,10 @@ class Contract(BaseModel):
             if column in self.features:
                 raise ValueError(f"column '{column}' is the {role} and a feature; remove it from [features]")
         for column in self.drop:
-            if column in taken or column in self.features:
+            if column in taken or column in self.features or column in self.display:
                 raise ValueError(f"column '{column}' is dropped and used; remove it from `drop` or elsewhere")
+        if self.label in self.display:
+            raise ValueError(f"column '{self.label}' is the label and displayed; remove it from `display`")
         both = sorted({*self.positive} & {*self.negative})
         if both:
             raise ValueError(f"label '{both[0]}' is both `positive` and `negative`; name it once")
@@ -229,7 +235,7 @@ class Contract(BaseModel):
         return self.features[name].on_unit_change or self.on_unit_change
 
     def columns(self) -> list[str]:
-        """Columns a table must have, each once; the label is not among them."""
+        """Columns a table must have, each once; neither the label nor those only displayed are among them."""
         roles = [self.id, self.group, self.time, *self.subgroup, *self.coordinates]
         return list(dict.fromkeys([*(name for name in roles if name), *self.features]))
 

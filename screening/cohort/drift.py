@@ -18,7 +18,10 @@ from screening.cohort.conversions import conversions_of
 from screening.cohort.counting import Column
 from screening.cohort.profiling import missing_in
 from screening.cohort.units import UnitShift, unit_shift
+from screening.documents.model import Profile
 from screening.documents.reason import Reason
+from screening.documents.shape import read
+from screening.documents.upgrading import profile_of_any_version
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +38,18 @@ CHECK = "Check the source of the column; where the difference is meant, train ag
 
 
 def gates_of(document: Mapping[str, Any], contract: Contract) -> Gates | None:
-    """The gates of a trained model; None for one trained before profiles were kept."""
+    """The gates of a trained model; None for one trained before profiles were kept.
+
+    Raises
+    ------
+    ModelError
+        The profile is not what training writes; the key is named.
+    """
     stored = document["training"].get("profile")
-    return Gates(stored, contract) if stored else None
+    if not stored:
+        return None
+    read(Profile, profile_of_any_version(stored), "training.profile of model.json")
+    return Gates(stored, contract)
 
 
 class Gates:

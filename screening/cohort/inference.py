@@ -51,6 +51,7 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     roles = _coordinates(summaries, given, notes) if voxels else given
     roles = guessed_roles(source, summaries, roles, notes) if starter else roles
     used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop}
+    used.update(roles.display)
     features: dict[str, dict[str, Any]] = {}
     dropped: dict[str, list[str]] = {}
     kinds: dict[str, list[str]] = {}

@@ -157,7 +157,8 @@ def read_small_table(content: bytes) -> pandas.DataFrame:
         texts = [field.name for field in fields if any(is_it(field.type) for is_it in repeatable)]
         stream.seek(0, os.SEEK_SET)
         # A text that every row repeats is stored once, and may be long: counted before it is repeated.
-        table = pq.read_table(stream, read_dictionary=texts, use_threads=False)
+        with pq.ParquetFile(stream, read_dictionary=texts) as file:
+            table = file.read(use_threads=False)
         longest = [_longest(table[name]) for name in texts]
         if sum(longest) * table.num_rows > 8 * _MOST_BYTES:
             raise TooLarge("the held-out table unfolds to more than any model's")

@@ -21,6 +21,7 @@ from screening.errors import CohortError, UsageError
 
 BATCH_ROWS = 65536
 UNSEEN = "unseen_category"
+ROLES = ("id", "group", "label", "time", "coordinates", "subgroups", "display")
 
 
 @dataclass
@@ -45,7 +46,8 @@ class CohortStream:
     Iterating yields `Cohort` batches in row order. The first pass (`check`, done at the latest then) sees the
     whole table and raises every violation together. Memory is bounded by the batch, the number of groups and
     8 bytes a row for ids. `gates` compare the table with training, and may stop the run too. `to_score`: the
-    contract's `on_unseen` decides on an unseen category, which elsewhere is a violation.
+    contract's `on_unseen` decides on an unseen category, which elsewhere is a violation, and the columns to
+    display are read.
 
     Attributes
     ----------
@@ -76,10 +78,13 @@ class CohortStream:
         self._repeated = np.zeros(0, dtype=np.uint64)
         normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._scales = GroupScales(normalised) if normalised else None
-        self._columns = list(dict.fromkeys([*contract.columns(), *([label] if label else [])]))
+        self._display = list(contract.display) if to_score else []
+        self._columns = list(
+            dict.fromkeys([*contract.columns(), *self._display, *([label] if label else [])])
+        )
         refuse_absent(source, self._columns)
         extra = dict.fromkeys(n for f in source.files for n in f.header if n and n not in self._columns)
-        for name in (contract.label, *contract.drop):
+        for name in (contract.label, *contract.drop, *contract.display):
             extra.pop(name or "", None)
         if extra:
             self.notes.append(f"columns not in the contract were ignored: {', '.join(extra)}")
@@ -210,7 +215,7 @@ class CohortStream:
                     faults.append((column, kind, mask))
             return typed.values
 
-        parts: dict[str, Any] = dict.fromkeys(("id", "group", "label", "time", "coordinates", "subgroups"))
+        parts: dict[str, Any] = dict.fromkeys(ROLES)
         if contract.id:
             parts["id"] = kept(contract.id, read_text(cells[contract.id], "no_id"))
         if contract.group:
@@ -226,9 +231,10 @@ class CohortStream:
                 kept(name, read_coordinate(cells[name], file.decimal(name))) for name in contract.coordinates
             ]
             parts["coordinates"] = np.column_stack(axes)
-        if contract.subgroup:
-            texts = {name: kept(name, read_text(cells[name], None, trim=True)) for name in contract.subgroup}
-            parts["subgroups"] = _table(texts)
+        for part, names in (("subgroups", contract.subgroup), ("display", self._display)):
+            if names:
+                words = {name: kept(name, read_text(cells[name], None, trim=True)) for name in names}
+                parts[part] = _table(words)
         columns = {
             name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
             for name, feature in contract.features.items()

@@ -12,14 +12,20 @@ State = Literal["new", "ongoing", "reviewed", "known"]
 
 @document
 class Contribution:
-    """How far one value moves a case's score from what the usual value would give."""
+    """How far one value moves a case's score from what the usual value would give.
+
+    `lower` is the share of training rows with a lower value, `alike` that with the same category.
+    """
 
     feature: str
     value: str
     unit: str | None
     usual: Range | None
+    usual_from: str | None = None
     direction: str
     change: float
+    lower: float | None = None
+    alike: float | None = None
 
 
 @document
@@ -32,7 +38,11 @@ class Verdict:
 
 @document
 class Case:
-    """One flagged row, or one just below the threshold."""
+    """One flagged row, or one just below the threshold.
+
+    `p_low` and `p_high` bound the share of past negatives that score as high; `display` is what the contract
+    wants shown beside the row; `explained` is the share of its contributions in the changes of all values.
+    """
 
     rank: int | None = None
     id: str
@@ -40,8 +50,12 @@ class Case:
     row: int | None
     score: float
     p_value: float
+    p_low: float | None = None
+    p_high: float | None = None
     label: Annotated[str, named("class")]
+    display: Mapping[str, str | None] | None = None
     contributions: Sequence[Contribution] | None = None
+    explained: float | None = None
     missing: Sequence[str] = ()
     votes: Mapping[str, bool] | None = None
     discovery: bool | None = None
@@ -70,7 +84,10 @@ class GroupFacts:
     flagged: int
     top_score: float
     p_value: float
+    p_low: float | None = None
+    p_high: float | None = None
     discovery: bool
+    display: Mapping[str, str | None] | None = None
     state: State | None = None
     nights: int | None = None
     last_verdict: Verdict | None = None

@@ -72,6 +72,37 @@ class Approximation:
 
 
 @document
+class NumberProfile:
+    """A number's training values: right-closed bins that end at `edges`, the last one open."""
+
+    edges: Sequence[float]
+    counts: Sequence[int]
+    range: tuple[float, float] | None
+
+    def __post_init__(self) -> None:
+        if len(self.counts) != len(self.edges) + 1:
+            raise ValueError("counts: one more than edges is needed")
+
+
+@document
+class TextProfile:
+    """How often training had each text or code; `more` rows had rarer ones."""
+
+    counts: Mapping[str, int]
+    more: int
+
+
+@document
+class Profile:
+    """What a night is compared with; the first format had no `n_rows`."""
+
+    format: int
+    n_rows: int | None = None
+    n_units: float | None
+    features: Mapping[str, NumberProfile | TextProfile]
+
+
+@document
 class TrainingFacts:
     """The rows and the settings of a training."""
 
@@ -86,7 +117,7 @@ class TrainingFacts:
     notes: Sequence[str]
     missing: Mapping[str, float]
     features: Sequence[FeatureFacts]
-    profile: Mapping[str, Any] | None
+    profile: Profile | None
     leaks: Sequence[Leak]
     approximation: Approximation | None = None
 

@@ -109,6 +109,38 @@ class Share:
 
 
 @document
+class ScoreScale:
+    """Tonight's scores and the held-out ones of past cases, counted on equal steps from `low` to `high`.
+
+    One score a patient where rows are grouped; what lies beyond either end is counted in the last step there.
+    """
+
+    low: float
+    high: float
+    tonight: Sequence[int]
+    past_cases: Sequence[int]
+
+
+@document
+class Stopping:
+    """What is found by as many reviews as a night has room for, of all cases, from held-out scores."""
+
+    reviews: int
+    score: float
+    n_cases: int
+    found: Share
+    all_found: Share
+
+
+@document
+class Since:
+    """What became of the list since the last night that was in force."""
+
+    night: str
+    gone: Sequence[str]
+
+
+@document
 class Slice:
     """One slice of a volume, drawn."""
 
@@ -220,6 +252,9 @@ class RunDocument:
     subgroups: Sequence[NightSubgroup]
     prevalence_estimate: Share | None
     voxels: Voxels | None = None
+    scale: ScoreScale | None = None
+    stopping: Stopping | None = None
+    since: Since | None = None
     ledger: LedgerFacts | None = None
     pseudonymised: bool | None = None
     times: Times

@@ -40,7 +40,9 @@ def model_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
         | {
             "operating_points": [_point(point) for point in stored["operating_points"]],
             "validation": upgraded,
-            "training": {"leaks": [], "profile": None, "window": None} | training,
+            "training": {"leaks": [], "window": None}
+            | training
+            | {"profile": profile_of_any_version(training.get("profile"))},
         }
     )
 
@@ -63,6 +65,17 @@ def run_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
         {"code": "noted", "words": each} if isinstance(each, str) else each for each in upgraded["attention"]
     ]
     return upgraded
+
+
+def profile_of_any_version(stored: Any) -> Any:
+    """A model's profile without what only the first format kept."""
+    if not isinstance(stored, Mapping) or stored.get("format") != 1:
+        return stored
+    features = {
+        name: {key: value for key, value in one.items() if key != "core"}
+        for name, one in stored["features"].items()
+    }
+    return dict(stored) | {"features": features}
 
 
 def _point(point: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from screening.documents.model import FeatureFacts, FileFacts, MachineFacts, Mod
 from screening.documents.run import NightFeature, RunDocument, RunModel
 from screening.documents.validation import SearchFacts
 from screening.page import format as shown
-from screening.page.cases import value_text
 from screening.page.completeness import completeness
 from screening.page.pruning import pruning_chart
+from screening.page.values import value_text
 
 NOTABLE = 0.1
 MANY_SETTINGS = 24

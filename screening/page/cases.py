@@ -1,18 +1,85 @@
-"""Whom to look at: flagged rows with contributing values, near misses, and patients of grouped runs."""
+"""One line a patient: who it is, how sure, the strongest reasons; and what unfolds below the line."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from screening.documents.case import Case, Contribution
-from screening.documents.contract import Declared
+from markupsafe import Markup
+
+from screening.documents.case import Case, GroupFacts
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.shape import Range
 from screening.page import format as shown
-from screening.page.review import as_it_is, known
+from screening.page.review import as_it_is, judged_words, known
+from screening.page.values import Value, value_of
 
 MISSING_SHOWN = 8
+REASONS = 3
+# An id longer than this is cut in its middle where the line is too short for it, and whole in print.
+TAIL = 6
+# Without a calibration of the model the scale of rarity ends at one in so many.
+RAREST = 1000
+
+
+@dataclass(frozen=True)
+class Odds:
+    """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
+
+    words: str
+    said: str
+    fill: Markup
+    reach: Markup
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What unfolds below a line."""
+
+    facts: Sequence[tuple[str, str]] = ()
+    values: Sequence[Value] = ()
+    explained: str = ""
+    missing: Sequence[str] = ()
+    more_missing: str = ""
+    volume: dict[str, Any] | None = None
+    rows: Sequence[Line] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A flagged patient, or one of those near the threshold."""
+
+    rank: str
+    id: str
+    as_it_is: Markup
+    odds: Odds
+    score: str
+    exact: str = ""
+    panel: int = 0
+    label: str = ""
+    place: Sequence[str] = ()
+    state: str = ""
+    nights: int = 0
+    remarks: Sequence[str] = ()
+    drawn: bool = False
+    why: Sequence[Value] = ()
+    rest: Rest | None = None
+
+    @property
+    def head(self) -> str:
+        """The id but for its last letters, which stay in sight where the rest is cut."""
+        return self.id[:-TAIL] if len(self.id) > 2 * TAIL else ""
+
+    @property
+    def tail(self) -> str:
+        return self.id[len(self.head) :]
+
+    @property
+    def judged(self) -> bool:
+        """Whether somebody has judged it on a night before: no work of tonight."""
+        return self.state in ("reviewed", "known")
 
 
 def scores(run: RunDocument) -> list[float]:
@@ -20,150 +87,131 @@ def scores(run: RunDocument) -> list[float]:
     return [case.score for case in (*run.cases, *run.near_misses)]
 
 
-def flagged(run: RunDocument, places: int) -> dict[str, Any]:
-    """Return the flagged rows, the ones just below the threshold, and how many of how many are shown."""
+def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
+    """Return the line of a row; those explained unfold."""
     model = run.model
-    listed = [case_line(model, case, places, number) for number, case in enumerate(run.cases, start=1)]
-    rows = [line for line, case in zip(listed, run.cases, strict=True) if is_explained(case)]
-    further = [line for line, case in zip(listed, run.cases, strict=True) if not is_explained(case)]
-    below = [case_line(model, case, places, None) for case in run.near_misses]
-    return {
-        "further": further,
-        "grouped": any(line["group"] for line in further),
-        "to_review": not run.groups and not run.pseudonymised,
-        "unit": model.unit_of_review,
-        "multi": model.multi,
-        "by_excess": model.by_excess,
-        "has_p": any(row["p_value"] != shown.NOT_KNOWN for row in listed),
-        "rows": rows,
-        "near": below,
-        "near_lowest": below[-1]["score"] if below else "",
-        "capped": len(run.cases) < run.cases_total,
-        "shown": shown.count(len(run.cases)),
-        "explained": shown.count(len(rows)),
-        "total": shown.count(run.cases_total),
-    }
-
-
-def is_explained(case: Case) -> bool:
-    """Whether a case has its contributing values; the others are named on one line each."""
-    return case.contributions is not None
-
-
-def case_line(model: ModelDocument, case: Case, places: int, number: int | None) -> dict[str, Any]:
+    values = [value_of(model, each, places) for each in case.contributions or ()]
     panels = [point.label for point in model.points]
-    return {
-        "known": known(case),
-        "rank": shown.count(number if case.rank is None else case.rank),
-        "id": shown.name(case.id),
-        "as_it_is": as_it_is(case.id),
-        "group": shown.name(case.group) if case.group is not None else "",
-        "row": shown.count(case.row),
-        "score": shown.fixed(case.score, places),
-        "exact": _on_class_scale(model, case),
-        "p_value": shown.p_value(case.p_value) + (" · FDR" if case.discovery else ""),
-        "chance": _chance(case),
-        "votes": _votes(case),
-        "class": shown.name(case.label),
-        "panel": panels.index(case.label),
-        "why": [_contribution(model, one, places) for one in case.contributions or ()],
-        "missing": [shown.feature(name) for name in case.missing[:MISSING_SHOWN]],
-        "more_missing": shown.count(len(case.missing) - MISSING_SHOWN)
-        if len(case.missing) > MISSING_SHOWN
-        else "",
-    }
+    line = _line(run, case, case.id, case.score, rank, places)
+    return replace(
+        line,
+        exact=_on_class_scale(model, case),
+        panel=panels.index(case.label),
+        label=shown.name(case.label) if model.multi else "",
+        why=strongest(values),
+        rest=None if case.contributions is None else _rest(run, case, values, places),
+    )
 
 
-def _votes(case: Case) -> str:
-    """Say how many members of a blend would flag the case alone."""
-    return f"{sum(case.votes.values())} of {len(case.votes)} methods flag alone" if case.votes else ""
+def line_of_group(
+    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: dict[str, Any] | None, places: int,
+    rank: int | None = None,
+) -> Line:  # fmt: skip
+    """Return the line of a patient with several rows, whose reasons are those of the highest of them.
+
+    Parameters
+    ----------
+    rows : sequence of Line
+        Its rows that the page names, the highest score first.
+    volume : dict, optional
+        Its block of `screening.page.voxels`.
+    """
+    unit, line = run.model.unit_of_review, _line(run, group, group.group, group.top_score, rank, places)
+    told = f"{shown.count(group.flagged)} of {shown.plural(group.rows, unit)}"
+    facts = [
+        ("Flagged", f"{told} ({shown.percent(group.flagged / group.rows)})"),
+        *_facts(run, group, places),
+    ]
+    return replace(
+        line,
+        exact="" if run.model.by_excess else repr(group.top_score),
+        remarks=(told, *line.remarks),
+        why=rows[0].why if rows else (),
+        rest=Rest(facts=facts, volume=volume, rows=rows),
+    )
 
 
-def _chance(case: Case) -> str:
-    if case.chance is None:
-        return ""
-    ends = shown.interval(case.chance_low, case.chance_high)
-    return f"chance {shown.percent(case.chance)}" + (f" ({ends})" if ends else "")
+def strongest(values: Sequence[Value]) -> Sequence[Value]:
+    """The few values that raise the score most; what lowers it is below the line."""
+    return [value for value in values if value.raises][:REASONS]
+
+
+def _line(
+    run: RunDocument, case: Case | GroupFacts, name: str, score: float, rank: int | None, places: int
+) -> Line:
+    told = known(case)
+    return Line(
+        rank="" if rank is None else shown.count(rank),
+        id=shown.name(name),
+        as_it_is=as_it_is(name),
+        odds=_odds(run, case),
+        score=shown.fixed(score, places),
+        place=[shown.name(text) for text in (case.display or {}).values()],
+        state=case.state or "",
+        nights=case.nights or 0,
+        remarks=[told] if told else [],
+        drawn=bool(case.drawn),
+    )
+
+
+def _odds(run: RunDocument, case: Case | GroupFacts) -> Odds:
+    if isinstance(case, Case) and case.chance is not None:
+        ends = shown.interval(case.chance_low, case.chance_high)
+        words = shown.percent(case.chance)
+        said = f"chance {words}" + (f", 95% interval {ends}" if ends else "")
+        return _drawn(words, said, case.chance, case.chance_low, case.chance_high)
+    words = f"top {shown.percent(case.p_value)}"
+    ends = shown.interval(case.p_low, case.p_high)
+    said = f"scored as high: {shown.percent(case.p_value)} of past patients without the condition"
+    said += f", 95% interval {ends}" if ends else ""
+    n = run.discoveries.n_calibration if run.discoveries else RAREST
+    rare = [None if p is None else _rarity(p, n) for p in (case.p_value, case.p_high, case.p_low)]
+    return _drawn(words, said, rare[0] or 0.0, rare[1], rare[2])
+
+
+def _rarity(p: float, n: int) -> float:
+    """Tenfold rarer is a step of the same length; the rarest that n past patients can tell is 1."""
+    return min(1.0, max(0.0, math.log(max(p, 1e-12)) / math.log(1 / (n + 1))))
+
+
+def _drawn(words: str, said: str, value: float, low: float | None, high: float | None) -> Odds:
+    fill = Markup(f"M0 5h{100 * value:.0f}")
+    reach = "" if low is None or high is None else f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
+    return Odds(words, said, fill, Markup(reach))
+
+
+def _facts(run: RunDocument, case: Case | GroupFacts, places: int) -> list[tuple[str, str]]:
+    found = []
+    if isinstance(case, Case):
+        found += [("Patient", shown.name(case.group))] if case.group is not None else []
+        found += [("Class", shown.name(case.label))] if run.model.multi else []
+        score = case.score
+    else:
+        score = case.top_score
+    found += [("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places))]
+    found += [("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else ""))]
+    if isinstance(case, Case) and case.chance is not None:
+        ends = shown.interval(case.chance_low, case.chance_high)
+        found += [("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else ""))]
+    return found
+
+
+def _rest(run: RunDocument, case: Case, values: Sequence[Value], places: int) -> Rest:
+    facts, missing = _facts(run, case, places), case.missing
+    if case.votes:
+        facts += [("Methods", f"{sum(case.votes.values())} of {len(case.votes)} flag it alone")]
+    history = judged_words(case)
+    facts += [("So far", history)] if history else []
+    return Rest(
+        facts=facts,
+        values=values,
+        explained="" if case.explained is None else shown.percent(case.explained),
+        missing=[shown.feature(name) for name in missing[:MISSING_SHOWN]],
+        more_missing=shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
+    )
 
 
 def _on_class_scale(model: ModelDocument, case: Case) -> str:
     """Return the score on the scale of the slider, exactly."""
     own = next(point.threshold for point in model.points if point.label == case.label)
     return repr(case.score + own if model.by_excess else case.score)
-
-
-def _contribution(model: ModelDocument, found: Contribution, places: int) -> dict[str, Any]:
-    declared = model.declared(found.feature)
-    value = as_number(found.value, declared)
-    absent = value == "missing"
-    usual = None if declared.on_other_scale else found.usual
-    return {
-        "feature": shown.feature(found.feature),
-        "value": value_text(value, declared),
-        "unit": "" if absent else shown.unit(found.unit),
-        "usual": "" if absent else shown.usual(usual),
-        "outside": _outside(value, usual),
-        "raises": found.direction != "lowers",
-        "change": shown.minus(f"{found.change:+.{places}f}"),
-    }
-
-
-def as_number(value: str, declared: Declared) -> str | float:
-    """Return the number in a text where the contract declares a number; anything else as it came."""
-    if declared.type != "number":
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
-
-
-def value_text(value: str | float | None, declared: Declared) -> str:
-    """Return a patient's value as the contract means it: yes or no, the category, or a number."""
-    if value is None or value != value:
-        return "missing"
-    kind, categories = declared.type, declared.categories or ()
-    if isinstance(value, bool) or (kind == "boolean" and value in (0, 1)):
-        return "yes" if value else "no"
-    if not shown.finite(value):
-        return shown.name(value)
-    if kind == "ordinal" and float(value).is_integer() and 0 <= value < len(categories):
-        return shown.name(categories[int(value)])
-    return shown.number(value)
-
-
-def _outside(value: str | float, usual: Range | None) -> str:
-    """Return H or L, as laboratory sheets mark a value above or below the usual range."""
-    if not shown.finite(value) or usual is None:
-        return ""
-    low, high = usual
-    if high is not None and value > high:
-        return "H"
-    return "L" if low is not None and value < low else ""
-
-
-def groups(run: RunDocument, places: int) -> dict[str, Any] | None:
-    """Return the patients of a grouped run, most flagged first."""
-    if not run.groups:
-        return None
-    total = len(run.groups) if run.groups_total is None else run.groups_total
-    rows = [
-        {
-            "known": known(group),
-            "group": shown.name(group.group),
-            "rows": shown.count(group.rows),
-            "flagged": shown.count(group.flagged),
-            "any": bool(group.flagged),
-            "discovery": group.discovery,
-            "share": shown.percent(group.flagged / group.rows),
-            "top_score": shown.fixed(group.top_score, places),
-        }
-        for group in run.groups
-    ]
-    return {
-        "unit": run.model.unit_of_review,
-        "rows": rows,
-        "capped": total > len(rows),
-        "shown": shown.count(len(rows)),
-        "total": shown.count(total),
-    }

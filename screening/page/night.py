@@ -11,11 +11,11 @@ from screening.documents.run import RunDocument
 from screening.page import format as shown
 
 CHANGES = (
-    ("new", "new since the last run"),
-    ("ongoing", "ongoing"),
+    ("new", "new"),
+    ("ongoing", "flagged before, not judged"),
     ("reviewed", "judged not a case"),
-    ("known", "already known to have it"),
-    ("resolved", "resolved since the last run (not flagged any more)"),
+    ("known", "known to have it"),
+    ("resolved", "gone"),
 )
 
 
@@ -34,8 +34,8 @@ def run_banner(run: RunDocument) -> dict[str, Any]:
             *([("Copy", "for teaching: every id is a pseudonym")] if run.pseudonymised else []),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons(run.attention),
-    }
+        "brief": True,
+    } | _reasons(run.attention)
 
 
 def model_banner(model: ModelDocument) -> dict[str, Any]:
@@ -50,8 +50,8 @@ def model_banner(model: ModelDocument) -> dict[str, Any]:
             ("Trained on", _trained_on(model)),
         ],
         "intended_use": _use(model),
-        "reasons": _reasons(model.attention),
-    }
+        "brief": False,
+    } | _reasons(model.attention)
 
 
 def terms(model: ModelDocument) -> dict[str, bool]:
@@ -83,11 +83,53 @@ def _use(model: ModelDocument) -> str:
     return shown.text(model.stated.intended_use or "Not stated in the contract.")
 
 
-def _reasons(attention: Sequence[Reason]) -> list[dict[str, str]]:
-    return [
-        {"words": shown.text(reason.words, 400), "remedy": shown.text(reason.remedy or "", 400)}
-        for reason in attention
-    ]
+def _reasons(attention: Sequence[Reason]) -> dict[str, Any]:
+    """Why the page says ATTENTION, and what can be done about it, each said once."""
+    remedies = dict.fromkeys(reason.remedy for reason in attention if reason.remedy)
+    return {
+        "reasons": [shown.text(reason.words, 400) for reason in attention],
+        "remedies": [shown.text(remedy, 400) for remedy in remedies],
+    }
+
+
+def _noun(how_many: int, unit: str) -> str:
+    return shown.plural(how_many, unit).split(" ", 1)[1]
+
+
+def tonight(run: RunDocument, operating: list[dict[str, Any]], differing: int = 0) -> dict[str, Any]:
+    """Return the counts of the night and what to expect, given how many features differ from training."""
+    model, counts = run.model, run.counts
+    unit = model.unit_of_review
+    differ = shown.plural(differing, "feature differs", "features differ")
+    order = {point.label: i for i, point in enumerate(model.points)}
+    by_class = sorted(counts.flagged_by_class.items(), key=lambda one: (order[one[0]], one[0]))
+    states = {key: getattr(counts, key) for key, _ in CHANGES}
+    return {
+        "waiting": shown.count(run.awaited),
+        "what": f"{_noun(run.awaited, 'patient' if run.groups or unit == 'row' else unit)} to look at",
+        "work": "; ".join(_work(run)),
+        "read": shown.count(counts.read),
+        "scored": f"{shown.count(counts.scored)} {_noun(counts.scored, unit)}",
+        "refused": shown.count(counts.refused),
+        "flagged": shown.plural(counts.flagged, unit) if run.groups else shown.count(counts.flagged),
+        "within": _in_groups(run),
+        "why_refused": [
+            (shown.text(reason, 300), shown.count(n)) for reason, n in sorted(run.refused.items())
+        ],
+        "classes": [(shown.name(label), shown.count(n)) for label, n in by_class] if model.multi else [],
+        "since": f"Since {shown.name(run.since.night)}:" if run.since else "",
+        "changes": [(words, shown.count(states[key])) for key, words in CHANGES if states[key] is not None],
+        "gone": [shown.name(name) for name in run.since.gone] if run.since else [],
+        "sentences": [
+            (f"{point['class']}: " if model.multi else "") + point["sentence"]
+            for point in operating
+            if point["sentence"]
+        ]
+        + (
+            [f"That was found on data like those of training; tonight {differ} notably."] if differing else []
+        ),
+        "data": f"{differ} notably from training" if differing else "",
+    }
 
 
 def _in_groups(run: RunDocument) -> str:
@@ -98,51 +140,17 @@ def _in_groups(run: RunDocument) -> str:
     return f"in {shown.count(run.to_review)} of {shown.plural(whole, 'patient')}"
 
 
-def _noun(how_many: int, unit: str) -> str:
-    return shown.plural(how_many, unit).split(" ", 1)[1]
-
-
-def tonight(run: RunDocument, operating: list[dict[str, Any]], differing: int = 0) -> dict[str, Any]:
-    """Return the counts of the night and what to expect, given how many features differ from training."""
-    model, counts, stated = run.model, run.counts, run.model.stated
-    workload, unit = [], model.unit_of_review
+def _work(run: RunDocument) -> list[str]:
+    """What the reviews that wait take, beside what a night has room for."""
+    stated, said = run.model.stated, []
     if run.awaited != run.to_review:
-        workload.append(f"{shown.count(run.awaited)} not yet reviewed")
+        said.append(f"{shown.count(run.to_review)} flagged, the others judged before")
     if stated.minutes_per_review is not None:
-        minutes = stated.minutes_per_review * run.awaited
-        workload.append(f"about {shown.plural(minutes, 'reviewer minute')}")
+        said.append(f"about {_time(stated.minutes_per_review * run.awaited)}")
     if stated.capacity is not None:
-        workload.append(f"capacity {shown.plural(stated.capacity, 'review')} a night")
-    order = {point.label: i for i, point in enumerate(model.points)}
-    by_class = sorted(counts.flagged_by_class.items(), key=lambda one: (order[one[0]], one[0]))
-    states = {key: getattr(counts, key) for key, _ in CHANGES}
-    return {
-        "what": f"{_noun(counts.flagged, unit)} flagged, {within}"
-        if (within := _in_groups(run))
-        else "flagged for review",
-        "read": shown.count(counts.read),
-        "scored": shown.count(counts.scored),
-        "unit": _noun(counts.scored, unit),
-        "refused": shown.count(counts.refused),
-        "flagged": shown.count(counts.flagged),
-        "rate": shown.percent(counts.flagged / counts.scored) if counts.scored else shown.NOT_KNOWN,
-        "why_refused": [
-            (shown.text(reason, 300), shown.count(n)) for reason, n in sorted(run.refused.items())
-        ],
-        "classes": [(shown.name(label), shown.count(n)) for label, n in by_class] if model.multi else [],
-        "changes": [(words, shown.count(states[key])) for key, words in CHANGES if states[key] is not None],
-        "workload": "; ".join(workload),
-        "sentences": [
-            (f"{point['class']}: " if model.multi else "") + point["sentence"]
-            for point in operating
-            if point["sentence"]
-        ]
-        + (
-            [
-                f"That was found on data like those of training; tonight "
-                f"{shown.plural(differing, 'feature differs', 'features differ')} notably (see Data)."
-            ]
-            if differing
-            else []
-        ),
-    }
+        said.append(f"capacity {shown.plural(stated.capacity, 'review')} a night")
+    return said
+
+
+def _time(minutes: float) -> str:
+    return shown.plural(minutes, "minute") if minutes < 120 else f"{shown.ratio(minutes / 60)} hours"

@@ -12,6 +12,7 @@ from screening.documents.stored import case_in, run_in
 from screening.page import cases, night, performance, review
 from screening.page import format as shown
 from screening.page.drawing import draw
+from screening.page.values import others
 
 
 def render_case(run: Mapping[str, Any], case: Mapping[str, Any], templates: Path | None = None) -> str:
@@ -40,6 +41,7 @@ def render_case(run: Mapping[str, Any], case: Mapping[str, Any], templates: Path
         banner=night.run_banner(night_of),
         case=told(night_of, case_in(case)),
         unit=model.unit_of_review,
+        people=others(model),
         multi=model.multi,
         explained=night.terms(model),
     )
@@ -49,23 +51,19 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
     """Return one row in words and figures, for the page and for the terminal."""
     model = run.model
     places = performance.score_places(model, [*cases.scores(run), case.score])
-    line = cases.case_line(model, case, places, None)
+    line = cases.line_of_case(run, case, places)
     threshold = next(point.threshold for point in model.points if point.label == case.label)
     said = "Flagged" if case.flagged else "Not flagged"
     if case.rank is not None:
         total = shown.count(run.cases_total)
         said += f": number {shown.count(case.rank)} of {total}, the highest score first"
-    facts = [("Patient", line["group"])] if line["group"] else []
-    facts += [("Class", line["class"])] if model.multi else []
-    facts += [("Above threshold" if model.by_excess else "Score", line["score"])]
-    facts += [("Threshold", shown.fixed(threshold, places)), ("p-value", line["p_value"])]
-    facts += [("Chance", line["chance"].removeprefix("chance "))] if line["chance"] else []
-    said_before = [known for known in line["known"].values() if known]
-    facts += [("So far", ", ".join(said_before))] if said_before else []
+    facts = [*(line.rest.facts if line.rest else ()), ("Threshold", shown.fixed(threshold, places))]
     return {
-        "id": line["id"],
+        "id": line.id,
         "said": said,
+        "place": line.place,
         "facts": facts,
-        "why": line["why"],
+        "why": line.rest.values if line.rest else (),
+        "explained": line.rest.explained if line.rest else "",
         "missing": [shown.feature(name) for name in case.missing],
     }

@@ -19,14 +19,18 @@ from screening.page import (
     performance,
     rarity,
     review,
+    strip,
     subgroups,
     tradeoff,
     voxels,
+    worklist,
 )
 from screening.page import format as shown
 from screening.page.drawing import draw
 
-SCRIPTS = ("report.js", "review.js")
+SCRIPTS = ("report.js",)
+LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "review.js")}
+"""What the page of a night has beside that of a model."""
 
 
 def render_model(document: Mapping[str, Any], templates: Path | None = None) -> str:
@@ -80,13 +84,13 @@ def render_run(document: Mapping[str, Any], templates: Path | None = None) -> st
     return draw(
         "run.html.j2",
         templates=templates,
-        scripts=SCRIPTS,
+        **LIST,
         pictures=bool(voxel_block and voxel_block["pictures"]),
         footer=f"run {shown.name(run.run_id)}{review.trail(run)}",
         banner=night.run_banner(run),
         tonight=night.tonight(run, operating, inputs["notable"]),
-        flagged=cases.flagged(run, places),
-        groups=cases.groups(run, places),
+        strip=strip.strip(run),
+        list=worklist.worklist(run, voxel_block["patients"] if voxel_block else [], places),
         review=review.form(run),
         evaluation=performance.evaluation(run),
         inputs=inputs,

@@ -1,8 +1,9 @@
-"""The review form: what may be ticked, and the exact ids that a saved file of verdicts carries."""
+"""The review: what may be said of a case, what was said before, and what a saved file of verdicts carries."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
@@ -16,65 +17,61 @@ VERDICTS = (
     ("unsure", "unsure"),
     ("known", "already known"),
 )
-DRAWN = "drawn: please judge"
 SAID = dict(VERDICTS) | {"not": "judged not a case"}
 
 
-def known(case: Case | GroupFacts) -> dict[str, str]:
-    """Return in words what the ledger knows of a case; empty texts where there is no ledger."""
-    state, last = case.state or "", case.last_verdict
+@dataclass(frozen=True)
+class Drawn:
+    """One of the unflagged that lots chose for review."""
+
+    id: str
+    as_it_is: Markup
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the review needs beside the list."""
+
+    run_id: str
+    file: str
+    words: Sequence[tuple[str, str]]
+    drawn: str
+    sampled: Sequence[Drawn]
+
+
+def form(run: RunDocument) -> Form | None:
+    """Return what the review needs; None where verdicts on pseudonyms could not be read back."""
+    if run.pseudonymised or not (run.to_review or run.sample):
+        return None
+    return Form(
+        run_id=run.run_id,
+        file=f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
+        words=VERDICTS,
+        drawn=shown.count(run.counts.drawn) if run.counts.drawn else "",
+        sampled=[Drawn(shown.name(name), as_it_is(name)) for name in run.sample],
+    )
+
+
+def judged_words(case: Case | GroupFacts) -> str:
+    """Return how long a case is flagged and what was last said of it, empty where nothing is known."""
     words = f"{shown.count(case.nights)} nights in a row" if case.nights and case.nights > 1 else ""
+    last = case.last_verdict
     if last:
         words += f"{', ' if words else ''}{SAID[last.verdict]} on {shown.name(last.night)}"
-    # Back after a night without a flag: new by the count, yet somebody has had a look before.
-    again = "new again" if state == "new" and last else state
-    return {"state": again, "history": words, "drawn": DRAWN if case.drawn else ""}
+    return words
 
 
-NOTHING_KNOWN = {"state": "", "history": "", "drawn": ""}
-
-
-def form(run: RunDocument) -> dict[str, Any] | None:
-    """Return the rows of the form: flagged cases, and those drawn at random from the rest."""
-    if run.pseudonymised:
-        return None
-    flagged: list[tuple[str, Case | GroupFacts]]
-    if run.groups:
-        flagged, further = [(each.group, each) for each in run.groups if each.flagged], 0
-    else:
-        flagged = [(each.id, each) for each in run.cases if each.contributions is not None]
-        further = len(run.cases) - len(flagged)
-    if not flagged and not further and not run.sample:
-        return None
-    listed = [
-        {
-            "name": shown.name(name),
-            "rank": shown.count(case.rank) if isinstance(case, Case) else "",
-            "as_it_is": as_it_is(name),
-            "sampled": False,
-        }
-        | known(case)
-        for name, case in flagged
-    ]
-    listed += [
-        {"name": shown.name(name), "rank": "", "as_it_is": as_it_is(name), "sampled": True} | NOTHING_KNOWN
-        for name in run.sample
-    ]
-    rows = [{"number": number} | row for number, row in enumerate(listed)]
-    total = run.counts.cases if run.groups else run.cases_total
-    return {
-        "flagged": [row for row in rows if not row["sampled"]],
-        "sampled": [row for row in rows if row["sampled"]],
-        "capped": total is not None and total > len(flagged) + further,
-        "further": shown.count(further) if further else "",
-        "shown": shown.count(len(flagged) + further),
-        "total": shown.count(total),
-        "drawn": shown.count(run.counts.drawn) if run.counts.drawn else "",
-        "unit": "Patient" if run.groups else "Id",
-        "words": VERDICTS,
-        "run_id": run.run_id,
-        "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
-    }
+def known(case: Case | GroupFacts) -> str:
+    """Return what the ledger knows of a case, as its line says it."""
+    nights = f"{shown.count(case.nights)} nights" if case.nights and case.nights > 1 else ""
+    last = case.last_verdict
+    said = f"{SAID[last.verdict]} on {shown.name(last.night)}" if last else ""
+    if case.state == "known":
+        nights = "known"
+    elif case.state == "new" and last:
+        # Back after a night without a flag: new by the count, yet somebody has had a look before.
+        nights = "new again"
+    return ", ".join(words for words in (nights, said) if words)
 
 
 def as_it_is(name: str) -> Markup:

@@ -11,7 +11,7 @@ from screening.errors import UsageError
 from screening.page.drawing import environment_of, place_of
 
 PAGES = {"run": "run.html.j2", "model": "model.html.j2", "comparison": "compare.html.j2"}
-TEXTS = ("report.css", "compare.css", "report.js", "review.js")
+TEXTS = ("report.css", "list.css", "compare.css", "report.js", "list.js", "review.js")
 
 
 def check_templates(templates: Path | None, kind: str) -> None:

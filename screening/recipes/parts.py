@@ -47,7 +47,7 @@ class Parts:
 
     def _add(self, part: str, table: dict[str, Any], known: dict[str, Any]) -> None:
         kind = table.get("type")
-        if kind not in known:
+        if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"{part} {kind!r} is not one of {', '.join(known)}")
         own = tuple(each.name for each in fields(known[kind]))
         values = {key: value for key, value in table.items() if key != "type"}

@@ -12,6 +12,7 @@ from screening.cohort.cohort import Cohort
 from screening.documents.drift_words import reason
 from screening.scoring.discoveries import Discoveries, with_discoveries
 from screening.scoring.drift import Drift
+from screening.scoring.standing import rarity_range
 from screening.scoring.voxels import VoxelTally, pictured
 from screening.statistics.local import prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts
@@ -57,8 +58,9 @@ class Blocks:
             "prevalence_estimate": prevalence_tonight(counts["flagged"], counts["scored"], points[0])
             if alone
             else None,
-            "cases": self._with_chances(facts["cases"]),
-            "near_misses": self._with_chances(facts["near_misses"]),
+            "cases": self._with_ranges(self._with_chances(facts["cases"])),
+            "near_misses": self._with_ranges(self._with_chances(facts["near_misses"])),
+            "groups": facts["groups"] and self._with_ranges(facts["groups"]),
         }
 
     def pictured(self, facts: dict[str, Any], batches: Iterable[Cohort], scores: Path) -> dict[str, Any]:
@@ -79,3 +81,8 @@ class Blocks:
         scores = np.array([case["score"] for case in cases], dtype=float)
         chances = Chances(self.model).listed(scores, columns)
         return [case | chance for case, chance in zip(cases, chances, strict=True)]
+
+    def _with_ranges(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Cases with the interval of the share of past negatives that score as high."""
+        low, high = rarity_range(np.array([case["p_value"] for case in cases]), len(self.model.calibration))
+        return [case | {"p_low": float(low[i]), "p_high": float(high[i])} for i, case in enumerate(cases)]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from screening.scoring.past import Past
+
 if TYPE_CHECKING:
     from screening.cohort.cohort import Cohort
     from screening.storage.model import Model
@@ -78,10 +80,12 @@ def contributions(
     Returns
     -------
     list of dict
-        `contributions` (largest change first: feature, value, unit, usual, direction, change), `missing`
+        `contributions` (largest change first: feature, value, unit, usual, direction, change, and where the
+        value lies among training rows), `explained` (their share in the changes of all values), `missing`
         (features without a value in this row) and, of a blend, `votes`.
     """
     names = list(cohort.contract.features)
+    past = Past(model.document["training"]["profile"])
     facts = {feature["name"]: feature for feature in model.document["training"]["features"]}
     change = changes(model, cohort, columns)
     voted = votes(model, cohort, columns)
@@ -99,13 +103,21 @@ def contributions(
                         "value": cohort.contract.features[names[j]].shown(values[j]),
                         "unit": facts[names[j]]["unit"],
                         "usual": facts[names[j]]["usual"],
+                        "usual_from": facts[names[j]]["usual_from"],
                         "direction": "raises" if change[i, j] > 0 else "lowers",
                         "change": float(change[i, j]),
                     }
+                    | past.of(names[j], values[j])
                     for j in largest
                 ],
+                "explained": _share(np.abs(change[i]), largest),
                 "missing": [names[j] for j in np.flatnonzero(missing[i])],
                 "votes": None if voted is None else voted[i],
             }
         )
     return explained
+
+
+def _share(sizes: np.ndarray, chosen: list[int]) -> float | None:
+    whole = float(sizes.sum())
+    return float(sizes[chosen].sum()) / whole if whole > 0 else None

@@ -6,12 +6,14 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.drift import Gates
 from screening.cohort.identity import said_of_ids
 from screening.documents.reason import Reason
 from screening.scoring.contributions import contributions
+from screening.scoring.standing import Standing
 from screening.scoring.unflagged import Unflagged
 from screening.statistics.operating_point import performance
 from screening.storage.model import Model
@@ -25,6 +27,7 @@ CASES_SHOWN = 5000
 # Of a voxel run the page names patients first; single voxels are examples.
 VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
+# Of the patients who are not flagged the page names as many as there is room for beside the others.
 GROUPS_SHOWN = 200
 
 
@@ -64,10 +67,16 @@ class _Top:
                 "score": float(self.score[i]),
                 "p_value": float(self.p_value[i]),
                 "class": model.watched[self.column[i]],
+                "display": _displayed(self.cohort.display, i),
             }
             | reasons
             for i, reasons in enumerate(contributions(model, self.cohort, self.column))
         ]
+
+
+def _displayed(table: pd.DataFrame | None, row: int) -> dict[str, str | None] | None:
+    """What the contract wants shown beside a row."""
+    return None if table is None else dict(table.iloc[row])
 
 
 class Night:
@@ -87,12 +96,15 @@ class Night:
         self.n_scored = 0
         self.missing: Counter[str] = Counter()
         self.flagged: list[tuple[np.ndarray, ...]] = []
+        self.displayed: list[pd.DataFrame] = []
+        self.standing = Standing(model)
         self.flagged_by_class = np.zeros(len(self.task.watched), dtype=np.int64)
         voxels = bool(model.contract.coordinates)
         self.shown = VOXELS_SHOWN if voxels else CASES_SHOWN
         explained = VOXELS_SHOWN if voxels else CASES_EXPLAINED
         self.cases, self.near_misses = _Top(explained), _Top(NEAR_MISSES_SHOWN)
         self.groups: dict[str, list[float]] = defaultdict(lambda: [0, 0, -np.inf])
+        self.group_display: dict[str, dict[str, str | None] | None] = {}
         self.grid = [
             np.asarray(model.document["validation"]["curves"][name]["threshold"], dtype=float)
             for name in self.task.watched
@@ -119,19 +131,24 @@ class Night:
                 batch.rows[flagged],
             )
         )
+        if batch.display is not None:
+            self.displayed.append(batch.display.iloc[flagged])
         scores = scored.decisions[:, self.model.watched_columns]
         for grid, count, column in zip(self.grid, self.counts, scores.T, strict=True):
             ordered = np.sort(column)
             count += len(ordered) - np.searchsorted(ordered, grid, side="left")
         if batch.group is not None:
-            self._add_groups(batch.group, scored)
+            self._add_groups(batch.group, scored, batch.display)
         else:
+            self.standing.add(scored.score)
             self.unflagged.add(batch.id, scored.flagged)
         if batch.label is not None:
             self._add_labels(batch.label, batch.group, scored, scores)
 
-    def _add_groups(self, group: np.ndarray, scored: Scored) -> None:
-        names, place = np.unique(group, return_inverse=True)
+    def _add_groups(self, group: np.ndarray, scored: Scored, display: pd.DataFrame | None) -> None:
+        names, first, place = np.unique(group, return_index=True, return_inverse=True)
+        for name, row in zip(names, first, strict=True):
+            self.group_display.setdefault(str(name), _displayed(display, row))
         rows, flagged = np.bincount(place), np.bincount(place, weights=scored.flagged)
         top = np.full(len(names), -np.inf)
         np.maximum.at(top, place, scored.score)
@@ -187,6 +204,7 @@ class Night:
             "cases_shown": len(cases),
             "cases_explained": sum("contributions" in case for case in cases),
             "near_misses": self.near_misses.listed(self.model),
+            "scale": self._scale(),
             "attention": [reason.to_dict() for reason in self._reasons(gates)],
         } | self._of_unflagged()
 
@@ -199,6 +217,7 @@ class Night:
         explained = self.cases.listed(self.model)
         ids, group, score, p_value, column, row = self.all_flagged()
         further = np.argsort(-score, kind="stable")[len(explained) : self.shown]
+        display = self.all_displayed()
         return explained + [
             {
                 "id": str(ids[i]),
@@ -207,6 +226,7 @@ class Night:
                 "score": float(score[i]),
                 "p_value": float(p_value[i]),
                 "class": self.task.watched[column[i]],
+                "display": _displayed(display, i),
             }
             for i in further
         ]
@@ -216,6 +236,15 @@ class Night:
         if not self.flagged:
             return [np.empty(0, dtype=kind) for kind in (object, object, float, float, np.int64, np.int64)]
         return [np.concatenate(parts) for parts in zip(*self.flagged, strict=True)]
+
+    def all_displayed(self) -> pd.DataFrame | None:
+        """What the contract wants shown of every flagged row, in row order; None where it names nothing."""
+        return pd.concat(self.displayed, ignore_index=True) if self.displayed else None
+
+    def _scale(self) -> dict[str, Any]:
+        if self.groups:
+            self.standing.add(np.array([top for *_, top in self.groups.values()]))
+        return self.standing.facts()
 
     def _of_unflagged(self) -> dict[str, Any]:
         if self.groups:
@@ -234,10 +263,18 @@ class Night:
     def _groups(self) -> list[dict[str, Any]] | None:
         if not self.groups:
             return None
-        worst = sorted(self.groups.items(), key=lambda item: (-item[1][1], -item[1][2], item[0]))
+        worst = sorted(self.groups.items(), key=lambda item: (not item[1][1], -item[1][2], item[0]))
+        hit = sum(bool(entry[1]) for entry in self.groups.values())
+        listed = worst[: min(max(hit, GROUPS_SHOWN), CASES_SHOWN)]
         return [
-            {"group": name, "rows": rows, "flagged": flagged, "top_score": float(top)}
-            for name, (rows, flagged, top) in worst[:GROUPS_SHOWN]
+            {
+                "group": name,
+                "rows": rows,
+                "flagged": flagged,
+                "top_score": float(top),
+                "display": self.group_display[name],
+            }
+            for name, (rows, flagged, top) in listed
         ]
 
     def _evaluation(self) -> dict[str, Any] | None:

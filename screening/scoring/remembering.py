@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from screening.ledger import NightCases, Recorded
 
 
+JUDGED = ("reviewed", "known")
+"""States of a case that somebody has judged: no work of tonight."""
+
+
 def night_of(
     model: Model,
     document: dict[str, Any],
@@ -105,3 +109,11 @@ def remembered(document: dict[str, Any], night: NightCases, found: Recorded) -> 
             "shadow": night.shadow,
         },
     }
+
+
+def waiting(document: Mapping[str, Any]) -> list[float]:
+    """Scores of those who wait for a review, the highest first: flagged, and not judged on a night before."""
+    if document["groups"] is None:
+        return [case["score"] for case in document["cases"] if case.get("state") not in JUDGED]
+    flagged = [group for group in document["groups"] if group["flagged"]]
+    return [group["top_score"] for group in flagged if group.get("state") not in JUDGED]

@@ -18,6 +18,7 @@ from screening.cohort.reading import open_cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import run_html
+from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.kernels.placing import placed
@@ -25,7 +26,7 @@ from screening.page import render_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
 from screening.scoring.gathering import Night
-from screening.scoring.remembering import night_of, remembered
+from screening.scoring.remembering import night_of, remembered, waiting
 from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
@@ -197,12 +198,14 @@ def score(
             document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
         else:
             # Read where there is one: the database's library takes longer than a night without a ledger.
-            from screening.ledger import publish_night, record_night
+            from screening.ledger import publish_night, record_night, since_last
 
             brought = night_of(model, document, key, tally.flagged_cases(), series, shadow)
             found = record_night(ledger, brought, force=force)
             document, known = remembered(document, brought, found), found.cases
             drawn = frozenset(found.drawn)
+            document["since"] = (last := since_last(ledger, brought)) and plain(last)
+        document["stopping"] = tally.standing.stopping(waiting(document), model.contract.capacity)
         times = {
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 3),

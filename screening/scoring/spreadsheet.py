@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from screening.ledger import Known
 
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
-# Behind the others, so that what reads a night without a ledger reads one with it.
+# Behind the others, so that what reads a night without a ledger reads one with it; last, what the contract
+# wants displayed.
 REMEMBERED = ("state", "nights", "drawn")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
@@ -44,12 +45,15 @@ def write_flagged(
         Cases marked by lot for review.
     """
     ids, group, score, p_value, column, _ = night.all_flagged()
+    display = night.all_displayed()
     cases = group if night.groups else ids
     chances = Chances(night.model)
     told = chances.of(score, column) if chances.earned else {}
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerow([*COLUMNS, *told, *(REMEMBERED if known is not None else ())])
+        beside = [] if display is None else list(display.columns)
+        remembered = REMEMBERED if known is not None else ()
+        table.writerow([*COLUMNS, *told, *remembered, *map(as_text, beside)])
         for rank, i in enumerate(np.argsort(-score, kind="stable"), start=1):
             texts = [ids[i], group[i], night.task.watched[column[i]]]
             case = known.get(str(cases[i])) if known else None
@@ -57,7 +61,8 @@ def write_flagged(
             history = [case.state, case.nights, lot] if case else []
             figures = [repr(float(score[i])), repr(float(p_value[i]))]
             figures += ["" if np.isnan(values[i]) else repr(float(values[i])) for values in told.values()]
-            table.writerow([rank, *map(as_text, texts), *figures, *history])
+            place = [] if display is None else ["" if text is None else text for text in display.iloc[i]]
+            table.writerow([rank, *map(as_text, texts), *figures, *history, *map(as_text, place)])
 
 
 def as_text(value: str) -> str:

@@ -18,45 +18,16 @@ import pytest
 
 from faults.amounts import LONG, attempts, counted
 from faults.desk import copied, laid
+from faults.structures import VALUES, places, put, reseal_model
 from screening.errors import ModelError
 from screening.storage.loading import load_model
-from screening.storage.sealing import canonical, sealed
-from screening.storage.verified import digest_of
 
-VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
 SECONDS, BYTES = 5, 500 << 20
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
     return laid(tmp_path_factory.mktemp("desk"))
-
-
-def resealed(folder, document) -> None:
-    """Write a document as somebody would who knows how the digests are made."""
-    tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
-    digests = {key: digest_of((folder / name).read_bytes()) for key, name in tables.items()}
-    (folder / "model.json").write_bytes(canonical(sealed(document | digests, "model")))
-
-
-def places(value, path=()):
-    """Every place of a nested document."""
-    yield path
-    children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
-    for key, child in children:
-        yield from places(child, (*path, key))
-
-
-def put(document, path, value):
-    """A copy of a document with another value at one place."""
-    copy = json.loads(json.dumps(document))
-    at = copy
-    for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = value
-    return copy
 
 
 def zipped(sizes: int, level: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -116,7 +87,7 @@ def test_a_bomb_is_refused_in_5_seconds_and_500_megabytes(name, desk, tmp_path):
     folder = copied(desk / "model", tmp_path / "model")
     file, content = BOMBS[name]
     (folder / file).write_bytes(content())
-    resealed(folder, json.loads((folder / "model.json").read_bytes()))
+    reseal_model(folder, json.loads((folder / "model.json").read_bytes()))
 
     seconds, taken = refused(folder)
 
@@ -146,7 +117,7 @@ def test_any_value_at_any_place_of_a_resealed_document_is_refused_or_harmless(de
     for at in attempts("hostile values in a resealed model.json", 25, 3000):
         dice = random.Random(at)
         changed = put(document, dice.choice(used if at % 2 else spots), dice.choice(VALUES))
-        resealed(folder, changed)
+        reseal_model(folder, changed)
         began = time.monotonic()
         with suppress(ModelError):
             load_model(folder)

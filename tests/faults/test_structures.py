@@ -1,0 +1,107 @@
+"""A wrong type or value in what people and other programs write is refused by the name of its key."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+from commands import screen
+from typer.testing import CliRunner
+
+from faults.amounts import attempts
+from faults.desk import laid
+from faults.structures import VALUES, places, put, reseal_model, toml_file
+from screening.cli import app
+from screening.storage.sealing import canonical, sealed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    folder = laid(tmp_path_factory.mktemp("desk"))
+    screen("init", folder / "past.csv", "--out", folder / "contract.toml")
+    shutil.copy(ROOT / "models" / "svm_weighted.toml", folder / "recipe.toml")
+    return folder
+
+
+def toml_at(path):
+    return tomllib.loads(path.read_text(encoding="utf-8")), lambda changed: path.write_text(
+        toml_file(changed), encoding="utf-8"
+    )
+
+
+def json_at(path):
+    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(json.dumps(changed).encode())
+
+
+def run_at(path):
+    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(canonical(sealed(changed, "run")))
+
+
+def model_at(path):
+    return json.loads(path.read_bytes()), lambda changed: reseal_model(path.parent, changed)
+
+
+def ledger(desk):
+    return ("--ledger", desk / "screening.db")
+
+
+# By what is broken: where it lies, how it is read and written again, and the command that reads it.
+KINDS = {
+    "contract": ("contract.toml", toml_at,
+                 lambda d: ("check", d / "tonight.csv", "--contract", d / "contract.toml")),
+    "recipe": ("recipe.toml", toml_at, lambda d: ("recipes", d / "recipe.toml")),
+    "verdicts": ("verdicts.json", json_at, lambda d: ("review", d / "run", d / "verdicts.json", *ledger(d))),
+    "run.json, its page": ("run/run.json", run_at, lambda d: ("report", d / "run")),
+    "run.json, its copy": ("run/run.json", run_at, lambda d: ("report", d / "run", "--de-identify", d / "key",
+                                                               "--out", d / "copy.html")),
+    "run.json, its verdicts": ("run/run.json", run_at,
+                               lambda d: ("review", d / "run", d / "verdicts.json", *ledger(d))),
+    "model.json, its page": ("model/model.json", model_at, lambda d: ("report", d / "model")),
+    "model.json, its threshold": ("model/model.json", model_at,
+                                  lambda d: ("threshold", d / "model", "--g-mean", "--reason", "tried")),
+    "model.json, its check": ("model/model.json", model_at,
+                              lambda d: ("check", d / "tonight.csv", "--model", d / "model")),
+    "model.json, its night": ("model/model.json", model_at,
+                              lambda d: ("score", d / "model", d / "tonight.csv", "--out", d / "next")),
+}  # fmt: skip
+
+
+def at_path(document, path):
+    for step in path:
+        document = document[step]
+    return document
+
+
+def fits(value, other) -> bool:
+    """Whether two values are of one type, whatever numbers they are."""
+    numbers = isinstance(value, int | float) and isinstance(other, int | float)
+    return numbers or type(value) is type(other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_value_at_any_place_ends_in_an_exit_code_and_names_its_key(kind, desk, tmp_path):
+    name, opened, command = KINDS[kind]
+    folder = Path(shutil.copytree(desk, tmp_path / "desk"))
+    (folder / "key").write_bytes(bytes(range(32)))
+    (folder / "key").chmod(0o600)
+    document, write = opened(folder / name)
+    spots = [path for path in places(document) if path and path != ("sha256",)]
+
+    for at in attempts(f"wrong values: {kind}", 12, 2000):
+        dice = random.Random(at)
+        path, value = dice.choice(spots), dice.choice(VALUES)
+        write(put(document, path, value))
+        ended = CliRunner().invoke(app, [str(word) for word in command(folder)])
+        where = (path, value, ended.exit_code, ended.output[:2000])
+        assert ended.exit_code in (0, 2, 3, 4), (where, ended.exc_info)
+        assert "Traceback" not in ended.output, where
+        keys = [step.removesuffix("s") for step in path if isinstance(step, str)]
+        # A value of the right type may fail to fit another key, which is then the one that is named.
+        named = fits(value, at_path(document, path)) or any(key in ended.output for key in keys)
+        assert ended.exit_code == 0 or named, where

@@ -1,0 +1,114 @@
+"""Columns to display: beside the patient on the page and in flagged.csv, never learned from, never told."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import screen
+from flow_cohorts import patients, written
+
+from screening import read_cohort
+from screening.cohort.contract import Contract
+from screening.cohort.reading import open_cohort
+from screening.deidentify import deidentified
+from screening.deidentify.key import SiteKey
+from screening.documents.stored import run_in
+from screening.errors import CohortError
+
+CONTRACT = """
+[cohort]
+id = "patient"
+label = "ill"
+positive = ["yes"]
+display = ["ward", "bed", "name"]
+capacity = 5
+[features.fever]
+type = "number"
+[features.crp]
+type = "number"
+"""
+
+
+def placed(table: pd.DataFrame) -> pd.DataFrame:
+    names = [f"Surname {i}" for i in range(len(table))]
+    return table.assign(bed=[f"{i % 9}-{i % 4}" for i in range(len(table))], name=names)
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    """A training on a table without beds and names, and a night with them."""
+    desk = tmp_path_factory.mktemp("desk")
+    (desk / "contract.toml").write_text(CONTRACT)
+    past = written(patients(), desk / "past.csv")
+    words = ["--contract", desk / "contract.toml", "--recipe", "logistic", "--search", "1", "--folds", "3"]
+    screen("train", past, *words, "--max-flag-rate", "0.3", "--jobs", "1", "--out", desk / "model")
+    written(placed(patients(60, seed=7)), desk / "night.csv")
+    words = ["score", desk / "model", desk / "night.csv", "--out", desk / "run", "--date", "2026-03-01"]
+    told = screen(*words)
+    return desk, told.stdout + told.stderr
+
+
+def test_a_training_table_needs_none_of_them_and_no_feature_is_made_of_them():
+    contract = Contract.from_dict({"cohort": {"display": ["bed", "name"], "label": "ill", "id": "patient"}})
+    cohort = read_cohort(placed(patients(40)), contract)
+
+    assert not {"bed", "name"} & set(cohort.contract.features)
+    assert cohort.display is None
+
+
+def test_a_column_may_be_displayed_and_a_feature_where_the_contract_says_both():
+    features = {"ward": {"type": "category"}, "fever": {"type": "number"}}
+    contract = Contract.from_dict({"cohort": {"display": ["ward"]}, "features": features})
+    (batch,) = open_cohort(patients(10), contract)
+
+    assert batch.display["ward"].tolist() == batch.features["ward"].tolist()
+
+
+@pytest.mark.parametrize("role", ["label", "drop"])
+def test_neither_the_label_nor_what_is_dropped_can_be_displayed(role):
+    given = {"label": "ward"} if role == "label" else {"drop": ["ward"]}
+    with pytest.raises(CohortError, match="'ward' is"):
+        Contract.from_dict({"cohort": {"display": ["ward"], **given}})
+
+
+def test_a_night_without_the_column_is_refused_by_name():
+    contract = Contract.from_dict({"cohort": {"display": ["bed"]}, "features": {"fever": {"type": "number"}}})
+    with pytest.raises(CohortError, match="'bed'"):
+        open_cohort(patients(10), contract).check()
+
+
+def test_they_follow_their_rows_whatever_the_batches():
+    table = placed(patients(50))
+    contract = Contract.from_dict(
+        {"cohort": {"display": ["name"], "id": "patient"}, "features": {"fever": {"type": "number"}}}
+    )
+    batches = list(open_cohort(table, contract, batch_rows=7))
+    names = np.concatenate([batch.display["name"] for batch in batches])
+
+    assert names.tolist() == table["name"].tolist()
+    assert batches[1].take([3]).display["name"].tolist() == [table["name"][10]]
+
+
+def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
+    desk, _ = night
+    run = json.loads((desk / "run" / "run.json").read_text())
+    table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")
+    flagged = pd.read_csv(desk / "run" / "flagged.csv", dtype=str).set_index("id")
+
+    assert run["cases"]
+    for case in run["cases"]:
+        assert case["display"] == table.loc[case["id"], ["ward", "bed", "name"]].to_dict()
+    assert flagged[["ward", "bed", "name"]].equals(table.loc[flagged.index, ["ward", "bed", "name"]])
+
+
+def test_no_log_no_copy_for_teaching_and_no_table_of_scores_holds_them(night):
+    desk, told = night
+    run = run_in(json.loads((desk / "run" / "run.json").read_text()))
+    key = SiteKey(bytes(range(32)))
+
+    assert "Surname" not in told
+    assert "Surname" not in repr(deidentified(run, key, 3).run)
+    assert b"Surname" not in (desk / "run" / "scores.parquet").read_bytes()

@@ -1,0 +1,137 @@
+"""Where scores and values lie among those of past patients, and what stopping early finds."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening.cohort.contract import Contract
+from screening.cohort.profiling import profile
+from screening.scoring.past import Past
+from screening.scoring.standing import BINS, Standing, rarity_range
+from screening.statistics.p_values import p_values
+
+TASK = {
+    "kind": "binary", "label": "ill", "positive": ["yes"], "classes": ["negative", "yes"], "watched": ["yes"],
+}  # fmt: skip
+SCORES = st.lists(st.floats(-5, 5), min_size=2, max_size=60)
+
+
+def standing(scores, ill, group=None, threshold: float = 0.0) -> Standing:
+    table = {"score": np.asarray(scores, float), "label": np.where(ill, "yes", "no")}
+    table |= {} if group is None else {"group": group}
+    contract = SimpleNamespace(group=None if group is None else "patient")
+    return Standing(
+        SimpleNamespace(
+            validation=pd.DataFrame(table), contract=contract, document={"task": TASK},
+            thresholds=np.array([threshold]),
+        )
+    )  # fmt: skip
+
+
+@given(SCORES, SCORES)
+def test_every_score_of_the_night_and_every_past_case_is_counted_once(past, tonight):
+    there = standing(past, np.arange(len(past)) % 2 == 0)
+    there.add(np.array(tonight))
+    facts = there.facts()
+
+    assert sum(facts["tonight"]) == len(tonight)
+    assert sum(facts["past_cases"]) == (len(past) + 1) // 2
+    assert len(facts["tonight"]) == len(facts["past_cases"]) == BINS
+    assert facts["low"] < facts["high"]
+
+
+@given(SCORES, st.integers(1, 30))
+def test_more_reviews_never_find_fewer_and_never_more_than_the_whole_list(past, capacity):
+    there = standing(past, np.ones(len(past), bool), threshold=-6.0)
+    waiting = sorted(past, reverse=True)
+    few, more = there.stopping(waiting, capacity), there.stopping(waiting, capacity + 1)
+
+    assert more is None or few["found"]["value"] <= more["found"]["value"]
+    assert few is None or few["found"]["value"] <= few["all_found"]["value"]
+    assert few is None or few["found"]["low"] <= few["found"]["value"] <= few["found"]["high"]
+
+
+def test_stopping_finds_the_past_cases_at_or_above_the_last_score_reviewed():
+    there = standing(np.arange(100), np.arange(100) >= 80)
+
+    found = there.stopping([99.0, 90.0, 85.0], 2)
+
+    # Ten of the twenty cases scored 90 or more; a new one is one of twenty-one.
+    assert found["score"] == 90.0 and found["n_cases"] == 20
+    assert found["found"]["value"] == pytest.approx(1 - 11 / 21)
+    assert found["all_found"]["value"] == pytest.approx(1 - 1 / 21)
+
+
+@pytest.mark.parametrize(("capacity", "waiting"), [(None, [3.0, 2.0]), (2, [3.0, 2.0]), (5, [])])
+def test_where_there_is_room_for_all_nothing_is_said_of_stopping(capacity, waiting):
+    assert standing([1.0, 2.0], [True, False]).stopping(waiting, capacity) is None
+
+
+def test_a_patient_of_many_rows_is_one_score_and_one_case():
+    names = np.repeat(["a", "b"], 50)
+    there = standing(np.arange(100), np.arange(100) == 3, names)
+
+    assert there.past.tolist() == [49.0]
+    assert there.facts()["past_cases"].count(1) == 1
+
+
+@given(st.integers(1, 300), st.floats(-3, 3))
+def test_the_share_of_past_negatives_that_score_as_high_lies_in_its_interval(n, score):
+    calibration = np.sort(np.random.default_rng(n).normal(size=n))
+    p = p_values(calibration, np.array([score]))
+    low, high = rarity_range(p, n)
+
+    share = np.mean(calibration >= score)
+    assert low[0] - 1e-12 <= share <= high[0] + 1e-12
+
+
+@pytest.fixture(scope="module")
+def past() -> Past:
+    table = pd.DataFrame(
+        {
+            "fever": np.r_[np.linspace(36, 40, 200)],
+            "line": np.repeat([0.0, 1.0], [180, 20]),
+            "ward": np.repeat(["icu", "medicine"], [20, 180]),
+        }
+    )
+    contract = Contract.from_dict(
+        {"features": {"fever": {"type": "number"}, "line": {"type": "boolean"}, "ward": {"type": "category"}}}
+    )
+    return Past(profile(table, contract))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "share"),
+    [
+        ("fever", 36.4, 0.1),
+        ("fever", 38.0, 0.5),
+        ("fever", 41.0, 1.0),
+        ("fever", 35.0, 0.0),
+        ("line", 1.0, 0.95),
+    ],
+)
+def test_a_value_is_told_by_the_share_of_past_patients_below_it(past, name, value, share):
+    found = past.of(name, value)
+
+    assert found["lower"] == pytest.approx(share, abs=0.02)
+    assert found["alike"] is None
+
+
+def test_a_category_has_no_order_but_a_share_of_past_patients(past):
+    assert past.of("ward", "icu") == {"lower": None, "alike": 0.1}
+    assert past.of("ward", "never seen") == {"lower": None, "alike": 0.0}
+
+
+@pytest.mark.parametrize(("name", "value"), [("fever", np.nan), ("ward", None), ("unheard of", 1.0)])
+def test_nothing_is_said_of_a_value_that_is_missing_or_unknown(past, name, value):
+    assert past.of(name, value) == {"lower": None, "alike": None}
+
+
+def test_a_model_from_before_profiles_says_nothing():
+    assert Past(None).of("fever", 38.0) == {"lower": None, "alike": None}
