@@ -52,7 +52,7 @@ def forget(
     from screening.scoring.forgetting import Erasure, Places
 
     name, last = _id(patient), _day(retrain_by)
-    if name in reason:
+    if Whom(name).in_words(reason) != reason:
         raise UsageError("--reason names the patient, and the trail keeps it; say it without")
     signer = options.signer_from(sign)
     with open_ledger(ledger) as book:

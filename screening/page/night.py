@@ -97,9 +97,8 @@ def _of_erased(how_many: int) -> list[str]:
     if not how_many:
         return []
     was = "was" if how_many == 1 else "were"
-    return [
-        f"{shown.plural(how_many, 'patient')} named here {was} erased since; the counts stay as they were."
-    ]
+    who = shown.plural(how_many, "patient")
+    return [f"{who} named here {was} erased since; the counts stay as they were."]
 
 
 def _noun(how_many: int, unit: str) -> str:
