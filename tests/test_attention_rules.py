@@ -258,7 +258,8 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(place, tmp_path, mo
     kept = json.loads((out / "run.json").read_text(encoding="utf-8"))["attention"]
     page = (out / "report.html").read_text(encoding="utf-8")
     drawn = json.loads(screen("report", out, "--out", tmp_path / "again.html", "--json").stdout)
-    pulse = json.loads(screen("status", "--ledger", book, "--json").stdout)
+    came = ("status", "--ledger", book, "--night", "2026-03-30")
+    (pulse,) = json.loads(screen(*came, "--json").stdout)["series"]
     (night,) = json.loads(screen("history", "--ledger", book, "--json").stdout)["runs"]
 
     assert json.loads(answer.stdout)["attention"] == kept
@@ -266,10 +267,10 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(place, tmp_path, mo
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
     assert drawn["attention"] == pulse["attention"] == night["attention"] == kept
     assert ("past_review_date" in {each["code"] for each in kept}) == (trained.year == 2015)
-    line = screen("status", "--ledger", book).stdout
+    line = screen(*came).stdout
     assert all(each["words"] in line for each in kept)
     assert line.startswith("ATTENTION" if kept else "ok")
-    screen("status", "--ledger", book, "--strict", code=5 if kept else 0)
+    screen(*came, "--strict", code=5 if kept else 0)
 
 
 @pytest.mark.parametrize("name", ["good", "blind", "mute", "tissue"])

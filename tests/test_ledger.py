@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import tempfile
 from pathlib import Path
@@ -19,7 +18,6 @@ from screening.ledger import (
     history,
     open_ledger,
     publish_night,
-    pulse,
     record_night,
     record_verdicts,
     reviewable,
@@ -240,26 +238,6 @@ def test_a_night_is_one_transaction(ledger):
     with ledger.reading() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(RUNS)) == 0
     assert states(enter(ledger, broken)) == {"a": "new", "b": "new"}
-
-
-@pytest.mark.parametrize(("hours", "fine"), [(25, True), (27, False)])
-def test_the_pulse_is_the_age_of_the_last_published_run(place, hours, fine):
-    began = datetime.datetime(2026, 1, 1, 3, tzinfo=datetime.UTC)
-    with open_ledger(place, make=True, clock=began.isoformat) as ledger:
-        enter(ledger, night(1, "ab"))
-        found = pulse(ledger, datetime.timedelta(hours=26), began + datetime.timedelta(hours=hours))
-
-    assert found.fine is fine
-    assert found.said == f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged"
-
-
-def test_a_run_that_was_killed_before_its_page_appeared_is_no_pulse(ledger):
-    enter(ledger, night(1, "ab"))
-    record_night(ledger, night(2, "ab"))
-    found = pulse(ledger, datetime.timedelta(hours=26), datetime.datetime.now(datetime.UTC))
-
-    assert not found.fine
-    assert "2026-01-02" in found.said
 
 
 def test_entries_are_marked_with_the_clock_they_are_given(place):

@@ -84,7 +84,7 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     assert state[ids[0]] == ("known", 2)
     assert state[ids[1]] == ("ongoing", 2)
     page = (ward / "run2" / "report.html").read_text()
-    assert "confirmed on 2026-03-01" in page and "resolved since the last run" in page
+    assert "confirmed on 2026-03-01" in page and "Since 2026-03-01:" in page
     assert f"ledger entry {second['ledger']['entry']}, {second['ledger']['head'][:16]}" in page
 
 
@@ -298,9 +298,33 @@ def test_status_is_one_line_and_exits_5_when_the_night_did_not_come(model, ward)
     assert "no ledger" in screen("status", "--ledger", "no.db", code=5).stdout
     score(model, ward, 1)
 
-    assert screen("status", "--max-age", "26h").stdout.startswith("ok  night 2026-03-01, 0.0 h ago")
-    assert len(screen("status", "--max-age", "0m", code=5).stdout.splitlines()) == 1
+    came = ["--night", "2026-03-01"]
+    assert "night 2026-03-01, 0.0 h ago" in screen("status", *came).stdout
+    assert screen("status", *came).stdout.startswith("ok  ")
+    # Recorded a moment ago, and yet the night of a long time ago.
+    assert "none since for more than 26 h" in screen("status", "--max-age", "26h", code=5).stdout
+    assert len(screen("status", *came, "--night", "today", code=5).stdout.splitlines()) == 1
     assert "90m" in screen("status", "--max-age", "soon", code=2).stderr
+    assert "YYYY-MM-DD" in screen("status", "--night", "soon", code=2).stderr
+
+
+def test_status_names_the_silent_series_and_writes_what_prometheus_reads(model, ward):
+    words = ["score", model, ward / "night1.csv", "--date", "2026-03-01", "--ledger", "screening.db"]
+    for name in ("ward-1", "ward-2"):
+        screen(*words, "--series", name, "--out", name)
+    words[2:5] = [ward / "night2.csv", "--date", "2026-03-02"]
+    screen(*words, "--series", "ward-2", "--out", "later")
+    told = screen("status", "--night", "2026-03-02", "--metrics", "m.prom", code=5).stdout.splitlines()
+    content = (ward / "m.prom").read_text()
+
+    assert [line.split()[:2] for line in told] == [["ATTENTION", "ward-1"], ["ok", "ward-2"]]
+    assert "the night of 2026-03-02 has not come" in told[0]
+    assert 'screening_fine{series="ward-1"} 0' in content and 'screening_fine{series="ward-2"} 1' in content
+    assert (ward / "m.prom").stat().st_mode & 0o777 == 0o644
+    screen("status", "--night", "2026-03-02", "--series", "ward-2")
+    assert "ward-9" in screen("status", "--night", "2026-03-02", "--series", "ward-2,ward-9", code=5).stdout
+    screen("status", "--ledger", "no.db", "--metrics", "m.prom", code=5)
+    assert "screening_ledger_readable 0" in (ward / "m.prom").read_text()
 
 
 def test_a_meddled_ledger_exits_4_and_names_the_entry(model, ward):

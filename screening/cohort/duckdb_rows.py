@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 # Nothing is fetched from elsewhere because a file asks for it.
-SETTINGS = {"autoinstall_known_extensions": "false"}
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": "false"}
 
 
 def errors() -> tuple[type[Exception], ...]:

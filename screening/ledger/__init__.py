@@ -8,12 +8,13 @@ from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
 from screening.ledger.recognising import Known
 from screening.ledger.since import since_last
-from screening.ledger.status import Pulse, pulse
+from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.tables import VERDICTS, Unchained
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 
 __all__ = [
     "VERDICTS",
+    "Due",
     "Known",
     "Ledger",
     "NightCases",
@@ -26,7 +27,7 @@ __all__ = [
     "open_ledger",
     "promote",
     "publish_night",
-    "pulse",
+    "pulses",
     "record_night",
     "record_threshold",
     "record_verdicts",

@@ -1,61 +1,170 @@
-"""Whether the last night came, for a monitor that knows nothing else."""
+"""Whether the nights came, series by series, for a monitor that knows nothing else."""
 
 from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
 from screening.documents import Reason, reasons_in
+from screening.documents.series import shown_series
 from screening.ledger.book import Ledger
 from screening.ledger.tables import AUDIT, RUNS
+
+DAY = datetime.timedelta(days=1)
+NEVER = "no run has been published yet"
+
+
+@dataclass(frozen=True)
+class Due:
+    """Which night is asked for.
+
+    Parameters
+    ----------
+    now : datetime
+        With its zone: a night is a day of that zone.
+    max_age : timedelta
+        Without `night`: how long ago the last night may have come.
+    night : date, optional
+        The night that must have come.
+    grace : timedelta
+        With `night`: how long after its midnight it may be missing.
+    """
+
+    now: datetime.datetime
+    max_age: datetime.timedelta = datetime.timedelta(hours=26)
+    night: datetime.date | None = None
+    grace: datetime.timedelta = datetime.timedelta(0)
+
+    @property
+    def latest(self) -> str:
+        """The last night that is believed: it is the 2nd somewhere while it is the 1st here."""
+        return (self.now + DAY).date().isoformat()
 
 
 @dataclass(frozen=True)
 class Pulse:
-    """The last recorded run.
+    """What is to be said of a series.
 
     Parameters
     ----------
     fine : bool
     said : str
         One line, no patient in it.
+    series : str, optional
+        As it is shown; None where the ledger itself cannot be read or holds none.
     night : str, optional
+        The last that is in force.
+    came : str, optional
+        When that night was first published, ISO 8601.
     age_hours : float, optional
+        Hours since.
     attention : tuple of Reason
         Why that night wants a look, though it came.
+    counts : mapping, optional
+        Rows and cases of that night.
     """
 
     fine: bool
     said: str
+    series: str | None = None
     night: str | None = None
+    came: str | None = None
     age_hours: float | None = None
     attention: tuple[Reason, ...] = ()
+    counts: dict[str, int] | None = None
 
 
-def pulse(ledger: Ledger, max_age: datetime.timedelta, now: datetime.datetime) -> Pulse:
-    """Say whether a run was published within `max_age` before `now`; a night to come is not believed."""
-    # It is the 2nd somewhere while it is the 1st here.
-    believed = RUNS.c.night <= (now + datetime.timedelta(days=1)).date().isoformat()
+def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
+    """Say of each series whether its night came; shadows are not asked for.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Only these; one that the ledger does not know has not come. All it knows where there are none.
+    """
     with ledger.reading() as connection:
-        joined = RUNS.join(AUDIT, RUNS.c.entry == AUDIT.c.number)
-        chosen = sa.select(RUNS, AUDIT.c.recorded).select_from(joined).order_by(RUNS.c.entry.desc()).limit(1)
-        chosen = chosen.where(believed)
-        last = connection.execute(chosen).first()
-        whole = connection.execute(chosen.where(RUNS.c.published)).first()
-    if last is None or whole is None:
-        return Pulse(False, "no run has been published yet")
-    age = now - datetime.datetime.fromisoformat(whole.recorded)
-    hours = age.total_seconds() / 3600
-    facts = json.loads(whole.facts)
-    rows, reasons = facts["rows"], tuple(reasons_in(facts.get("attention", ())))
-    said = f"night {whole.night}, {hours:.1f} h ago: {rows['flagged']} of {rows['scored']} flagged"
+        champions = sa.select(RUNS.c.series).where(~RUNS.c.shadow).distinct().order_by(RUNS.c.series)
+        known = {shown_series(series): series for series in connection.scalars(champions)}
+        found = [_pulse(connection, name, known.get(name), due) for name in names or known]
+    return found or [Pulse(False, NEVER)]
+
+
+def _pulse(connection: sa.Connection, name: str, series: str | None, due: Due) -> Pulse:
+    last = None if series is None else _last(connection, series, due)
+    if series is None or last is None:
+        return Pulse(False, NEVER, name)
+    came = _first_published(connection, series, last.night)
+    hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
+    facts = json.loads(last.facts)
+    rows = facts["rows"]
+    said = f"night {last.night}, {hours:.1f} h ago: {rows['flagged']} of {rows['scored']} flagged"
+    fault = _fault(connection, series, last, hours, due)
+    waits = _waits(last.night, due)
+    return Pulse(
+        fine=not fault,
+        said=said + (f"; {fault}" if fault else waits),
+        series=name,
+        night=last.night,
+        came=came,
+        age_hours=hours,
+        attention=tuple(reasons_in(facts.get("attention", ()))),
+        counts=rows | facts["counts"],
+    )
+
+
+def _last(connection: sa.Connection, series: str, due: Due) -> sa.Row[Any] | None:
+    """The run in force of the last night, or of the night that is asked for."""
+    mine = sa.select(RUNS).where(
+        RUNS.c.series == series, RUNS.c.published, ~RUNS.c.shadow, RUNS.c.night <= due.latest
+    )
+    ordered = mine.order_by(RUNS.c.night.desc(), RUNS.c.entry.desc()).limit(1)
+    if due.night is not None:
+        asked = connection.execute(ordered.where(RUNS.c.night == due.night.isoformat())).first()
+        if asked is not None:
+            return asked
+    return connection.execute(ordered).first()
+
+
+def _first_published(connection: sa.Connection, series: str, night: str) -> str:
+    """When a night came: another revision of it does not make it younger."""
+    recorded = sa.select(sa.func.min(AUDIT.c.recorded)).join(RUNS, RUNS.c.entry == AUDIT.c.number)
+    mine = recorded.where(RUNS.c.series == series, RUNS.c.night == night, RUNS.c.published, ~RUNS.c.shadow)
+    return str(connection.scalar(mine))
+
+
+def _fault(connection: sa.Connection, series: str, last: sa.Row[Any], hours: float, due: Due) -> str:
+    """Why the series is not fine; empty where it is."""
     if hours < -1:
-        said += "; it was recorded in the future: is the clock right?"
-        return Pulse(False, said, whole.night, hours)
-    if last.entry != whole.entry:
-        said += f"; a run of {last.night} was recorded since, but its page never appeared: run it again"
-        return Pulse(False, said, whole.night, hours, reasons)
-    return Pulse(age <= max_age, said, whole.night, hours, reasons)
+        return "it was recorded in the future: is the clock right?"
+    if due.night is not None:
+        missing = last.night != due.night.isoformat()
+        return f"the night of {due.night} has not come" if missing and not _waits(last.night, due) else ""
+    lost = sa.select(RUNS.c.night).where(
+        RUNS.c.series == series, ~RUNS.c.published, ~RUNS.c.shadow,
+        RUNS.c.entry > last.entry, RUNS.c.night >= last.night, RUNS.c.night <= due.latest,
+    )  # fmt: skip
+    night = connection.scalar(lost.order_by(RUNS.c.entry.desc()).limit(1))
+    if night is not None:
+        return f"a run of {night} was recorded since, but its page never appeared: run it again"
+    # A back-fill, or a wrong year, comes today and is an old night all the same: a night comes on its own day
+    # or on the next.
+    begun = datetime.datetime.combine(
+        datetime.date.fromisoformat(last.night), datetime.time(), due.now.tzinfo
+    )
+    if datetime.timedelta(hours=hours) > due.max_age or due.now - begun > due.max_age + 2 * DAY:
+        return f"none since for more than {due.max_age.total_seconds() / 3600:g} h"
+    return ""
+
+
+def _waits(night: str, due: Due) -> str:
+    """What is said of a night that is asked for and has not to be there yet; empty otherwise."""
+    if due.night is None or night == due.night.isoformat():
+        return ""
+    midnight = datetime.datetime.combine(due.night, datetime.time(), due.now.tzinfo)
+    early = due.now < midnight + due.grace
+    return f"; the night of {due.night} is due by {(midnight + due.grace):%Y-%m-%d %H:%M}" if early else ""
