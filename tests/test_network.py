@@ -264,7 +264,8 @@ def test_whatever_a_series_says_of_itself_is_text_on_the_page(title, said, statu
     reason = Reason("noted", said, remedy="<script>alert(1)</script>")
     line = SeriesNight(
         series="ward", night=NIGHT, status=status, shadow=False, exit_code=0, said=said, model="m",
-        attention=[reason], page="ward/x.html", to_review=5, capacity=4,
+        attention=[reason], page="ward/x.html", to_review=5, capacity=4, run_id=None, scored=9,
+        refused=0, flagged=5, drift_p=None, peak_mb=None,
     )  # fmt: skip
     found = OverviewDocument(
         title=title, night=NIGHT, exit_code=0, series=[line], shadows=[line], caught_up=[line]

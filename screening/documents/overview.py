@@ -28,16 +28,16 @@ class SeriesNight:
     exit_code: int
     said: str | None
     model: str
-    run_id: str | None = None
-    scored: int | None = None
-    refused: int | None = None
-    flagged: int | None = None
-    to_review: int | None = None
-    capacity: int | None = None
-    drift_p: float | None = None
-    attention: Sequence[Reason] = ()
-    page: str | None = None
-    peak_mb: int | None = None
+    run_id: str | None
+    scored: int | None
+    refused: int | None
+    flagged: int | None
+    to_review: int | None
+    capacity: int | None
+    drift_p: float | None
+    attention: Sequence[Reason]
+    page: str | None
+    peak_mb: int | None
 
 
 @document

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
 from screening.documents.overview import OverviewDocument, SeriesNight, worst
@@ -152,7 +153,11 @@ def _words(network: Network, task: Task) -> list[str]:
 
 
 def _line(
-    network: Network, task: Task, run: RunDocument, status: str, peak: int | None = None
+    network: Network,
+    task: Task,
+    run: RunDocument,
+    status: Literal["published", "unchanged"],
+    peak: int | None = None,
 ) -> SeriesNight:
     reasons, claim = list(run.attention), network.series[task.series].memory_mb
     if peak is not None and peak > claim:
@@ -162,7 +167,7 @@ def _line(
     return SeriesNight(
         series=task.series,
         night=task.night,
-        status="published" if status == "published" else "unchanged",
+        status=status,
         shadow=task.shadow,
         exit_code=0,
         said=None,
@@ -188,29 +193,37 @@ def _link(network: Network, task: Task) -> str:
 
 
 def _failure(task: Task, code: int, said: str | None) -> SeriesNight:
-    return SeriesNight(
-        series=task.series,
-        night=task.night,
-        status="failed",
-        shadow=task.shadow,
-        exit_code=code,
-        said=said,
-        model=task.model.name,
-    )
+    return _without_run(task, "failed", code, said)
 
 
 def _left_out(network: Network, task: Task) -> SeriesNight:
     """A series that nobody asked for: as it stands."""
     if task.known is not None:
         return _line(network, task, task.known, "unchanged")
+    return _without_run(task, "left out", 0, "not scored: this run was for other series")
+
+
+def _without_run(
+    task: Task, status: Literal["failed", "left out"], code: int, said: str | None
+) -> SeriesNight:
     return SeriesNight(
         series=task.series,
         night=task.night,
-        status="left out",
+        status=status,
         shadow=task.shadow,
-        exit_code=0,
-        said="not scored: this run was for other series",
+        exit_code=code,
+        said=said,
         model=task.model.name,
+        run_id=None,
+        scored=None,
+        refused=None,
+        flagged=None,
+        to_review=None,
+        capacity=None,
+        drift_p=None,
+        attention=[],
+        page=None,
+        peak_mb=None,
     )
 
 
