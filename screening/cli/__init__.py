@@ -22,6 +22,7 @@ from screening.cli.purge import purge
 from screening.cli.recipes import recipes
 from screening.cli.report import report
 from screening.cli.review import review
+from screening.cli.run import run
 from screening.cli.schema import schema
 from screening.cli.score import score
 from screening.cli.status import status
@@ -48,6 +49,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     train: "screen train past.csv --contract cohort.toml --label infected --out trained/infection",
     compare: "screen compare past.csv --contract cohort.toml --recipes all,auto --out compared",
     score: "screen score trained/infection tonight.csv --out runs/2026-03-01 --ledger screening.db",
+    run: "screen run NIGHT.toml --date 2026-03-01",
     explain: "screen explain runs/2026-03-01 00123",
     export: "screen export runs/2026-03-01 --to fhir --out flagged.json",
     report: "screen report runs/2026-03-01",
