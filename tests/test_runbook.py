@@ -31,9 +31,8 @@ def test_the_runbook_can_be_followed_from_top_to_bottom(tmp_path):
     screen("train", *past, *rule, *QUICK, "--out", place / "model")
     night = written(patients(60, seed=7), place / "in/2026-03-01.csv")
     where = ["--ledger", place / "screening.db", "--series", "ward-7"]
-    screen(
-        "score", place / "model", night, *where, "--date", "2026-03-01", "--out", place / "runs/2026-03-01"
-    )
+    out = ["--date", "2026-03-01", "--out", place / "runs/2026-03-01"]
+    screen("score", place / "model", night, *where, *out)
     (tmp_path / "id.txt").write_text("00700003\n")
     shown = {
         "/var/lib/screening": place, "/var/backups/screening": backup, "/root/id.txt": tmp_path / "id.txt",

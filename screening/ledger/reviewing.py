@@ -42,8 +42,8 @@ def review(
     series : str, optional
         Refuse a run that is not of this series.
     token : Path, optional
-        Private file with a secret of the reviewer's; its SHA-256 is kept with each verdict, as the name of the
-        system's user is.
+        Private file with a secret of the reviewer's; its SHA-256 is kept with each verdict, as the name of
+        the system's user is.
 
     Returns
     -------
@@ -57,6 +57,7 @@ def review(
     UsageError
         The run was scored without a ledger, or with another one.
     """
+    reviewer = entered_by(token)
     document = read_document(run, "run")
     known = document.get("ledger")
     if not isinstance(known, dict):
@@ -71,18 +72,17 @@ def review(
     given = _checked(content, document["run_id"], reviewable(ledger, key), needed)
     # Its page exists, since somebody judged by it; a killed run may not have come to say so.
     publish_night(ledger, key, revision)
-    told = record_verdicts(ledger, key, given, entered_by(token))
+    told = record_verdicts(ledger, key, given, reviewer)
     return {"run_id": document["run_id"], "night": document["date"], "verdicts": len(given)} | told
 
 
 def entered_by(token: Path | None) -> dict[str, str]:
     """The system's user, and the digest of the reviewer's token where there is one."""
-    digest = (
-        {}
-        if token is None
-        else {"token": hashlib.sha256(read_secret(token, LONGEST_TOKEN).strip()).hexdigest()}
-    )
-    return {"user": _user()} | digest
+    user = {"user": _user()}
+    if token is None:
+        return user
+    secret = read_secret(token, LONGEST_TOKEN).strip()
+    return user | {"token": hashlib.sha256(secret).hexdigest()}
 
 
 def _user() -> str:
