@@ -41,7 +41,7 @@ def run(**changes) -> dict:
 
 
 def of_run(document: dict, **known) -> list[Reason]:
-    return reasons_of(run_in(document), **known)
+    return reasons_of(run_in({"attention": []} | document), **known)
 
 
 def codes(document: dict, **known) -> set[str]:
