@@ -30,7 +30,7 @@ SURNAMES = ("Okafor", "Lindqvist", "Kowalski", "Meyer", "Ito", "García")
 IDS = {
     "": lambda number: f"{number:07d}",
     ", ids are UUIDs": lambda number: str(
-        uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128)
+        uuid.UUID(int=int(number) * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128)
     ),
     ", ids of 60 characters": lambda number: f"ward-of-the-north-house/admission-{number:026d}",
 }

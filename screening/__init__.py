@@ -6,6 +6,7 @@ Names are imported when they are first used, so that `screen --help` does not wa
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ __all__ = [
 ]
 
 __version__: str
+
+# In a checkout the recipes, templates and samples lie beside this package. Looking there keeps a clone on
+# PYTHONPATH from taking those of another installation.
+if Path(__file__).parents[1].joinpath("pyproject.toml").is_file():
+    __path__.append(str(Path(__file__).parents[1]))
 
 
 def __getattr__(name: str) -> Any:

@@ -84,7 +84,7 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     assert state[ids[0]] == ("known", 2)
     assert state[ids[1]] == ("ongoing", 2)
     page = (ward / "run2" / "report.html").read_text()
-    assert "confirmed on 2026-03-01" in page and "resolved since the last run" in page
+    assert "confirmed on 2026-03-01" in page and "Since 2026-03-01:" in page
     assert f"ledger entry {second['ledger']['entry']}, {second['ledger']['head'][:16]}" in page
 
 

@@ -10,12 +10,12 @@ import typer
 from screening.cli.boundary import boundary, exits
 from screening.cli.check import check
 from screening.cli.compare import compare
-from screening.cli.console import LogFormat, log_to_stderr
 from screening.cli.demo import demo
 from screening.cli.explain import explain
 from screening.cli.export import export
 from screening.cli.history import history
 from screening.cli.init import init
+from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.promote import promote
 from screening.cli.recipes import recipes
 from screening.cli.report import report

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,13 +18,6 @@ if TYPE_CHECKING:
 
 # The command did its work, and what it found should not wait for somebody to open the page.
 ATTENTION = 5
-
-
-class LogFormat(StrEnum):
-    """How log lines look."""
-
-    text = "text"
-    json = "json"
 
 
 def tell(answer: Mapping[str, Any], as_json: bool) -> None:
@@ -120,26 +111,3 @@ def bar(title: str) -> Callable[[int, int], None]:
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest:02} s"
-
-
-class _JsonLines(logging.Formatter):
-    """One JSON object a line: what happened and where, never the values that were put in."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {"level": record.levelname.lower(), "logger": record.name, "event": str(record.msg)}
-        return printable(json.dumps(line, ensure_ascii=False))
-
-
-class _Lines(logging.Formatter):
-    """Text whose steering characters, perhaps a column's name, are shown by number."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record), lines=True)
-
-
-def log_to_stderr(form: LogFormat) -> None:
-    """Send logs and warnings to stderr, as text or as JSON lines."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if form is LogFormat.json else _Lines("screen: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
-    logging.captureWarnings(True)

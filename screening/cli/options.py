@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from screening.cli import logs
 from screening.documents.series import series_name
 from screening.errors import UsageError
 
@@ -33,6 +34,15 @@ ContractFile = Annotated[Path | None, typer.Option(help="Contract written by `sc
 Templates = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The site's own templates (docs/templates.md).")
 ]
+
+Publish = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Copy the page there, as DATE.html, and last as latest.html."),
+]
+Mode = Annotated[
+    str | None, typer.Option(metavar="0640", help="With --publish: mode of the copies; 0600 if absent.")
+]
+ReadBy = Annotated[str | None, typer.Option("--group", metavar="NAME", help="With --publish: their group.")]
 
 Label = Annotated[str | None, typer.Option(help="Column that says who was a case.")]
 Positive = Annotated[list[str] | None, typer.Option(help="Label value to find; may be repeated.")]
@@ -204,7 +214,7 @@ def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
 
     if signer is None and is_signed(model):
         words = "the model was signed; what replaces it is not: give --sign to sign it again"
-        typer.echo(f"screen: {words}", err=True)
+        logs.note(words)
 
 
 def _name_of(place: str) -> str:

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from screening.cli import logs
 from screening.cli.console import ATTENTION, agreement, bar, sentences, tell
 from screening.cli.options import (
     AsJson,
     LedgerMaybe,
+    Mode,
+    Publish,
     Query,
+    ReadBy,
     Series,
     Source,
     Table,
@@ -25,6 +29,7 @@ from screening.errors import UsageError
 if TYPE_CHECKING:
     from screening.ledger import Ledger
     from screening.scoring.score import Run
+    from screening.storage.showing import PageFolder
 
 
 def score(
@@ -61,6 +66,9 @@ def score(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 where the page's head says ATTENTION.")
     ] = False,
+    publish: Publish = None,
+    mode: Mode = None,
+    group: ReadBy = None,
     templates: Templates = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
     device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to compute.")] = "cpu",
@@ -73,6 +81,8 @@ def score(
     from screening.storage.loading import load_model
     from screening.storage.signing import public_key
 
+    logs.about(series=series_from(series), night=date)
+    pages = _pages(publish, mode, group, shadow)
     signed_by = None if require_signature is None else public_key(require_signature)
     if force and not ledger:
         raise UsageError("--force makes a new revision in a ledger; give --ledger too")
@@ -87,11 +97,33 @@ def score(
         told = run.summary()
         if shadow and book is not None:
             told["beside"] = _beside(book, run, as_json)
+    if pages is not None:
+        page = (run.directory / "report.html").read_bytes()
+        told["published"] = str(pages.show(page, run.document["date"]))
+    known = run.document.get("ledger") or {}
+    logs.about(series=known.get("series"), night=run.document["date"], run=run.document["run_id"])
+    logs.about(peak_mb=logs.peak_mb())
+    logs.done("the night is scored and its run directory is complete")
     tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)
     if strict and run.attention:
         words = " ".join(each.words for each in run.attention)
-        typer.echo(f"screen: the run is complete but wants attention: {words}", err=True)
+        logs.note(f"the run is complete but wants attention: {words}")
         raise typer.Exit(ATTENTION)
+
+
+def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bool) -> PageFolder | None:
+    """Where a copy of the page goes; what stands in its way is said before the night is scored."""
+    if publish is None:
+        if mode or group:
+            raise UsageError("--mode and --group are those of a copy for readers; give --publish too")
+        return None
+    if shadow:
+        raise UsageError("a night in shadow has no page to --publish")
+    from screening.storage.showing import PageFolder, readers
+
+    pages = PageFolder(publish, readers(mode, group))
+    pages.prepare()
+    return pages
 
 
 def _beside(book: Ledger, run: Run, as_json: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli import options
+from screening.cli import logs, options
 from screening.cli.console import bar, sentences, tell
 from screening.cli.options import AsJson, ContractFile, Source, Templates
 
@@ -118,7 +118,7 @@ def train(
     notes, reasons = model.document["training"]["notes"], model.document["attention"]
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
     for note in notes:
-        typer.echo(f"screen: {note}", err=True)
+        logs.note(note)
     told = {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points}
     told |= {"attention": reasons if as_json else sentences(reasons)}
     tell(told | ({"notes": notes} if as_json else {}), as_json)

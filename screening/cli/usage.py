@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from screening.cli import logs
 from screening.cli.printing import printable
 from screening.spelling import did_you_mean
 
@@ -19,7 +20,7 @@ _json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
 
 def refused(message: str, code: int) -> None:
     """Print a usage error on stderr, and as the one JSON object on stdout where that was asked for."""
-    typer.echo(printable(message, lines=True), err=True)
+    logs.failed(message, code)
     if _json_asked.get() and code == 2:
         said = message.partition(": ")[2] or message
         answer = {"error": {"kind": "usage", "message": said, "exit_code": code}}
@@ -39,12 +40,14 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run the command that `args` name, and end the process as typer does."""
-        _json_asked.set("--json" in (sys.argv[1:] if args is None else args))
+        words = sys.argv[1:] if args is None else args
+        _json_asked.set("--json" in words)
+        logs.begin(words)
         try:
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except typer.Abort:
-            typer.echo("screen: aborted", err=True)
             code = 1
+            logs.failed("screen: aborted", code)
         except typer.TyperException as error:
             code = error.exit_code
             if _is_help(error):

@@ -58,3 +58,8 @@ def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:
     from pandas.util import hash_array
 
     return hash_array(np.asarray(names, dtype=object).astype(str).astype(object), hash_key=key[:16])
+
+
+def kept_half(lots: np.ndarray) -> np.ndarray:
+    """The half of such numbers by which the ledger knows a unit on several nights, shape (n,)."""
+    return lots & np.uint64(0xFFFFFFFF)

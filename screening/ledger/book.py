@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import re
+import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -84,6 +85,19 @@ class Ledger:
             raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
         except json.JSONDecodeError:
             raise ModelError("the ledger is damaged: an entry cannot be read") from None
+
+    def compact(self) -> None:
+        """Write a file anew, so that nothing deleted is left in it; a server's tables are left."""
+        if self.engine.dialect.name != "sqlite":
+            return
+        with self._told():
+            connection = self.engine.raw_connection()
+            try:
+                connection.cursor().execute("VACUUM")
+            except sqlite3.OperationalError as error:
+                raise sa.exc.OperationalError(None, None, error) from None
+            finally:
+                connection.close()
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -209,8 +223,6 @@ def _look(path: Path, make: bool, read_only: bool) -> None:
 
 def _has_settings(path: Path) -> bool:
     """Whether a database without our number is a ledger of a time before it had one."""
-    import sqlite3
-
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
             asked = "SELECT value FROM screening_ledger WHERE name = 'format'"

@@ -162,8 +162,7 @@ def _odds(run: RunDocument, case: Case | GroupFacts) -> Odds:
         return _drawn(words, said, case.chance, case.chance_low, case.chance_high)
     words = f"top {shown.percent(case.p_value)}"
     ends = shown.interval(case.p_low, case.p_high)
-    said = f"scored as high: {shown.percent(case.p_value)} of past patients without the condition"
-    said += f", 95% interval {ends}" if ends else ""
+    said = words + (f", 95% interval {ends}" if ends else "")
     n = run.discoveries.n_calibration if run.discoveries else RAREST
     rare = [None if p is None else _rarity(p, n) for p in (case.p_value, case.p_high, case.p_low)]
     return _drawn(words, said, rare[0] or 0.0, rare[1], rare[2])

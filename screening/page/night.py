@@ -118,7 +118,11 @@ def tonight(run: RunDocument, operating: list[dict[str, Any]], differing: int = 
         ],
         "classes": [(shown.name(label), shown.count(n)) for label, n in by_class] if model.multi else [],
         "since": f"Since {shown.name(run.since.night)}:" if run.since else "",
-        "changes": [(words, shown.count(states[key])) for key, words in CHANGES if states[key] is not None],
+        "changes": [
+            (words, shown.count(states[key]))
+            for key, words in CHANGES
+            if states[key] is not None and not (run.since and key == "resolved")
+        ],
         "gone": [shown.name(name) for name in run.since.gone] if run.since else [],
         "sentences": [
             (f"{point['class']}: " if model.multi else "") + point["sentence"]

@@ -40,13 +40,6 @@ class Value:
         """The value as a line has room for it: that a thing is there needs no "yes" beside its name."""
         return "" if self.value == "yes" else self.value
 
-    @property
-    def said(self) -> str:
-        """All of it in words."""
-        value = f"{self.value} {self.unit}".strip()
-        ranges = f"{self.usual_is} {self.usual}" if self.usual else ""
-        return "; ".join(part for part in (f"{self.feature} {value}", ranges, self.past) if part)
-
 
 def value_of(model: ModelDocument, found: Contribution, places: int) -> Value:
     """Return what is shown of a contribution; `places` are the decimals of scores."""
@@ -75,9 +68,9 @@ def others(model: ModelDocument) -> str:
 
 def _bar(found: Contribution) -> Markup:
     if found.lower is not None:
-        return Markup(f"M{MIDDLE} 3h{100 * found.lower - MIDDLE:.0f}")
+        return Markup(f"M{MIDDLE} 2h{100 * found.lower - MIDDLE:.0f}")
     if found.alike is not None:
-        return Markup(f"M{MIDDLE} 3h{MIDDLE * (1 - found.alike):.0f}")
+        return Markup(f"M{MIDDLE} 2h{MIDDLE * (1 - found.alike):.0f}")
     return Markup("")
 
 

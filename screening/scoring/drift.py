@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.identity import keyed_lots
+from screening.cohort.identity import kept_half, keyed_lots
 from screening.documents import ScoreCounts
 from screening.statistics.operating_point import overall
 from screening.statistics.shift import cells_of, inner_edges, shift
@@ -56,7 +56,7 @@ class Drift:
             if len(rows):
                 found = self.model.ensemble.of_one(k, encoded[mine[rows]])[:, self.model.watched_columns]
                 scores[rows] = overall(found, self.model.thresholds)
-        who = lots & np.uint64(0xFFFFFFFF)
+        who = kept_half(lots)
         if not self.grouped:
             self.rows.append((who, scores))
             return

@@ -149,8 +149,8 @@ def let_go() -> None:
             mine.end()
 
 
-def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Replace one file in one step, keeping it private unless nothing of a patient is in it."""
+def write_whole(path: Path, content: bytes, mode: int = 0o600, group: int | None = None) -> None:
+    """Replace one file in one step, keeping it private unless others are to read it."""
     target = _resolved(path)
     if target.exists() and not target.is_file():
         raise UsageError(f"{path} is no file that can be replaced; give another place to write")
@@ -160,6 +160,8 @@ def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if group is not None:
+            os.chown(partial, -1, group)
         partial.chmod(mode)
         os.replace(partial, target)
         _sync(target.parent, os.O_RDONLY)

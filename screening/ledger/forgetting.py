@@ -1,0 +1,254 @@
+"""Taking names out of the ledger: of one patient everywhere, or of everybody on old nights.
+
+A stand-in made by lot takes the place of a name, one a series: counts, states and the words of verdicts stay,
+each patient counts once as before, and history tells what it told. Nothing says any more who it was: notes,
+sites, initials and hashes go. The trail gets new salted digests by an entry that names them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from screening.cohort.identity import kept_half, keyed_lots
+from screening.ledger import audit, champions
+from screening.ledger.book import Ledger
+from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES
+
+AT_ONCE = 500
+STAND_IN = re.compile(r"erased-[0-9a-f]{16}")
+TEXTS = ("site", "initials", "note")
+GONE = "[erased]"
+ENTERED = 2
+"""The part of a verdict that says by whom it was entered."""
+
+
+@dataclass(frozen=True)
+class Whom:
+    """Whose names are taken out, and of which nights.
+
+    Parameters
+    ----------
+    name : str, optional
+        Of this patient alone; everybody's where absent.
+    before : str, optional
+        Only on nights before this one, YYYY-MM-DD.
+    series : str, optional
+        Only in this one.
+    """
+
+    name: str | None = None
+    before: str | None = None
+    series: str | None = None
+
+    def of_night(self, night: str, series: str | None) -> bool:
+        """Whether that night is among those meant."""
+        return (self.before is None or night < self.before) and self.series in (None, series)
+
+    def named(self, name: str | None) -> bool:
+        """Whether the name is to go; a stand-in is none."""
+        if self.name is not None:
+            return name == self.name
+        return name is not None and not STAND_IN.fullmatch(name)
+
+    def in_words(self, text: str) -> str:
+        """A text on somebody else in which this patient's id no longer stands."""
+        if self.name is None:
+            return text
+        return re.sub(rf"(?<!\w){re.escape(self.name)}(?!\w)", GONE, text)
+
+    def occurs_in(self, body: str, model: str | None) -> bool:
+        """Whether a stored body may speak of one of them; what may not is left unread."""
+        if self.name is None:
+            return True
+        return audit.plain(self.name)[1:-1] in body or (model is not None and str(self.lot(model)) in body)
+
+    def lot(self, model: str) -> int | None:
+        """The hash by which nights of a model know the patient; None for everybody."""
+        return None if self.name is None else _lot(self.name, model)
+
+
+@cache
+def _lot(name: str, model: str) -> int:
+    return int(kept_half(keyed_lots(np.array([name], dtype=object), model))[0])
+
+
+@dataclass
+class Erased:
+    """What was taken out of the ledger, or would be.
+
+    Parameters
+    ----------
+    nights, cases, verdicts : int
+        Runs in which something was, their cases, and verdicts with their notes.
+    mentions : int
+        Notes on others in which the id stood as a word.
+    """
+
+    nights: int = 0
+    cases: int = 0
+    verdicts: int = 0
+    mentions: int = 0
+
+
+@dataclass
+class _Taking:
+    """What is to be written, as it is found."""
+
+    whom: Whom
+    erased: Erased = field(default_factory=Erased)
+    parts: dict[tuple[int, int], audit.Body | None] = field(default_factory=dict)
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    reviews: list[dict[str, Any]] = field(default_factory=list)
+    # By series and name, so that a case of several nights is one case still.
+    stand_ins: defaultdict[tuple[str, str], str] = field(
+        default_factory=lambda: defaultdict(lambda: f"erased-{secrets.token_hex(8)}")
+    )
+
+    def run(self, entry: int, told: Mapping[str, Any], named: Mapping[str, Any], model: str) -> None:
+        def put(name: str) -> str:
+            return self.stand_ins[told["series"], name] if self.whom.named(name) else name
+
+        new = dict(named)
+        if "cases" in named:
+            new["cases"] = sorted([put(name), *rest] for name, *rest in named["cases"])
+        if "drawn" in named:
+            new["drawn"] = sorted(map(put, named["drawn"]))
+        if "verdicts_before" in named:
+            new["verdicts_before"] = {put(name): said for name, said in named["verdicts_before"].items()}
+        if "drift" in named:
+            new["drift"] = _without(named["drift"], self.whom.lot(model))
+        if new == named:
+            return
+        self.parts[entry, audit.PATIENTS] = new
+        rows = [
+            {"of": entry, "name": name, "put": put(name)}
+            for name, *_ in named.get("cases", ())
+            if put(name) != name
+        ]
+        self.cases += rows
+        self.erased.nights += 1
+        self.erased.cases += len(rows)
+
+    def verdict(self, entry: int, told: Mapping[str, Any], named: Mapping[str, Any], n_parts: int) -> None:
+        name, new = named["case_id"], dict(named)
+        if self.whom.named(name):
+            new |= {"case_id": self.stand_ins[told["series"], name]} | dict.fromkeys(TEXTS, "")
+            self.erased.verdicts += 1
+            if self.whom.name is None and n_parts > ENTERED:
+                self.parts[entry, ENTERED] = None
+        else:
+            new |= {text: self.whom.in_words(named[text]) for text in TEXTS}
+            self.erased.mentions += new != named
+        if new == named:
+            return
+        self.parts[entry, audit.PATIENTS] = new
+        self.reviews.append(
+            {"of": told["key"], "name": name, "at": entry} | {f"new_{key}": new[key] for key in new}
+        )
+
+
+def erase(ledger: Ledger, action: str, body: audit.Body, whom: Whom, *, dry_run: bool = False) -> Erased:
+    """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
+
+    Parameters
+    ----------
+    action : {"forget", "purge"}
+    body : mapping
+        What the entry says of why; no patient in it.
+    dry_run : bool
+        Only say what would go.
+    """
+    if dry_run:
+        with ledger.reading() as connection:
+            return _taken(connection, whom).erased
+    with ledger.writing() as connection:
+        if connection.dialect.name == "sqlite":
+            # Or what was deleted would stand in the file until its place is needed again.
+            connection.exec_driver_sql("PRAGMA secure_delete = ON")
+        found = _taken(connection, whom)
+        _rename(connection, found)
+        if found.parts:
+            audit.rewrite(connection, ledger.clock(), action, body, found.parts)
+    # Whatever earlier writers, or one that was killed here, left on free pages.
+    ledger.compact()
+    return found.erased
+
+
+def record_sealed(ledger: Ledger, before: str, after: str) -> None:
+    """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
+    change = {"model_before": before, "model_after": after, "reason": "sealed anew without a patient"}
+    with ledger.writing() as connection:
+        mine = sa.select(CONTENTS.c.body).join(AUDIT, AUDIT.c.number == CONTENTS.c.entry)
+        earlier = [json.loads(body) for body in connection.scalars(mine.where(AUDIT.c.action == "seal"))]
+        # What never came to stand in the place of the one before, since an attempt was killed.
+        replaced = {before, *(each["model_after"] for each in earlier if each["model_before"] == before)}
+        known = sa.select(sa.func.count()).where(SERIES.c.champion.in_(replaced - {after}))
+        if not connection.scalar(known):
+            return
+        entry = audit.append(connection, ledger.clock(), "seal", change).number
+        for each in replaced:
+            champions.follow(connection, change | {"model_before": each}, entry)
+
+
+def _rename(connection: sa.Connection, found: _Taking) -> None:
+    if found.cases:
+        mine = (CASES.c.entry == sa.bindparam("of")) & (CASES.c.case_id == sa.bindparam("name"))
+        connection.execute(CASES.update().where(mine).values(case_id=sa.bindparam("put")), found.cases)
+    if found.reviews:
+        mine = (REVIEWS.c.key == sa.bindparam("of")) & (REVIEWS.c.case_id == sa.bindparam("name"))
+        # Of several verdicts on a case the table has the last one.
+        mine &= REVIEWS.c.entry == sa.bindparam("at")
+        values: dict[str, Any] = {key: sa.bindparam(f"new_{key}") for key in ("case_id", *TEXTS)}
+        connection.execute(REVIEWS.update().where(mine).values(values), found.reviews)
+
+
+def _taken(connection: sa.Connection, whom: Whom) -> _Taking:
+    taking = _Taking(whom)
+    for entry, parts, model in _entries(connection):
+        named = parts[audit.PATIENTS].body if len(parts) > audit.PATIENTS else None
+        if named is None or not whom.occurs_in(named, model):
+            continue
+        told = json.loads(parts[audit.OPEN].body)
+        if not whom.of_night(told["night"], told["series"]):
+            continue
+        if parts[audit.OPEN].action == "run":
+            taking.run(entry, told, json.loads(named), model or told["facts"]["model"])
+        else:
+            taking.verdict(entry, told, json.loads(named), len(parts))
+    return taking
+
+
+def _entries(connection: sa.Connection) -> Iterator[tuple[int, Sequence[Any], str | None]]:
+    """Runs and verdicts in order, their parts and the digest of the run's model, some hundred at a time."""
+    last = connection.scalar(sa.select(sa.func.max(AUDIT.c.number))) or 0
+    chosen = (
+        sa.select(CONTENTS.c.entry, CONTENTS.c.body, AUDIT.c.action, RUNS.c.model)
+        .join(AUDIT, AUDIT.c.number == CONTENTS.c.entry)
+        .outerjoin(RUNS, RUNS.c.entry == CONTENTS.c.entry)
+        .where(AUDIT.c.action.in_(("run", "verdict")))
+        .order_by(CONTENTS.c.entry, CONTENTS.c.part)
+    )
+    for first in range(1, last + 1, AT_ONCE):
+        mine = chosen.where(CONTENTS.c.entry.between(first, first + AT_ONCE - 1))
+        of_entry: defaultdict[int, list[Any]] = defaultdict(list)
+        for row in connection.execute(mine):
+            of_entry[row.entry].append(row)
+        for entry, parts in of_entry.items():
+            yield entry, parts, parts[0].model
+
+
+def _without(drift: Mapping[str, Any], lot: int | None) -> dict[str, Any]:
+    """Hashes and cells of a night's patients without this one's; without all of them where none is given."""
+    pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
+    kept = [(who, cell) for who, cell in pairs if lot is not None and who != lot]
+    return dict(drift) | {"who": [who for who, _ in kept], "cell": [cell for _, cell in kept]}

@@ -1,0 +1,253 @@
+"""One patient, or the patients of old nights, leave the ledger; every count and the trail stay."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_ledger import FACTS, enter, night, states
+from test_ledger_formats import old  # noqa: F401  (fixture)
+
+from screening.cohort.identity import kept_half, keyed_lots
+from screening.errors import UsageError
+from screening.ledger import Verdict, audit, history, open_ledger, record_threshold, record_verdicts
+from screening.ledger.forgetting import Erased, Whom, erase, record_sealed
+from screening.ledger.retention import before_age
+from screening.ledger.tables import TABLES, VERDICTS
+
+WHY = {"reason": "asked for"}
+SECRET = "Žofie-00123"
+
+
+@pytest.fixture
+def ledger(place):
+    with open_ledger(place, make=True) as opened:
+        yield opened
+
+
+def drift_of(*names: str) -> dict:
+    """What a night's facts hold of drift, with the hashes of these patients."""
+    who = [int(lot) for lot in kept_half(keyed_lots(np.array(names, dtype=object), "m" * 64))]
+    return {
+        "unit": "row", "known": [5, 5], "counted": [1, 1], "distance": None, "p": None, "higher": False,
+        "who": who, "cell": [0] * len(who),
+    }  # fmt: skip
+
+
+def three_nights(ledger) -> None:
+    """Nights on which the secret patient is flagged, drawn, judged twice and hashed."""
+    facts = FACTS | {"drift": drift_of(SECRET, "b")}
+    for day in (1, 2, 3):
+        enter(ledger, night(day, [SECRET, "b"], ["c"], facts=facts, draw=1 + day))
+    key = "key of 2026-01-01"
+    record_verdicts(ledger, key, [Verdict(SECRET, "unsure", "ward 7", "ab", "his note of old")])
+    record_verdicts(ledger, key, [Verdict(SECRET, "confirmed", "ward 7", "ab", "her note")])
+    record_verdicts(ledger, key, [Verdict("b", "not", "ward 7", "cd", f"in one room with {SECRET}, not 1")])
+    record_verdicts(ledger, "key of 2026-01-02", [Verdict("c", "confirmed", "", "cd", "")])
+
+
+def everything(ledger) -> str:
+    """All that the ledger's tables hold, as text."""
+    with ledger.reading() as connection:
+        tables = [list(connection.execute(sa.select(table))) for table in TABLES.sorted_tables]
+    return "\n".join(str(row) for rows in tables for row in rows)
+
+
+def figures(told: dict) -> dict:
+    """History without the trail's head, which erasing adds to, and without drift, whose hashes go."""
+    series = [{key: value for key, value in each.items() if key != "drift"} for each in told["series"]]
+    return {"runs": told["runs"], "series": series}
+
+
+def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
+    three_nights(ledger)
+    before = history(ledger)
+
+    found = erase(ledger, "forget", WHY, Whom(SECRET))
+
+    assert found == Erased(nights=3, cases=3, verdicts=2, mentions=1)
+    held = everything(ledger)
+    gone = [SECRET, "her note", "his note", str(drift_of(SECRET)["who"][0])]
+    assert [word for word in gone if word in held] == []
+    assert "in one room with [erased], not 1" in held
+    assert figures(history(ledger, verify=True)) == figures(before)
+    assert history(ledger, verify=True, printed=before["audit"]["head"])["audit"]["entries"] == 8
+
+
+def test_the_bytes_of_the_file_hold_nothing_of_the_patient(tmp_path):
+    place = tmp_path / "screening.db"
+    with open_ledger(place, make=True) as ledger:
+        three_nights(ledger)
+        erase(ledger, "forget", WHY, Whom(SECRET))
+
+    content = place.read_bytes()
+    assert [word for word in (SECRET, "her note", "his note") if word.encode() in content] == []
+    assert [path.name for path in tmp_path.iterdir()] == ["screening.db"]
+
+
+def test_forgetting_twice_is_forgetting_once(ledger):
+    three_nights(ledger)
+    erase(ledger, "forget", WHY, Whom(SECRET))
+    before = everything(ledger)
+
+    assert erase(ledger, "forget", WHY, Whom(SECRET)) == Erased()
+    assert everything(ledger) == before
+
+
+def test_a_dry_run_says_what_would_go_and_leaves_it(ledger):
+    three_nights(ledger)
+    before = everything(ledger)
+
+    told = erase(ledger, "forget", WHY, Whom(SECRET), dry_run=True)
+
+    assert everything(ledger) == before
+    assert erase(ledger, "forget", WHY, Whom(SECRET)) == told
+
+
+def test_a_killed_attempt_leaves_the_ledger_as_it_was_and_the_next_one_ends_it(ledger, monkeypatch):
+    three_nights(ledger)
+    before = everything(ledger)
+    with monkeypatch.context() as patched:
+        patched.setattr(audit, "append", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            erase(ledger, "forget", WHY, Whom(SECRET))
+
+    assert everything(ledger) == before
+    assert erase(ledger, "forget", WHY, Whom(SECRET)).cases == 3
+    history(ledger, verify=True)
+
+
+def test_after_it_the_patient_is_new_like_anybody(ledger):
+    three_nights(ledger)
+    erase(ledger, "forget", WHY, Whom(SECRET))
+    again = enter(ledger, night(4, [SECRET, "b"]))
+
+    assert states(again) == {SECRET: "new", "b": "reviewed"}
+    history(ledger, verify=True)
+
+
+def test_a_second_patient_may_be_forgotten_from_the_same_nights(ledger):
+    three_nights(ledger)
+    before = figures(history(ledger))
+    erase(ledger, "forget", WHY, Whom(SECRET))
+    erase(ledger, "forget", WHY, Whom("b"))
+
+    assert figures(history(ledger, verify=True)) == before
+    assert "'b'" not in everything(ledger)
+
+
+nights_of = st.lists(st.sets(st.sampled_from("abcd")), min_size=1, max_size=4)
+words = st.lists(st.sampled_from(VERDICTS), min_size=4, max_size=4)
+
+
+@given(nights_of, words, st.sampled_from("abcde"))
+@settings(max_examples=15)
+def test_no_count_depends_on_who_was_forgotten_and_the_trail_always_verifies(
+    tmp_path_factory, flagged, given_words, name
+):
+    place = tmp_path_factory.mktemp("forgotten") / "screening.db"
+    with open_ledger(place, make=True) as ledger:
+        for day, names in enumerate(flagged, start=1):
+            one = night(day, sorted(names))
+            enter(ledger, one)
+            said = dict(zip("abcd", given_words, strict=True))
+            record_verdicts(ledger, one.key, [Verdict(each, said[each]) for each in sorted(names)])
+        before = figures(history(ledger))
+        erase(ledger, "forget", WHY, Whom(name))
+
+        assert figures(history(ledger, verify=True)) == before
+        erase(ledger, "purge", WHY, Whom())
+        assert figures(history(ledger, verify=True)) == before
+
+
+def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
+    three_nights(ledger)
+    before = history(ledger)["runs"]
+
+    found = erase(ledger, "purge", WHY, Whom(before="2026-01-02"))
+
+    assert (found.nights, found.verdicts) == (1, 3)
+    told = history(ledger, verify=True)
+    assert told["runs"] == before
+    assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "ongoing"}
+    assert "her note" not in everything(ledger)
+    assert erase(ledger, "purge", WHY, Whom(before="2026-01-02")) == Erased()
+
+
+def test_a_purge_of_one_series_leaves_the_others(ledger):
+    for name, ward in itertools.product("ab", ("ward-1", "ward-2")):
+        day = 1 + (name == "b")
+        enter(ledger, night(day, [f"{name}-{ward}"], key=f"{name} {ward}", named=ward))
+
+    erase(ledger, "purge", WHY, Whom(before="2030-01-01", series="ward-1"))
+
+    held = everything(ledger)
+    assert [text in held for text in ("a-ward-1", "b-ward-1", "a-ward-2", "b-ward-2")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    history(ledger, verify=True)
+
+
+def test_a_ledger_taken_over_from_format_1_forgets_and_verifies(old):  # noqa: F811
+    with open_ledger(old) as ledger:
+        before = history(ledger, verify=True)
+        with ledger.reading() as connection:
+            name = connection.scalar(sa.text("SELECT case_id FROM verdicts ORDER BY case_id LIMIT 1"))
+        erase(ledger, "forget", WHY, Whom(name))
+
+        assert f"'{name}'" not in everything(ledger)
+        after = history(ledger, verify=True, printed=before["audit"]["head"])
+        assert figures(after) == figures(before)
+
+
+def test_a_model_sealed_anew_is_champion_where_the_one_before_was(ledger):
+    enter(ledger, night(1, "a", named="ward-1"))
+    # An attempt was killed before its model stood in the old one's place; the next makes another one.
+    record_sealed(ledger, "m" * 64, "n" * 64)
+    record_sealed(ledger, "m" * 64, "o" * 64)
+    record_sealed(ledger, "m" * 64, "o" * 64)
+    record_sealed(ledger, "x" * 64, "y" * 64)
+    enter(ledger, night(2, "a", named="ward-1", facts=FACTS | {"model": "o" * 64}))
+
+    told = history(ledger, verify=True)
+    assert told["threshold_changes"] == []
+    assert told["audit"]["entries"] == 4
+
+
+def test_a_model_sealed_anew_follows_a_change_of_threshold(ledger):
+    enter(ledger, night(1, "a", named="ward-1"))
+    record_threshold(
+        ledger, {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
+    )
+    record_sealed(ledger, "n" * 64, "o" * 64)
+
+    enter(ledger, night(2, "a", named="ward-1", facts=FACTS | {"model": "o" * 64}))
+    history(ledger, verify=True)
+
+
+@pytest.mark.parametrize(
+    ("age", "today", "first"),
+    [
+        ("3y", "2026-03-01", "2023-03-01"),
+        ("1y", "2024-02-29", "2023-03-01"),
+        ("4y", "2024-02-29", "2020-03-01"),
+        ("2w", "2026-03-01", "2026-02-15"),
+        ("90d", "2026-03-01", "2025-12-01"),
+    ],
+)
+def test_an_age_is_counted_back_from_today(age, today, first):
+    assert before_age(age, datetime.date.fromisoformat(today)) == first
+
+
+@pytest.mark.parametrize("age", ["", "3", "0d", "-1y", "3m", "99999y", "3 y"])
+def test_no_age_is_no_purge(age):
+    with pytest.raises(UsageError, match="--older-than"):
+        before_age(age, datetime.date(2026, 3, 1))

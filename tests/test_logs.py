@@ -1,0 +1,90 @@
+"""Every log line says when and, where known, of which night; errors are lines too; none names a patient."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from commands import screen
+from flow_cohorts import patients, written
+
+from screening.cli.logs import KEYS
+
+QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
+ALWAYS = ["time", "level", "logger", "event"]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    past = written(patients(), folder / "past.csv")
+    screen(
+        "train", past, "--label", "ill", "--positive", "yes", "--id", "patient", *QUICK, "--out", folder / "m"
+    )
+    written(patients(60, seed=1).drop(columns="ill"), folder / "tonight.csv")
+    return folder
+
+
+def lines(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def night(desk, out, *words: object, code: int = 0):
+    known = ["--ledger", out / "l.db", "--series", "ward-7", "--date", "2026-03-01", "--out", out / "run"]
+    return screen("--log", "json", "score", desk / "m", *words, *known, "--json", code=code)
+
+
+def test_a_night_that_succeeded_is_one_line_with_series_night_and_run(desk, tmp_path):
+    answer = night(desk, tmp_path, desk / "tonight.csv")
+
+    last = lines(answer.stderr)[-1]
+    assert (last["series"], last["night"], last["level"]) == ("ward-7", "2026-03-01", "info")
+    assert last["run"] == json.loads(answer.stdout)["run_id"]
+    assert last["peak_mb"] > 10
+
+
+def test_a_night_that_failed_is_one_line_with_its_exit_code(desk, tmp_path):
+    broken = written(patients(60, seed=1).drop(columns=["ill", "crp"]), tmp_path / "broken.csv")
+    last = lines(night(desk, tmp_path, broken, code=3).stderr)[-1]
+
+    assert (last["level"], last["series"], last["night"], last["exit_code"]) == (
+        "error",
+        "ward-7",
+        "2026-03-01",
+        3,
+    )
+    assert "crp" in last["event"]
+
+
+@pytest.mark.parametrize("words", [["scoer"], ["score"], ["score", "m", "c", "--otu", "x"]])
+def test_a_mistyped_command_is_a_line_too(words):
+    (line,) = lines(screen("--log=json", *words, code=2).stderr)
+
+    assert (line["level"], line["exit_code"]) == ("error", 2)
+
+
+def test_lines_have_declared_keys_only_and_no_patient(desk, tmp_path):
+    table = patients(60, seed=1).drop(columns="ill").assign(crp="raised")
+    said = night(desk, tmp_path, desk / "tonight.csv").stderr
+    said += night(desk, tmp_path, written(table, tmp_path / "broken.csv"), code=3).stderr
+
+    found = lines(said)
+    assert all([*line][:4] == ALWAYS and set(line) <= set(KEYS) for line in found)
+    assert len(found) >= 2
+    assert [name for name in [*table["patient"], "raised"] if name in said] == []
+
+
+def test_a_bug_is_a_line_that_names_its_place_and_not_its_message():
+    code = (
+        "from screening.cli.logs import LogFormat, log_to_stderr\n"
+        "log_to_stderr(LogFormat.json)\n"
+        "raise KeyError('patient 00123')"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    (line,) = lines(ended.stderr)
+    assert (line["level"], line["exit_code"]) == ("critical", 1)
+    assert "KeyError" in line["event"]
+    assert "00123" not in ended.stderr
