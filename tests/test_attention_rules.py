@@ -22,6 +22,7 @@ from screening import read_cohort, train
 from screening.documents import Reason
 from screening.documents.attention import OLDEST_YEARS, flags_expected, of_model
 from screening.documents.attention import of_run as reasons_of
+from screening.documents.run import RunDocument
 from screening.documents.stored import model_in, run_in
 from screening.page import format as shown
 from screening.page import render_model, render_run
@@ -40,8 +41,13 @@ def run(**changes) -> dict:
     return document
 
 
+def undecided(document: dict) -> RunDocument:
+    """The night before anything was decided, but for what the gates found in its data."""
+    return run_in({"attention": []} | document)
+
+
 def of_run(document: dict, **known) -> list[Reason]:
-    return reasons_of(run_in({"attention": []} | document), **known)
+    return reasons_of(undecided(document), **known)
 
 
 def codes(document: dict, **known) -> set[str]:
@@ -179,7 +185,7 @@ def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, 
 
     document = run(**{POINT + "flag_rate": rate, "counts__scored": scored, "counts__read": scored})
     document["model"]["contract"]["cohort"]["capacity"] = None
-    night, alarms = run_in(document), 0.0
+    night, alarms = undecided(document), 0.0
     for flagged in range(scored + 1):
         counts = replace(night.counts, flagged=flagged)
         alarms += bool(reasons_of(replace(night, counts=counts))) * binom.pmf(flagged, scored, rate)
