@@ -23,10 +23,12 @@ from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.schemas import DOCUMENTS
-from screening.documents.shape import read
+from screening.documents.shape import plain, read
 from screening.documents.upgrading import model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 from screening.ledger import history, open_ledger
+from screening.network.night import run_night
+from screening.network.site import read_network
 from screening.storage.loading import load_model
 
 ROOT = Path(__file__).parents[1]
@@ -158,8 +160,14 @@ def documents(night, tmp_path_factory):
     compared = compare({"past": cohort}, ["svm", "logistic"], search=1).document | {"format": 2}
     with open_ledger(str(night / "screening.db")) as book:
         told = history(book)
+    # A rule that the model does not follow: each night is told of, and none takes a process.
+    (night / "NIGHT.toml").write_text(
+        "[site]\nledger='site.db'\n[series.w]\nmodel='model'\ncohort='{date}.csv'\nrule={miss_cost=3}\n"
+    )
+    (night / "2026-03-01.csv").write_text("")
+    site = run_night(read_network(night / "NIGHT.toml"), "2026-03-02").document
     made = {name: stored(night / name / f"{name}.json") for name in ("model", "run")}
-    return made | json.loads(json.dumps({"comparison": compared, "history": told}))
+    return made | json.loads(json.dumps({"comparison": compared, "history": told, "overview": plain(site)}))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

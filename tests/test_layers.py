@@ -13,9 +13,9 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 
 # From top to bottom, one room a layer.
 ROOMS = (
-    "__main__", "cli", "", "comparison", "deidentify", "scoring", "training", "ledger", "validation",
-    "storage", "recipes", "remedies", "machines", "solvers", "factors", "kernels", "statistics", "page",
-    "cohort", "documents", "registry", "keeping", "files", "errors", "spelling",
+    "__main__", "cli", "", "network", "comparison", "deidentify", "scoring", "training", "ledger",
+    "validation", "storage", "recipes", "remedies", "machines", "solvers", "factors", "kernels",
+    "statistics", "page", "cohort", "documents", "registry", "keeping", "files", "errors", "spelling",
 )  # fmt: skip
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
@@ -64,6 +64,14 @@ def done(event: str) -> None:
 def note(words: str) -> None:
     """Something that the user should know, though the command goes on."""
     _logger.warning(words)
+
+
+def relay(line: Mapping[str, object]) -> None:
+    """Pass on a line of another process's log: declared keys only; people are told what went wrong."""
+    if _form.get() is LogFormat.json:
+        typer.echo(printable(json.dumps({key: line[key] for key in KEYS if key in line})), err=True)
+    elif line.get("level") != "info":
+        note(f"{line.get('series')} {line.get('night')}: {line['event']}")
 
 
 def failed(message: str, code: int) -> None:

@@ -78,7 +78,7 @@ def of_run(
 
 
 def _model_gates(model: ModelDocument) -> list[Reason]:
-    found = []
+    found = _held(model)
     for point in model.points:
         name, cases = point.label, point.n_positive
         which = f" of {name}" if model.multi else ""
@@ -95,6 +95,15 @@ def _model_gates(model: ModelDocument) -> list[Reason]:
             remedy = "Do not act on this model: bring more cases, other columns, or another recipe."
             found.append(Reason("not_better_than_chance", words, None, area.auroc_low, CHANCE, remedy))
     return found
+
+
+def _held(model: ModelDocument) -> list[Reason]:
+    """Rows of somebody who was erased, which only another training takes out of a model."""
+    due = _day(model.retrain_by)
+    if due is None:
+        return []
+    words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
+    return [Reason("to_be_trained_again", words, remedy="Train it again on the cohort as it is now.")]
 
 
 def _no_use(point: OperatingPointFacts, name: str) -> list[Reason]:

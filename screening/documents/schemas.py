@@ -7,6 +7,7 @@ from typing import Any
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
+from screening.documents.overview import OverviewDocument
 from screening.documents.run import RunDocument
 from screening.documents.shape import schema
 from screening.errors import UsageError
@@ -16,6 +17,7 @@ DOCUMENTS = {
     "run": RunDocument,
     "comparison": ComparisonDocument,
     "history": HistoryDocument,
+    "overview": OverviewDocument,
 }
 
 

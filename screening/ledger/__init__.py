@@ -6,6 +6,7 @@ from screening.ledger.champions import promote, record_threshold
 from screening.ledger.history import history
 from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
+from screening.ledger.published import Published, published
 from screening.ledger.recognising import Known
 from screening.ledger.since import since_last
 from screening.ledger.status import Due, Pulse, pulses
@@ -18,6 +19,7 @@ __all__ = [
     "Known",
     "Ledger",
     "NightCases",
+    "Published",
     "Pulse",
     "Recorded",
     "Unchained",
@@ -27,6 +29,7 @@ __all__ = [
     "open_ledger",
     "promote",
     "publish_night",
+    "published",
     "pulses",
     "record_night",
     "record_threshold",

@@ -56,6 +56,7 @@ def night_of(
             "capacity": contract.capacity,
             "rows": {name: getattr(counts, name) for name in ("read", "scored", "refused", "flagged")},
             "unflagged": {"cases": run.unflagged.cases},
+            "missing": _missing(run),
             "drift": run.drift and run.drift.to_dict(),
             "table": ",".join(file.sha256[:16] for file in run.input.files),
         },
@@ -66,6 +67,12 @@ def night_of(
         named=series,
         shadow=shadow,
     )
+
+
+def _missing(run: RunDocument) -> dict[str, int]:
+    """How many values of the features were missing, of how many: quality of the table, whoever is in it."""
+    scored, shares = run.counts.scored, [each.missing for each in run.data]
+    return {"missing": round(scored * sum(shares)), "values": scored * len(shares)}
 
 
 def _question(model: Model) -> dict[str, Any]:

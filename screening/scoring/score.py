@@ -165,7 +165,8 @@ def score(
         raise UsageError(
             "--shadow is for a ledger, which compares it with the series' champion; give --ledger"
         )
-    night, series = _day(date, allow_future), series or model.contract.series
+    night, series = night_of_date(date, allow_future), series or model.contract.series
+    model.refuse_overdue()
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), publish(out, "run") as folder:
@@ -239,7 +240,8 @@ class _ScoreTable:
         self.writer.write_table(self.columns.table(batch, scored))
 
 
-def _day(date: str | None, allow_future: bool) -> str:
+def night_of_date(date: str | None, allow_future: bool = False) -> str:
+    """The night that a date names, today's where there is none (UsageError for no date, or one to come)."""
     try:
         night = datetime.date.fromisoformat(date) if date else datetime.date.today()
     except ValueError:

@@ -1,0 +1,61 @@
+"""What one night of a whole site came to: counts and reasons, a line a series, no patient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from screening.documents.reason import Reason
+from screening.documents.shape import document
+
+# The worst of several exit codes, the worst first: a bug, a refused model or table, a wrong setting, a lock.
+WORST_FIRST = (1, 4, 3, 2, 75, 5, 0)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The one exit code that stands for several; a process that a signal ended counts as a bug."""
+    return min((code if code in WORST_FIRST else 1 for code in codes), key=WORST_FIRST.index, default=0)
+
+
+@document
+class SeriesNight:
+    """One night of one series: done now, done before, left out, or why it could not be done."""
+
+    series: str
+    night: str
+    status: Literal["published", "unchanged", "failed", "left out"]
+    shadow: bool
+    exit_code: int
+    said: str | None
+    model: str
+    run_id: str | None
+    scored: int | None
+    refused: int | None
+    flagged: int | None
+    to_review: int | None
+    capacity: int | None
+    drift_p: float | None
+    attention: Sequence[Reason]
+    page: str | None
+    peak_mb: int | None
+
+
+@document
+class OverviewDocument:
+    """Every series of a site on one night, and the missed nights that were caught up."""
+
+    title: str
+    night: str
+    exit_code: int
+    series: Sequence[SeriesNight]
+    shadows: Sequence[SeriesNight]
+    caught_up: Sequence[SeriesNight]
+
+
+@document
+class HookFacts:
+    """How a command that was to be told of the night ended."""
+
+    command: str
+    fine: bool
+    said: str

@@ -1,0 +1,245 @@
+"""A night of a whole site: every series side by side, one overview, written whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from screening.documents.overview import OverviewDocument, SeriesNight, worst
+from screening.documents.reason import Reason
+from screening.documents.run import RunDocument
+from screening.documents.stored import run_in
+from screening.errors import ModelError, ScreenError
+from screening.ledger import open_ledger
+from screening.network.children import Budget, Children, Ended
+from screening.network.rules import check_rule
+from screening.network.site import Network
+from screening.network.tasks import Task, tasks_of
+from screening.page.overview import render_overview
+from screening.storage.publishing import hold
+from screening.storage.sealing import read_document
+
+ATTENTION = 5
+Told = Callable[[Mapping[str, object]], None]
+
+
+@dataclass(frozen=True)
+class NightOfSite:
+    """What it came to, and where its page lies."""
+
+    document: OverviewDocument
+    page: Path
+
+
+def run_night(
+    network: Network,
+    night: str,
+    *,
+    only: Sequence[str] = (),
+    strict: bool = False,
+    told: Told = lambda _: None,
+) -> NightOfSite:
+    """Score what is still to be scored of every series, and write the overview.
+
+    Parameters
+    ----------
+    network : Network
+    night : str
+        YYYY-MM-DD.
+    only : sequence of str
+        Series to work on; the others stand on the overview as they are. All where there are none.
+    strict : bool
+        Exit code 5 where a series is complete and wants attention.
+    told : callable
+        Is given the lines of every child's log.
+
+    Raises
+    ------
+    UsageError
+        The ledger, or the place of the pages, cannot be used: then nothing was begun.
+    Locked
+        Another run is at work on the same runs.
+    """
+    with hold(network.runs / "night"):
+        network.pages.prepare()
+        with open_ledger(network.ledger, make=True) as ledger:
+            plans = {name: tasks_of(network, ledger, name, night) for name in network.series}
+        wanted = set(only or network.series)
+        work = _Work(network, Children(), Budget(network.site.jobs, network.site.memory_mb), told)
+        done = work.all({name: tasks for name, tasks in plans.items() if name in wanted})
+        lines = {
+            task: done.get(task) or _left_out(network, task)
+            for tasks in plans.values()
+            for task in tasks
+            if task in done or not task.late
+        }
+        document = _document(network, night, lines, [done[task] for task in done], strict)
+        page = network.pages.show(render_overview(document).encode(), night)
+    return NightOfSite(document, page)
+
+
+class _Work:
+    def __init__(self, network: Network, children: Children, budget: Budget, told: Told):
+        self.network, self.children, self.budget, self.told = network, children, budget, told
+
+    def all(self, plans: Mapping[str, Sequence[Task]]) -> dict[Task, SeriesNight]:
+        """The series side by side, the nights of each in their order."""
+        with ThreadPoolExecutor(max(len(plans), 1)) as threads:
+            try:
+                # Each thread with the caller's settings, such as the form of log lines.
+                known = [copy_context() for _ in plans]
+                found = list(
+                    threads.map(lambda own, tasks: own.run(self._series, tasks), known, plans.values())
+                )
+            except BaseException:
+                self.children.stop()
+                raise
+        return {task: line for lines in found for task, line in lines.items()}
+
+    def _series(self, tasks: Sequence[Task]) -> dict[Task, SeriesNight]:
+        return {task: self._night(task) for task in tasks}
+
+    def _night(self, task: Task) -> SeriesNight:
+        plan = self.network.series[task.series]
+        if task.known is not None:
+            return _line(self.network, task, task.known, "unchanged")
+        try:
+            check_rule(plan.rule, task.model)
+        except ScreenError as error:
+            return _failure(task, 4, str(error))
+        with self.budget.share(plan.jobs, plan.memory_mb):
+            words = _words(self.network, task)
+            ended = self.children.run(words, self.network.ledger, plan.jobs, plan.minutes * 60)
+        for line in ended.lines:
+            self.told({"series": task.series, "night": task.night} | dict(line))
+        if ended.late:
+            return _failure(task, 1, f"stopped after {plan.minutes:g} minutes (minutes of the series)")
+        if ended.code != 0:
+            return _failure(task, worst([ended.code]), ended.said)
+        return self._finished(task, ended)
+
+    def _finished(self, task: Task, ended: Ended) -> SeriesNight:
+        try:
+            run = run_in(read_document(task.out, "run"))
+        except ModelError as error:
+            return _failure(task, 4, str(error))
+        return _line(self.network, task, run, "published", ended.peak_mb)
+
+
+def _words(network: Network, task: Task) -> list[str]:
+    """The command that scores a night."""
+    plan, pages = network.series[task.series], network.pages_of(task.series)
+    options: dict[str, object] = {
+        "--out": task.out,
+        "--date": task.night,
+        "--series": task.series,
+        "--table": plan.table,
+        "--query": plan.query and network.place(plan.query),
+        "--label": plan.label,
+        "--templates": plan.templates and network.place(plan.templates),
+        "--require-signature": plan.require_signature and network.place(plan.require_signature),
+        "--jobs": plan.jobs,
+    }
+    if pages is not None and not task.shadow:
+        options |= {"--publish": pages.directory, "--mode": network.site.mode, "--group": network.site.group}
+    given = [word for key, value in options.items() if value is not None for word in (key, str(value))]
+    return ["score", str(task.model), task.cohort, *given, *(["--shadow"] if task.shadow else [])]
+
+
+def _line(
+    network: Network,
+    task: Task,
+    run: RunDocument,
+    status: Literal["published", "unchanged"],
+    peak: int | None = None,
+) -> SeriesNight:
+    reasons, claim = list(run.attention), network.series[task.series].memory_mb
+    if peak is not None and peak > claim:
+        words = f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
+        remedy = f"Give memory_mb = {peak + peak // 4} under [series.{task.series}]."
+        reasons.append(Reason("over_memory", words, None, peak, claim, remedy))
+    return SeriesNight(
+        series=task.series,
+        night=task.night,
+        status=status,
+        shadow=task.shadow,
+        exit_code=0,
+        said=None,
+        model=run.model.id,
+        run_id=run.run_id,
+        scored=run.counts.scored,
+        refused=run.counts.refused,
+        flagged=run.counts.flagged,
+        to_review=run.awaited,
+        capacity=run.model.stated.capacity,
+        drift_p=run.drift.p if run.drift else None,
+        attention=reasons,
+        page=None if task.shadow else _link(network, task),
+        peak_mb=peak,
+    )
+
+
+def _link(network: Network, task: Task) -> str:
+    """Where the page lies, as seen from the overview."""
+    pages = network.pages_of(task.series)
+    page = task.out / "report.html" if pages is None else pages.of(task.night)
+    return quote(Path(os.path.relpath(page, network.pages.directory)).as_posix())
+
+
+def _failure(task: Task, code: int, said: str | None) -> SeriesNight:
+    return _without_run(task, "failed", code, said)
+
+
+def _left_out(network: Network, task: Task) -> SeriesNight:
+    """A series that nobody asked for: as it stands."""
+    if task.known is not None:
+        return _line(network, task, task.known, "unchanged")
+    return _without_run(task, "left out", 0, "not scored: this run was for other series")
+
+
+def _without_run(
+    task: Task, status: Literal["failed", "left out"], code: int, said: str | None
+) -> SeriesNight:
+    return SeriesNight(
+        series=task.series,
+        night=task.night,
+        status=status,
+        shadow=task.shadow,
+        exit_code=code,
+        said=said,
+        model=task.model.name,
+        run_id=None,
+        scored=None,
+        refused=None,
+        flagged=None,
+        to_review=None,
+        capacity=None,
+        drift_p=None,
+        attention=[],
+        page=None,
+        peak_mb=None,
+    )
+
+
+def _document(
+    network: Network,
+    night: str,
+    lines: Mapping[Task, SeriesNight],
+    done: Sequence[SeriesNight],
+    strict: bool,
+) -> OverviewDocument:
+    wanting = [ATTENTION for line in done if line.attention and not line.shadow and strict]
+    return OverviewDocument(
+        title=network.site.title,
+        night=night,
+        exit_code=worst([*(line.exit_code for line in done), *wanting]),
+        series=[line for task, line in lines.items() if not task.late and not task.shadow],
+        shadows=[line for task, line in lines.items() if task.shadow],
+        caught_up=[line for task, line in lines.items() if task.late and not task.shadow],
+    )

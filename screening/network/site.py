@@ -1,0 +1,270 @@
+"""`NIGHT.toml`: the series of a site, each with its model and table, and the budget they share."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from screening.documents.series import series_name
+from screening.errors import UsageError
+from screening.files import read_bounded
+from screening.kernels.placing import available_cores
+from screening.spelling import did_you_mean
+from screening.storage.showing import PageFolder, Readers, readers
+
+MOST_BYTES = 16 << 20
+Table = TypeVar("Table", bound=BaseModel)
+WORDS = ("date", "series")
+
+
+def _pattern(text: str) -> str:
+    for word in re.findall(r"\{(.*?)\}", text):
+        if word not in WORDS:
+            raise ValueError(
+                f"{{{word}}} is not known{did_you_mean(word, WORDS)}; there are {{date}}, {{series}}"
+            )
+    return text
+
+
+def _of_each_night(text: str) -> str:
+    if "{date}" not in text:
+        raise ValueError("must hold {date}, or each night would replace the one before")
+    return text
+
+
+Pattern = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
+Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+Days = Annotated[int, Field(ge=0, le=366)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Site(_Table):
+    """`[site]`: what all series share. Paths are meant from the directory of the file.
+
+    Attributes
+    ----------
+    title : str
+        At the head of the overview.
+    ledger : str, optional
+        A file or a URL; `SCREEN_LEDGER` where absent, for a URL with a password.
+    runs : Path
+        Under it the run directories, which only their owner can read.
+    publish : Path, optional
+        Copies of the pages for their readers: the overview, and a directory a series.
+    mode, group : str, optional
+        Of these copies.
+    jobs, memory_mb : int
+        Threads and MiB that all series may take together; all cores, and 4096.
+    catch_up : int
+        How many nights back missed ones are caught up.
+    hooks : list of list of str
+        Commands told of the night, each by its words; no shell reads them.
+    hook_seconds : float
+        A hook that takes longer is stopped.
+    """
+
+    title: str = "Screening"
+    ledger: str | None = None
+    runs: Path = Path("runs")
+    publish: Path | None = None
+    mode: str | None = None
+    group: str | None = None
+    jobs: Count = Field(default_factory=available_cores)
+    memory_mb: Count = 4096
+    catch_up: Days = 7
+    hooks: list[Words] = []
+    hook_seconds: Annotated[float, Field(gt=0, le=3600)] = 30
+
+
+class SeriesPlan(_Table):
+    """`[series.NAME]`: one screen of one place.
+
+    Attributes
+    ----------
+    model : Path
+        Its champion.
+    cohort : str
+        A file, directory, glob or URL; `{date}` is the night, `{series}` the name.
+    table, query : optional
+        Of a database.
+    label : str, optional
+        Column of true labels, to evaluate.
+    shadow : list of Path
+        Models scored beside the champion.
+    out : str
+        Run directory under `runs`.
+    rule : dict of str to float, optional
+        The rule that the model's threshold must follow, such as {min_sensitivity = 0.9}; another is refused.
+    templates, require_signature : Path, optional
+        As `screen score` takes them.
+    jobs, memory_mb : int
+        What one night of it takes of the budget.
+    minutes : float
+        A night that takes longer is stopped.
+    catch_up : int, optional
+        The site's where absent.
+    """
+
+    model: Path
+    cohort: Pattern
+    table: str | None = None
+    query: Path | None = None
+    label: str | None = None
+    shadow: list[Path] = []
+    out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"
+    rule: Annotated[dict[str, float], Field(min_length=1, max_length=1)] | None = None
+    templates: Path | None = None
+    require_signature: Path | None = None
+    jobs: Count = 1
+    memory_mb: Count = 512
+    minutes: Annotated[float, Field(gt=0)] = 60
+    catch_up: Days | None = None
+
+
+@dataclass(frozen=True)
+class Network:
+    """A site and its series, every path absolute."""
+
+    site: Site
+    series: Mapping[str, SeriesPlan]
+    folder: Path
+    ledger: str
+    readers: Readers
+
+    @property
+    def runs(self) -> Path:
+        """Above all run directories."""
+        return self.folder / self.site.runs
+
+    @property
+    def pages(self) -> PageFolder:
+        """Where the overview goes."""
+        shown = self.site.publish
+        return PageFolder(self.runs / "overview" if shown is None else self.folder / shown, self.readers)
+
+    def pages_of(self, name: str) -> PageFolder | None:
+        """Where copies of a series' pages go."""
+        return None if self.site.publish is None else PageFolder(self.pages.directory / name, self.readers)
+
+    def cohort(self, name: str, night: str) -> str:
+        """Where the table of a night lies."""
+        return self._at(_filled(self.series[name].cohort, name, night))
+
+    def out(self, name: str, night: str, beside: Path | None = None) -> Path:
+        """The run directory of a night; a shadow's lies beside it."""
+        place = self.runs / _filled(self.series[name].out, name, night)
+        return place if beside is None else place.with_name(f"{place.name}.shadow-{beside.name}")
+
+    def place(self, path: Path) -> Path:
+        """A path of the file, absolute."""
+        return self.folder / path
+
+    def _at(self, place: str) -> str:
+        return place if "://" in place else str(self.folder / place)
+
+
+def read_network(path: Path, ledger: str | None = None) -> Network:
+    """Read `NIGHT.toml`.
+
+    Parameters
+    ----------
+    path : Path
+    ledger : str, optional
+        Where the file names none.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or is not as it should be; every fault is named.
+    """
+    try:
+        content = tomllib.loads(read_bounded(path, MOST_BYTES, UsageError).decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path.name}: not a TOML file in UTF-8 ({error}); correct that line") from None
+    faults: list[str] = []
+    for key in content:
+        if key not in ("site", "series"):
+            faults.append(f"unknown key '{key}'{did_you_mean(key, ('site', 'series'))}")
+    site = _read(Site, content.get("site", {}), "site", faults)
+    plans = content.get("series", {})
+    named = plans if isinstance(plans, dict) else {}
+    if not named:
+        faults.append("no series; give each its table, [series.NAME]")
+    series = {
+        _name(name, faults): _read(SeriesPlan, plan, f"series.{name}", faults) for name, plan in named.items()
+    }
+    known = {name: plan for name, plan in series.items() if plan is not None}
+    chosen = (site.ledger if site else None) or ledger
+    if site is not None and not chosen:
+        faults.append("site.ledger: give the ledger's file or URL here, or in SCREEN_LEDGER")
+    shown = Readers()
+    if site is not None:
+        faults += _too_large(site, known)
+        try:
+            shown = readers(site.mode, site.group)
+        except UsageError as error:
+            faults.append(f"site.{error}")
+        if site.publish is None and (site.mode or site.group):
+            faults.append("site.mode and site.group are those of copies for readers; give site.publish too")
+    faults += _same_place(known)
+    if faults or site is None:
+        head = f"{path.name} is wrong in {len(faults)} place{'s' * (len(faults) != 1)}:"
+        raise UsageError("\n  ".join([head, *faults]))
+    folder = path.resolve().parent
+    place = str(chosen) if "://" in str(chosen) else str(folder / str(chosen))
+    return Network(site, known, folder, place, shown)
+
+
+def _filled(pattern: str, name: str, night: str) -> str:
+    return pattern.replace("{series}", name).replace("{date}", night)
+
+
+def _name(text: str, faults: list[str]) -> str:
+    try:
+        return series_name(text)
+    except ValueError as error:
+        faults.append(f"series.{text}: {error}")
+        return text
+
+
+def _read(kind: type[Table], content: Any, place: str, faults: list[str]) -> Table | None:
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        for item in error.errors():
+            key = ".".join([place, *map(str, item["loc"])])
+            said = item["msg"].removeprefix("Value error, ")
+            if item["type"] == "extra_forbidden":
+                said = "unknown key" + did_you_mean(str(item["loc"][-1]), kind.model_fields)
+            faults.append(f"{key}: {said}")
+        return None
+
+
+def _too_large(site: Site, series: Mapping[str, SeriesPlan]) -> Iterator[str]:
+    for name, plan in series.items():
+        for key in ("jobs", "memory_mb"):
+            own, shared = getattr(plan, key), getattr(site, key)
+            if own > shared:
+                yield f"series.{name}.{key}: {own} is more than the {shared} that all share"
+
+
+def _same_place(series: Mapping[str, SeriesPlan]) -> Iterator[str]:
+    """Two that would replace each other's nights, or a shadow that cannot be told from another."""
+    places: dict[str, str] = {}
+    for name, plan in series.items():
+        place = _filled(plan.out, name, "{date}")
+        if place in places:
+            yield f"series.{name}.out: the same place as series.{places[place]}; put {{series}} in it"
+        places[place] = name
+        if len({path.name for path in plan.shadow}) != len(plan.shadow):
+            yield f"series.{name}.shadow: directories of the same name; their runs would lie in one place"

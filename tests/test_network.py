@@ -1,0 +1,283 @@
+"""A site's night: every series by itself, nothing twice or missed, one overview that names no patient."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+
+import pytest
+from commands import screen
+from flow_cohorts import patients, written
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.cli.logs import KEYS
+from screening.documents.overview import WORST_FIRST, OverviewDocument, SeriesNight, worst
+from screening.documents.reason import Reason
+from screening.documents.shape import read
+from screening.errors import UsageError
+from screening.network.children import Budget, Children
+from screening.network.hooks import tell_hooks
+from screening.network.site import read_network
+from screening.page.overview import render_overview
+from screening.storage.publishing import hold
+
+QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
+NIGHT = "2026-03-03"
+SITE = """
+[site]
+ledger = "l.db"
+publish = "pages"
+mode = "0640"
+jobs = 2
+hooks = [["/bin/sh", "-c", "cat > told.json"], ["/bin/false"]]
+
+[series.ward-a]
+model = "m"
+cohort = "in/a/{date}.csv"
+shadow = ["m2"]
+
+[series.ward-b]
+model = "m"
+cohort = "in/b/{date}.csv"
+"""
+
+
+def table(folder, ward: str, day: int, seed: int):
+    place = folder / "in" / ward
+    place.mkdir(parents=True, exist_ok=True)
+    return written(patients(60, seed=seed).drop(columns="ill"), place / f"2026-03-{day:02d}.csv")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A site after its first night: ward a with a missed night and a shadow, ward b without a table."""
+    folder = tmp_path_factory.mktemp("site")
+    past = written(patients(), folder / "past.csv")
+    who = ["--label", "ill", "--positive", "yes", "--id", "patient"]
+    screen("train", past, *who, *QUICK, "--out", folder / "m")
+    screen("train", past, *who, *QUICK, "--max-flag-rate", "0.1", "--out", folder / "m2")
+    table(folder, "a", 2, seed=1)
+    table(folder, "a", 3, seed=2)
+    (folder / "NIGHT.toml").write_text(SITE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first(site):
+    here = os.getcwd()
+    os.chdir(site)
+    try:
+        return screen("--log", "json", "run", "NIGHT.toml", "--date", NIGHT, "--json", code=2)
+    finally:
+        os.chdir(here)
+
+
+def told(answer) -> dict:
+    return json.loads(answer.stdout)
+
+
+def states(lines) -> list[tuple[str, str, str]]:
+    return [(line["series"], line["night"], line["status"]) for line in lines]
+
+
+def test_one_series_that_fails_stops_no_other_and_missed_nights_are_caught_up(first):
+    answer = told(first)
+
+    assert states(answer["series"]) == [("ward-a", NIGHT, "published"), ("ward-b", NIGHT, "failed")]
+    assert states(answer["caught_up"]) == [("ward-a", "2026-03-02", "published")]
+    assert answer["exit_code"] == 2
+
+
+def test_a_shadow_is_scored_and_shown_to_nobody(site, first):
+    shadows = told(first)["shadows"]
+
+    assert states(shadows) == [("ward-a", "2026-03-02", "published"), ("ward-a", NIGHT, "published")]
+    assert [line["page"] for line in shadows] == [None, None]
+    assert not list((site / "runs" / "ward-a").glob("*.shadow-m2/report.html"))
+
+
+def test_the_overview_links_to_pages_that_are_there_and_names_no_patient(site, first):
+    page, links = (site / "pages" / f"{NIGHT}.html").read_text(), [told(first)["series"][0]["page"]]
+    names = [*patients(60, seed=1)["patient"], *patients(60, seed=2)["patient"]]
+
+    assert all((site / "pages" / link).is_file() and f'href="{link}"' in page for link in links)
+    assert (site / "pages" / "latest.html").read_text() == page
+    assert [name for name in names if name in page + first.stdout + first.stderr] == []
+    assert "script" not in page.replace("noscript", "")
+
+
+def test_lines_of_all_series_have_declared_keys_and_say_which_series_failed(first):
+    lines = [json.loads(line) for line in first.stderr.splitlines()]
+
+    assert all(set(line) <= set(KEYS) for line in lines)
+    assert [line["series"] for line in lines if line.get("exit_code") == 2] == ["ward-b"]
+    assert sorted({(line["series"], line["night"]) for line in lines if "run" in line}) == [
+        ("ward-a", "2026-03-02"),
+        ("ward-a", NIGHT),
+    ]
+
+
+def test_hooks_are_told_without_patients_and_their_failure_spoils_nothing(site, first):
+    hooks = told(first)["hooks"]
+
+    assert [(hook["command"], hook["fine"]) for hook in hooks] == [("sh", True), ("false", False)]
+    assert json.loads((site / "told.json").read_text())["exit_code"] == 2
+
+
+@pytest.fixture
+def again(site, first, tmp_path, monkeypatch):
+    """A copy of the site as the first night left it."""
+    monkeypatch.chdir(shutil.copytree(site, tmp_path / "site"))
+    return tmp_path / "site"
+
+
+def test_a_table_that_was_scored_is_left_alone_and_a_table_that_came_late_is_not(again):
+    before = (again / "runs" / "ward-a" / NIGHT / "run.json").stat().st_mtime_ns
+    table(again, "b", 3, seed=3)
+    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--json"))
+
+    assert states(answer["series"]) == [("ward-a", NIGHT, "unchanged"), ("ward-b", NIGHT, "published")]
+    assert answer["caught_up"] == []
+    assert (again / "runs" / "ward-a" / NIGHT / "run.json").stat().st_mtime_ns == before
+
+
+def test_only_one_series_is_run_and_the_others_stand_on_the_overview(again):
+    table(again, "a", 3, seed=9)
+    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b", "--json", code=2))
+
+    assert states(answer["series"]) == [("ward-a", NIGHT, "left out"), ("ward-b", NIGHT, "failed")]
+
+
+def test_a_changed_table_of_a_night_in_force_is_refused_and_the_page_stands(again):
+    table(again, "a", 3, seed=9)
+    page = (again / "pages" / "ward-a" / "latest.html").read_bytes()
+    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a", "--json", code=2))
+
+    assert "another table for the night" in answer["series"][0]["said"]
+    assert (again / "pages" / "ward-a" / "latest.html").read_bytes() == page
+
+
+def test_a_model_by_another_rule_than_the_agreed_one_is_refused(again):
+    text = SITE.replace('shadow = ["m2"]', "rule = {max_flag_rate = 0.2}")
+    (again / "NIGHT.toml").write_text(text)
+    table(again, "a", 4, seed=4)
+    words = ["run", "NIGHT.toml", "--date", "2026-03-04", "--only", "ward-a"]
+    answer = told(screen(*words, "--json", code=4))
+
+    assert "max_flag_rate 0.2 was agreed" in answer["series"][0]["said"]
+
+
+def test_a_second_run_of_the_site_exits_75(again):
+    with hold(again / "runs" / "night"):
+        screen("run", "NIGHT.toml", "--date", NIGHT, code=75)
+
+
+def test_every_fault_of_the_file_is_named_at_once_with_what_was_meant(tmp_path):
+    (tmp_path / "N.toml").write_text(
+        "[site]\nledgr = 'l.db'\njobs = 2\nmode = '0666'\n"
+        "[series.a]\nmodel = 'm'\ncohort = 'in/{dat}.csv'\nout = 'same'\njobs = 3\n"
+        "[series.each]\nmodel = 'm'\n[sereis.b]\n"
+    )
+    with pytest.raises(UsageError) as refused:
+        read_network(tmp_path / "N.toml")
+
+    said = str(refused.value)
+    named = ["did you mean 'series'", "did you mean 'ledger'", "{dat}", "did you mean 'date'", "series.a.out"]
+    assert [
+        word for word in [*named, "series.each.cohort", "may not be named 'each'"] if word not in said
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[series.a]\nmodel='m'\ncohort='c'\njobs=9\n", "series.a.jobs: 9 is more than the 2"),
+        (("[series.a]\nmodel='m'\ncohort='c'\nout='{date}'\n" * 2).replace("a]", "b]", 1), "same place"),
+        ("[series.a]\nmodel='m'\ncohort='c'\nshadow=['x/m','y/m']\n", "the same name"),
+        ("", "no series"),
+    ],
+)  # fmt: skip
+def test_plans_that_cannot_work_together_are_refused(tmp_path, text, word):
+    (tmp_path / "N.toml").write_text(f"[site]\nledger='l.db'\njobs=2\n{text}")
+
+    with pytest.raises(UsageError, match=word):
+        read_network(tmp_path / "N.toml")
+
+
+@given(st.lists(st.sampled_from([*WORST_FIRST, 137, -9]), min_size=1))
+def test_one_exit_code_stands_for_all_whatever_their_order(codes):
+    code = worst(codes)
+
+    assert code == worst(reversed(codes)) == worst([*codes, 0])
+    assert code in WORST_FIRST
+    assert (code == 0) == (set(codes) == {0})
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 100)), min_size=1, max_size=12))
+def test_nights_never_take_more_than_the_site_has_and_all_get_their_turn(claims):
+    budget, guard, held, most, done = Budget(3, 100), threading.Lock(), [0, 0], [0, 0], []
+
+    def night(claim: tuple[int, int]) -> None:
+        with budget.share(*claim):
+            with guard:
+                held[:] = [a + b for a, b in zip(held, claim, strict=True)]
+                most[:] = map(max, most, held)
+            with guard:
+                held[:] = [a - b for a, b in zip(held, claim, strict=True)]
+                done.append(claim)
+
+    threads = [threading.Thread(target=night, args=(claim,)) for claim in claims]
+    [thread.start() for thread in threads]
+    [thread.join(10) for thread in threads]
+
+    assert sorted(done) == sorted(claims)
+    assert most[0] <= 3 and most[1] <= 100
+
+
+def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said():
+    hooks = tell_hooks([["/bin/sh", "-c", "sleep 60"], ["/no/such/hook"]], b"{}", 0.3)
+
+    assert [(hook.fine, hook.said) for hook in hooks] == [
+        (False, "was stopped: it took more than 0.3 s"),
+        (False, "could not be started: No such file or directory"),
+    ]
+
+
+def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end():
+    children = Children()
+    late = children.run(["demo", "--out", "/nonexistent/demo"], "l.db", 1, 0.01)
+    children.stop()
+
+    assert late.late
+    assert children.run(["recipes"], "l.db", 1, 60).code == 143
+
+
+names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)
+
+
+@given(names, names, st.sampled_from(["published", "unchanged", "failed", "left out"]))
+@settings(max_examples=15)
+def test_whatever_a_series_says_of_itself_is_text_on_the_page(title, said, status):
+    reason = Reason("noted", said, remedy="<script>alert(1)</script>")
+    line = SeriesNight(
+        series="ward", night=NIGHT, status=status, shadow=False, exit_code=0, said=said, model="m",
+        attention=[reason], page="ward/x.html", to_review=5, capacity=4, run_id=None, scored=9,
+        refused=0, flagged=5, drift_p=None, peak_mb=None,
+    )  # fmt: skip
+    found = OverviewDocument(
+        title=title, night=NIGHT, exit_code=0, series=[line], shadows=[line], caught_up=[line]
+    )
+    page = render_overview(found)
+
+    assert page == render_overview(found)
+    assert "<script" not in page
+    assert 'content="default-src &#39;none&#39;; style-src' in page
+
+
+def test_the_answer_is_what_its_type_says(first):
+    answer = {key: value for key, value in told(first).items() if key not in ("overview", "hooks")}
+
+    assert read(OverviewDocument, answer, "the overview").night == NIGHT
