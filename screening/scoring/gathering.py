@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from screening.cohort.cohort import Cohort, joined
+from screening.cohort.cohort import Cohort
 from screening.cohort.drift import Gates
 from screening.documents.case import Case, GroupFacts
 from screening.documents.figures import Observed
@@ -22,8 +22,7 @@ from screening.documents.run import (
     ScoreScale,
 )
 from screening.documents.validation import Confusion, PerClass
-from screening.scoring.cases import because, cases_of, displayed
-from screening.scoring.contributions import contributions
+from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.discoveries import is_discovery
 from screening.scoring.standing import Standing, rarity_range
 from screening.scoring.unflagged import Unflagged
@@ -42,47 +41,6 @@ VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
 # Of the patients who are not flagged the page names as many as there is room for beside the others.
 GROUPS_SHOWN = 200
-
-
-class _Top:
-    """The rows with the highest scores seen so far, at most `size` of them."""
-
-    def __init__(self, size: int):
-        self.size = size
-        self.cohort: Cohort | None = None
-        self.score = self.p_value = np.empty(0)
-        self.column = self.row = np.empty(0, dtype=np.int64)
-
-    def add(self, batch: Cohort, scored: Scored, chosen: np.ndarray) -> None:
-        rows = chosen[np.argsort(-scored.score[chosen], kind="stable")[: self.size]]
-        if len(rows) == 0:
-            return
-        kept = batch.take(rows)
-        self.cohort = kept if self.cohort is None else joined([self.cohort, kept])
-        self.score = np.concatenate([self.score, scored.score[rows]])
-        self.p_value = np.concatenate([self.p_value, scored.p_value[rows]])
-        self.column = np.concatenate([self.column, scored.column[rows]])
-        self.row = np.concatenate([self.row, batch.rows[rows]])
-        best = np.argsort(-self.score, kind="stable")[: self.size]
-        self.cohort = self.cohort.take(best)
-        self.score, self.p_value = self.score[best], self.p_value[best]
-        self.column, self.row = self.column[best], self.row[best]
-
-    def listed(self, model: Model) -> list[Case]:
-        if self.cohort is None:
-            return []
-        cases = cases_of(
-            model,
-            ids=self.cohort.id,
-            group=self.cohort.group,
-            row=self.row,
-            score=self.score,
-            p_value=self.p_value,
-            column=self.column,
-            display=self.cohort.display,
-        )
-        reasons = contributions(model, self.cohort, self.column)
-        return [because(case, why) for case, why in zip(cases, reasons, strict=True)]
 
 
 class Night:
@@ -108,7 +66,7 @@ class Night:
         voxels = bool(model.contract.coordinates)
         self.shown = VOXELS_SHOWN if voxels else CASES_SHOWN
         explained = VOXELS_SHOWN if voxels else CASES_EXPLAINED
-        self.cases, self.near_misses = _Top(explained), _Top(NEAR_MISSES_SHOWN)
+        self.cases, self.near_misses = Top(explained), Top(NEAR_MISSES_SHOWN)
         self.groups: dict[str, list[float]] = defaultdict(lambda: [0, 0, -np.inf])
         self.group_display: dict[str, dict[str, str | None] | None] = {}
         self.grid = [
