@@ -38,6 +38,7 @@ hooks = [["/bin/sh", "-c", "cat > told.json"], ["/bin/false"]]
 model = "m"
 cohort = "in/a/{date}.csv"
 shadow = ["m2"]
+memory_mb = 20
 
 [series.ward-b]
 model = "m"
@@ -89,6 +90,13 @@ def test_one_series_that_fails_stops_no_other_and_missed_nights_are_caught_up(fi
     assert states(answer["series"]) == [("ward-a", NIGHT, "published"), ("ward-b", NIGHT, "failed")]
     assert states(answer["caught_up"]) == [("ward-a", "2026-03-02", "published")]
     assert answer["exit_code"] == 2
+
+
+def test_a_night_that_took_more_memory_than_it_claims_says_so(site, first):
+    (reason,) = [each for each in told(first)["series"][0]["attention"] if each["code"] == "over_memory"]
+
+    assert reason["figure"] > reason["threshold"] == 20
+    assert reason["words"] in (site / "pages" / f"{NIGHT}.html").read_text()
 
 
 def test_a_shadow_is_scored_and_shown_to_nobody(site, first):
