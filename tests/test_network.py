@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+from html import unescape
 
 import pytest
 from commands import screen
@@ -99,7 +100,7 @@ def test_a_night_that_took_more_memory_than_it_claims_says_so(site, first):
     (reason,) = [each for each in told(first)["series"][0]["attention"] if each["code"] == "over_memory"]
 
     assert reason["figure"] > reason["threshold"] == 20
-    assert reason["words"] in (site / "pages" / f"{NIGHT}.html").read_text()
+    assert reason["words"] in unescape((site / "pages" / f"{NIGHT}.html").read_text())
 
 
 def test_a_shadow_is_scored_and_shown_to_nobody(site, first):
