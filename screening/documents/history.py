@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from screening.documents.beside import RuleFacts
+from screening.documents.control import ControlChart
 from screening.documents.drift import ScoreCounts
 from screening.documents.reason import Reason
 from screening.documents.run import Unflagged
@@ -93,6 +94,14 @@ class DriftOver:
 
 
 @document
+class MissingValues:
+    """Values of features that were missing on a night, of all."""
+
+    missing: int
+    values: int
+
+
+@document
 class NightRun:
     """One run of a night: what it counted, and what was said of it since."""
 
@@ -125,6 +134,7 @@ class NightRun:
     ppv: JudgedShare
     sample: Words
     unflagged: Unflagged
+    missing: MissingValues | None = None
     drift: ScoreCounts | None
     attention: Sequence[Reason]
 
@@ -146,6 +156,7 @@ class SeriesFacts:
     workload: Workload
     misses: Misses
     drift: DriftOver | None
+    control: Sequence[ControlChart] = ()
 
 
 @document

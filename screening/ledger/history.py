@@ -12,9 +12,11 @@ import sqlalchemy as sa
 
 from screening.documents import ScoreCounts
 from screening.documents.series import shown_series
+from screening.documents.shape import plain
 from screening.ledger import audit
 from screening.ledger.book import Ledger
 from screening.ledger.champions import find_series
+from screening.ledger.control import control_charts
 from screening.ledger.judged import Drawn, misses, of_flagged, of_judged, tally, to_date
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, RUNS, STATES
 from screening.ledger.verdicts import in_order
@@ -78,7 +80,7 @@ def history(
         of_series[night.told["series"]].append(night)
     return {
         "runs": [night.told for night in nights],
-        "series": [_series(name, mine, by_series[name]) for name, mine in of_series.items()],
+        "series": [_series(name, mine, by_series[name], told) for name, mine in of_series.items()],
         "threshold_changes": told,
         "promotions": promoted,
         "audit": {"entries": head.number, "head": head.digest, "verified": verify, "erased": erased},
@@ -164,6 +166,7 @@ def _night(
         "ppv": of_judged(one.verdict for one in reviews if one.flagged),
         "sample": tally(one.verdict for one in reviews if not one.flagged),
         "unflagged": {"cases": facts["unflagged"]["cases"]},
+        "missing": facts.get("missing"),
         "drift": drift and replace(drift, who=(), cell=()).to_dict(),
         "attention": facts.get("attention", []),
     }
@@ -174,7 +177,12 @@ def _times(count: float, minutes: float | None) -> float | None:
     return None if minutes is None else count * minutes
 
 
-def _series(name: str, nights: Sequence[_Night], verdicts: Sequence[sa.Row[Any]]) -> dict[str, Any]:
+def _series(
+    name: str,
+    nights: Sequence[_Night],
+    verdicts: Sequence[sa.Row[Any]],
+    changes: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     in_force = [night for night in nights if night.told["in_force"]]
     used = [night.told for night in in_force]
     # A patient flagged on five nights is one patient: counted by the last word on them.
@@ -198,6 +206,7 @@ def _series(name: str, nights: Sequence[_Night], verdicts: Sequence[sa.Row[Any]]
         },
         "misses": misses(used),
         "drift": drift_over(latest[-RECENT_NIGHTS:]),
+        "control": [plain(chart) for chart in control_charts(used, changes)],
     }
 
 

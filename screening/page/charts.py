@@ -145,10 +145,14 @@ class Axes:
             }
         )
 
+    def dot(self, x: float, y: float, kind: str) -> None:
+        """Draw one point."""
+        self.marks.append({"x": self.across.at(x), "y": self.up.at(y), "kind": kind})
+
     def mark(self, x: float, y: float, kind: str, label: str, side: str = "begin") -> None:
         """Draw one point with a label beside it; where there is no room, below it as far right as it goes."""
+        self.dot(x, y, kind)
         at_x, at_y = self.across.at(x), self.up.at(y)
-        self.marks.append({"x": at_x, "y": at_y, "kind": kind})
         furthest = round(self.width - LETTER * len(label), 1)
         below = 16 if at_x + 9 <= furthest or side == "end" else 26
         self.labels.append(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from screening.documents.control import ControlChart
 from screening.documents.history import (
     DriftOver,
     FlaggedShare,
@@ -18,7 +19,7 @@ from screening.documents.shadow import JudgedShare
 from screening.documents.stored import history_in
 from screening.page import format as shown
 from screening.page.drawing import draw
-from screening.page.history_charts import charts
+from screening.page.history_charts import charts, control_charts
 
 
 def render_history(told: Mapping[str, Any], templates: Path | None = None) -> str:
@@ -66,6 +67,7 @@ def sentences(series: SeriesFacts) -> list[str]:
         _of_those_judged(series.ppv),
         _of_all_flagged(series.ppv_flagged),
         _missed(series.misses),
+        *_control_words(series.control),
         *(_drift_words(series.drift) if series.drift else []),
     ]
 
@@ -115,6 +117,19 @@ def _drift_words(drift: DriftOver) -> list[str]:
     ]
 
 
+def _control_words(control: Sequence[ControlChart]) -> list[str]:
+    """The latest night beyond a limit on each chart; nothing where no chart has limits yet."""
+    signals = [chart.signals for chart in control if chart.signals]
+    if signals:
+        return [
+            f"{shown.plural(len(each), 'night')} beyond a control limit, the last: "
+            f"{shown.text(each[-1].words, 300).removesuffix('.')}"
+            for each in signals
+        ]
+    known = any(phase.centre is not None for chart in control for phase in chart.phases)
+    return ["no night was beyond the control limits of workload, yield and data quality"] if known else []
+
+
 def _with_interval(found: JudgedShare) -> str:
     return f"{shown.percent(found.value)} ({shown.interval(found.low, found.high)})"
 
@@ -132,6 +147,7 @@ def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dic
         "figures": _figures(series),
         "attention": _attention(used),
         "charts": charts(series, used, number) if len(used) > 1 else [],
+        "control": control_charts(series, used, number) if len(used) > 1 else [],
         "rows": [_row(run) for run in reversed(mine)],
     }
 

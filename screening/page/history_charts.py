@@ -1,4 +1,4 @@
-"""Pictures of the nights so far: workload, predictive value and drift, night by night."""
+"""Pictures of the nights so far, night by night: cases, predictive value and drift; control charts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from screening.documents import ScoreCounts
+from screening.documents.control import ControlChart, Phase
 from screening.documents.history import NightRun, SeriesFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
@@ -21,9 +22,7 @@ def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[d
     # A capacity far above would press the line of the nights flat.
     near = [] if capacity is None or capacity > 3 * max(flagged) else [capacity]
     top = max([1, *flagged, *near])
-    work = _axes(
-        f"work-{number}", "Workload", "flagged and new cases a night", "Cases", (0, top * 1.08), used
-    )
+    work = _axes(f"work-{number}", "Cases", "flagged and new cases a night", "Cases", (0, top * 1.08), used)
     work.line(nights, flagged, "first", "flagged")
     work.line(nights, new, "second", "new")
     for height in near:
@@ -45,9 +44,76 @@ def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[d
     drift.line(nights, far, "first", "distance")
     drift.line(nights, limit, "second", "limit")
     drawn = [work, *([found] if any(t.value is not None for t in trend) else []), drift]
+    # Every chart of a series has the same phases, and there is always one of the workload.
+    phases = series.control[0].phases if series.control else []
     for axes in drawn:
-        _mark_changes(axes, used)
+        _mark_changes(axes, phases)
     return [_dated(axes.drawing(), used) for axes in drawn]
+
+
+# Title of a control chart, and of its axis.
+CONTROLLED = {
+    "workload": ("Workload", "flagged of rows read"),
+    "yield": ("Yield", "confirmed of judged"),
+    "refused": ("Data quality: refused rows", "refused of rows read"),
+    "missing": ("Data quality: missing values", "missing of values"),
+}
+
+
+def control_charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[dict[str, Any]]:
+    """Return the control charts of a series, each with what a signal is and which nights gave one."""
+    return [_controlled(chart, used, number) for chart in series.control]
+
+
+def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> dict[str, Any]:
+    title, counted = CONTROLLED[chart.measure]
+    points = [point for phase in chart.phases for point in phase.points]
+    tops = [value for point in points for value in (point.share, point.high) if value is not None]
+    out = sum(point.outside for point in points)
+    known = any(phase.centre is not None for phase in chart.phases)
+    limits = f"{shown.plural(out, 'night')} beyond the limits" if known else "no limits yet"
+    axes = _axes(
+        f"{chart.measure}-{number}", title, f"{counted}, with control limits; {limits}",
+        counted, (0, max(tops) * 1.08 or 0.01), used, True,
+    )  # fmt: skip
+    start = 1
+    for phase in chart.phases:
+        _draw_phase(axes, phase, start)
+        start += len(phase.points)
+    axes.line(range(1, len(points) + 1), [point.share for point in points], "nights")
+    for night, point in enumerate(points, start=1):
+        if point.share is not None:
+            axes.dot(night, point.share, "signal" if point.outside else "night")
+    _mark_changes(axes, chart.phases)
+    return _dated(axes.drawing(), used) | {
+        "said": [_phase_words(phase) for phase in chart.phases],
+        "signals": [shown.text(reason.words, 300) for reason in chart.signals],
+    }
+
+
+def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
+    nights = [night for night, point in enumerate(phase.points, start=start) if point.high is not None]
+    held = [point for point in phase.points if point.high is not None]
+    if not nights:
+        return
+    axes.line(nights, [phase.centre] * len(nights), "centre")
+    for side in ("low", "high"):
+        axes.line(nights, [getattr(point, side) for point in held], "limit")
+
+
+def _phase_words(phase: Phase) -> str:
+    first, nights = shown.name(phase.points[0].night), shown.plural(phase.baseline, "night")
+    since = f"From {first}" + ("" if phase.began == "first night" else f" ({phase.began})")
+    if phase.centre is None or phase.spread is None:
+        return f"{since}: no limits yet, {nights} of the 10 that they need."
+    how = f"centre {shown.percent(phase.centre)} and limits from the first {nights}"
+    how += ", held since" if phase.frozen else ", until there are 20 trial limits that still move"
+    kind = (
+        "p-chart"
+        if phase.spread == 1
+        else f"Laney’s p′ chart, limits {shown.ratio(phase.spread)} times as wide"
+    )
+    return f"{since}: {how}; {kind}."
 
 
 def _axes(
@@ -78,11 +144,11 @@ def _dated(drawing: dict[str, Any], used: Sequence[NightRun]) -> dict[str, Any]:
     return drawing
 
 
-def _mark_changes(axes: Axes, used: Sequence[NightRun]) -> None:
-    for number, (before, after) in enumerate(pairwise(used), start=2):
-        if before.model != after.model:
-            same = before.recipe == after.recipe
-            axes.upright(number, "validated", "model or threshold changed" if same else "method changed")
+def _mark_changes(axes: Axes, phases: Sequence[Phase]) -> None:
+    night = 1
+    for before, phase in pairwise(phases):
+        night += len(before.points)
+        axes.upright(night, "validated", phase.began)
 
 
 def _limit(found: ScoreCounts) -> float | None:

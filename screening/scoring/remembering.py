@@ -52,6 +52,7 @@ def night_of(
             "capacity": contract.capacity,
             "rows": {name: counts[name] for name in ("read", "scored", "refused", "flagged")},
             "unflagged": document["unflagged"],
+            "missing": _missing(document),
             "drift": document["drift"],
             "table": ",".join(file["sha256"][:16] for file in document["input"]["files"]),
         },
@@ -62,6 +63,12 @@ def night_of(
         named=series,
         shadow=shadow,
     )
+
+
+def _missing(document: Mapping[str, Any]) -> dict[str, int]:
+    """How many values of the features were missing, of how many: quality of the table, whoever is in it."""
+    scored, shares = document["counts"]["scored"], [each["missing"] for each in document["data"]]
+    return {"missing": round(scored * sum(shares)), "values": scored * len(shares)}
 
 
 def _question(model: Model) -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""Control charts of the nights: workload, yield and data quality against limits fixed by early nights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from screening.documents import Reason
+from screening.documents.control import ControlChart, ControlPoint, Measure, Phase
+from screening.statistics.control import BASELINE, limits
+
+Counted = tuple[int, int]
+"""How many, of how many."""
+
+Bounds = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What a chart counts on a night, and how that is said."""
+
+    words: str
+    count: Callable[[Mapping[str, Any]], Counted]
+    remedy: str
+
+
+def _missing(run: Mapping[str, Any]) -> Counted:
+    found = run["missing"]
+    return (found["missing"], found["values"]) if found else (0, 0)
+
+
+def _judged(run: Mapping[str, Any]) -> Counted:
+    return run["ppv"]["found"], run["ppv"]["judged"]
+
+
+SHARES: dict[Measure, _Share] = {
+    "workload": _Share(
+        "of the rows read were flagged",
+        lambda run: (run["flagged"], run["read"]),
+        "Compare the patients and the table of these nights with earlier ones before changing a threshold.",
+    ),
+    "yield": _Share(
+        "of the cases judged had the condition",
+        _judged,
+        "See whether other cases were judged than before, or by other people; then look at the model.",
+    ),
+    "refused": _Share(
+        "of the rows read were refused",
+        lambda run: (run["refused"], run["read"]),
+        "Have the source look at the table; each night's page has the reasons.",
+    ),
+    "missing": _Share(
+        "of the values were missing",
+        _missing,
+        "Have the source look for a column that no longer arrives; each night's page lists them.",
+    ),
+}
+
+
+def control_charts(
+    used: Sequence[Mapping[str, Any]], changes: Sequence[Mapping[str, Any]]
+) -> list[ControlChart]:
+    """The charts of a series.
+
+    Parameters
+    ----------
+    used : sequence of mapping
+        The runs in force, in order of time, as the history tells them.
+    changes : sequence of mapping
+        Changes of threshold that the trail holds.
+
+    Returns
+    -------
+    list of ControlChart
+        Those that have anything to count, in the order of `SHARES`.
+    """
+    parts = list(_phases(used, {change["model_after"][:12] for change in changes}))
+    charts = (_chart(measure, share, parts) for measure, share in SHARES.items())
+    return [chart for chart in charts if any(point.of for phase in chart.phases for point in phase.points)]
+
+
+def _phases(
+    used: Sequence[Mapping[str, Any]], rechosen: set[str]
+) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """Nights under one model and threshold, with what was new on the first of them."""
+    starts = [n for n, (one, two) in enumerate(pairwise(used), start=1) if one["model"] != two["model"]]
+    for start, stop in pairwise([0, *starts, len(used)] if used else []):
+        first, before = used[start], used[start - 1] if start else None
+        yield _novelty(before, first, rechosen), used[start:stop]
+
+
+def _novelty(before: Mapping[str, Any] | None, first: Mapping[str, Any], rechosen: set[str]) -> str:
+    if before is None:
+        return "first night"
+    if first["recipe"] != before["recipe"]:
+        return "method changed"
+    return "threshold changed" if first["model"] in rechosen else "model or threshold changed"
+
+
+def _chart(
+    measure: Measure, share: _Share, parts: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]
+) -> ControlChart:
+    phases = [
+        _phase(began, [run["night"] for run in mine], [*map(share.count, mine)]) for began, mine in parts
+    ]
+    signals = [_reason(measure, share, each) for phase in phases for each in phase.points if each.outside]
+    return ControlChart(measure=measure, phases=phases, signals=signals)
+
+
+def _phase(began: str, nights: Sequence[str], counted: Sequence[Counted]) -> Phase:
+    counts, sizes = np.array(counted, dtype=float).reshape(-1, 2).T
+    early = np.flatnonzero(sizes)[:BASELINE]
+    usual = limits(counts[early], sizes[early])
+    bounds: Iterable[Bounds] = [(None, None)] * len(nights)
+    if usual is not None:
+        bounds = zip(*(ends.tolist() for ends in usual.at(np.maximum(sizes, 1))), strict=True)
+    return Phase(
+        began=began,
+        baseline=len(early),
+        frozen=len(early) == BASELINE,
+        centre=usual.centre if usual else None,
+        spread=usual.spread if usual else None,
+        points=[
+            _point(night, *each, ends) for night, each, ends in zip(nights, counted, bounds, strict=True)
+        ],
+    )
+
+
+def _point(night: str, count: int, of: int, ends: Bounds) -> ControlPoint:
+    share, (low, high) = (count / of, ends) if of else (None, (None, None))
+    return ControlPoint(night=night, count=count, of=of, share=share, low=low, high=high)
+
+
+def _reason(measure: Measure, share: _Share, point: ControlPoint) -> Reason:
+    assert point.share is not None and point.low is not None and point.high is not None, "it is outside"
+    side, bound = ("above", point.high) if point.share > point.high else ("below", point.low)
+    words = (
+        f"On {point.night} {_percent(point.share)} {share.words}, "
+        f"{side} the control limit of {_percent(bound)}."
+    )
+    return Reason(f"{measure}_out_of_control", words, None, point.share, bound, share.remedy)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
