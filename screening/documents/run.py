@@ -272,7 +272,7 @@ class RunDocument:
     pseudonymised: bool | None = rare()
     times: Times
     outputs: Mapping[str, str] | None = None
-    erased: int = 0
+    erased: int = rare(0)
     sha256: str
 
     @property
