@@ -18,6 +18,7 @@ from screening.documents.stored import model_in
 from screening.documents.usefulness import usefulness_of
 from screening.page import render_model
 from screening.page.completeness import completeness, participants
+from screening.statistics.chances import probability
 
 
 def gap(difference: float, half: float) -> dict[str, float]:
@@ -130,7 +131,7 @@ def test_several_classes_have_a_verdict_without_a_picture():
 def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
     model = appraised(nosocomial_model())
     point, chance = model["operating_points"][0], model["validation"]["calibration"]["yes"]
-    at = np.interp(point["threshold"], chance["curve"]["score"], chance["curve"]["probability"])
+    at = probability(chance, np.array([point["threshold"]]))[0]
     text = Outline(render_model(model)).text
 
     assert "The threshold in use (circle) is right for whom a review is worth it at a chance of" in text
@@ -151,3 +152,12 @@ def test_participants_and_events_of_each_analysis_add_up():
     }  # fmt: skip
     assert rows["sex: missing"]["events"] == "–"
     assert items["21"] == "stated" and items["20b"] == "partly"
+
+
+def test_where_rows_come_in_groups_no_capacity_is_set_against_rows():
+    model = compared()
+    model["validation"]["grouped"] = True
+    page = render_model(model)
+
+    assert "capacity, night of" not in page
+    assert "Capacity counts patients and flags count rows" in page

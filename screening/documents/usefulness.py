@@ -111,13 +111,13 @@ def _chance(model: ModelDocument) -> Iterator[Reason]:
 
 def _finds(model: ModelDocument, point: OperatingPointFacts) -> Reason:
     found = f"It finds {_interval(*point.sensitivity_ends)} of the cases{_which(model, point)}"
-    words = f"{found}, for {_reviews(point.flag_rate)}"
+    words = f"{found}, for {_flags(point.flag_rate)}"
     ends = point.flag_rate_low, point.flag_rate_high
     if None not in ends:
         words += f" ({' to '.join(_hundred(end) for end in ends)})"
     if point.nne is not None and point.prevalence > 0:
         words += (
-            f": one case in {point.nne:.1f} reviews, where picking by chance takes {1 / point.prevalence:.1f}"
+            f": one case in {point.nne:.1f} flags, where picking by chance takes {1 / point.prevalence:.1f}"
         )
     return Reason("finds", f"{words}.", None, point.sensitivity)
 
@@ -130,7 +130,7 @@ def _beside(model: ModelDocument, found: BesideFacts | None, other: Beside | Non
     best = "" if tried == 1 else f", the best of {tried} other methods"
     words = f"{other.recipe}{best}, on the same folds, finds {_percent(sensitivity)}"
     if len(model.points) == 1 and sensitivity is not None and specificity is not None:
-        words += f" for {_reviews(flags_of(model.points[0], sensitivity, specificity))}"
+        words += f" for {_flags(flags_of(model.points[0], sensitivity, specificity))}"
     gap = (other.differences or {}).get("specificity")
     if gap is not None and gap.difference is not None and gap.low is not None and gap.high is not None:
         points = [f"{100 * each:+.1f}".replace("-", "−") for each in (gap.difference, gap.low, gap.high)]
@@ -143,6 +143,11 @@ def _room(model: ModelDocument) -> Iterator[Reason]:
     if capacity is None:
         words = "The contract states no capacity, so whether the reviews can be done is not known."
         yield Reason("no_capacity", words, remedy="Give the contract a capacity: reviews a night.")
+    elif model.validation.grouped:
+        words = (
+            "Capacity counts patients and flags count rows: each night's page says how far the reviews reach."
+        )
+        yield Reason("capacity", words, None, None, capacity)
     elif len(model.points) == 1 and model.points[0].flag_rate:
         point = model.points[0]
         rows = [capacity / rate for rate in (point.flag_rate, point.flag_rate_high) if rate]
@@ -157,8 +162,8 @@ def _which(model: ModelDocument, point: OperatingPointFacts) -> str:
     return f" of {point.label}" if model.multi else ""
 
 
-def _reviews(rate: float | None) -> str:
-    return f"{_hundred(rate)} reviews per 100 rows"
+def _flags(rate: float | None) -> str:
+    return f"{_hundred(rate)} flags per 100 rows"
 
 
 def _hundred(rate: float | None) -> str:

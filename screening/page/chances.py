@@ -224,7 +224,12 @@ def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
     """The chance of the condition that belongs to the threshold in use."""
     if found.curve is None or point.flags_everything or point.sensitivity is None:
         return None
-    return float(np.interp(point.threshold, found.curve.score, found.curve.probability))
+    chances = np.asarray(found.curve.probability)
+    if found.method != "platt":
+        return float(np.interp(point.threshold, found.curve.score, chances))
+    # Between the knots of Platt's curve log-odds are straight, not chances.
+    odds = np.interp(point.threshold, found.curve.score, np.log(chances / (1 - chances)))
+    return float(1 / (1 + np.exp(-odds)))
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:

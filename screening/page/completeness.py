@@ -78,7 +78,7 @@ def participants(model: ModelDocument) -> list[dict[str, str]]:
     for point in model.points:
         which = f": {shown.name(point.label)}" if model.multi else ""
         size = point.n_positive + point.n_negative
-        words = f"Development, each row held out once in {shown.count(found.folds)} folds{which}"
+        words = f"Development, and held out in {shown.count(found.folds)} folds{which}"
         rows.append(_analysis(words, size, point.n_positive, groups))
         later = (found.forward.classes or {}).get(point.label) if found.forward else None
         if found.forward and later:

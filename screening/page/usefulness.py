@@ -29,9 +29,11 @@ def usefulness(model: ModelDocument) -> dict[str, Any]:
 
 
 def _picture(model: ModelDocument, point: OperatingPointFacts) -> dict[str, Any] | None:
-    """Sensitivity against reviews, with the threshold in use, the best other method, and the capacity."""
+    """Sensitivity against flags, with the threshold in use, the best other method, and the capacity."""
     curve = Curve(model.validation.curves[point.label])
-    rates, capacity = curve.columns["flag_rate"], model.stated.capacity
+    rates = curve.columns["flag_rate"]
+    # Capacity counts reviews, which are of patients where rows come in groups.
+    capacity = None if model.validation.grouped else model.stated.capacity
     if point.flag_rate is None or point.sensitivity is None:
         return None
     room = (
@@ -40,19 +42,19 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> dict[str, Any]
         else f" The upper axis says how large a night {capacity:,} reviews are enough for."
     )
     words = (
-        f"Share of cases found against reviews per 100 rows. The validated threshold finds "
+        f"Share of cases found against flags per 100 rows. The validated threshold finds "
         f"{shown.percent(point.sensitivity)} for {shown.per_hundred(point.flag_rate)}.{room}"
     )
     axes = Axes(
-        name="useful", title="Cases found for so many reviews", description=words, x=(0, 100), y=(0, 1),
-        x_label="reviews per 100 rows", y_label="cases found (sensitivity)", width=660, height=330,
+        name="useful", title="Cases found for so many flags", description=words, x=(0, 100), y=(0, 1),
+        x_label="flags per 100 rows", y_label="cases found (sensitivity)", width=660, height=330,
         margins=(52 if capacity else 16, 24, 46, 66),
     )  # fmt: skip
-    reviews = [None if rate is None else 100 * rate for rate in rates]
+    flags = [None if rate is None else 100 * rate for rate in rates]
     low, high = curve.columns["sensitivity_low"], curve.columns["sensitivity_high"]
-    axes.band(reviews, low, high, "first")
+    axes.band(flags, low, high, "first")
     axes.line([0, 100], [0, 1], "chance")
-    axes.line(reviews, curve.columns["sensitivity"], "first")
+    axes.line(flags, curve.columns["sensitivity"], "first")
     if capacity is not None:
         size = min(ROUND, key=lambda rows: abs(capacity / rows - (point.flag_rate or 0)))
         axes.upright(100 * capacity / size, "capacity", f"capacity, night of {shown.count(size)} rows")
