@@ -13,10 +13,12 @@ from screening.cli.compare import compare
 from screening.cli.demo import demo
 from screening.cli.explain import explain
 from screening.cli.export import export
+from screening.cli.forget import forget
 from screening.cli.history import history
 from screening.cli.init import init
 from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.promote import promote
+from screening.cli.purge import purge
 from screening.cli.recipes import recipes
 from screening.cli.report import report
 from screening.cli.review import review
@@ -57,6 +59,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
     schema: "screen schema run",
     status: "screen status --night today --ledger screening.db",
+    forget: "screen forget - --ledger screening.db --runs runs --models trained < id.txt",
+    purge: "screen purge --older-than 3y --ledger screening.db --runs runs",
 }
 for command, example in EXAMPLES.items():
     app.command(epilog=f"Example: {example}")(exits()(command))

@@ -63,3 +63,8 @@ def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:
 def kept_half(lots: np.ndarray) -> np.ndarray:
     """The half of such numbers by which the ledger knows a unit on several nights, shape (n,)."""
     return lots & np.uint64(0xFFFFFFFF)
+
+
+def kept_lot(name: str, key: str) -> int:
+    """The number by which the ledger knows one unit on several nights of the model that is the key."""
+    return int(kept_half(keyed_lots(np.array([name], dtype=object), key))[0])

@@ -97,7 +97,7 @@ def of_run(
 
 
 def _model_gates(model: Mapping[str, Any]) -> list[Reason]:
-    found = []
+    found = _held(model)
     for point in points(model):
         name = str(point.get("class"))
         which = f" of {name}" if multi(model) else ""
@@ -116,6 +116,15 @@ def _model_gates(model: Mapping[str, Any]) -> list[Reason]:
             remedy = "Do not act on this model: bring more cases, other columns, or another recipe."
             found.append(Reason("not_better_than_chance", words, None, low, CHANCE, remedy))
     return found
+
+
+def _held(model: Mapping[str, Any]) -> list[Reason]:
+    """Rows of somebody who was erased, which only another training takes out of a model."""
+    due = _day(part(model, "retrain_by"))
+    if due is None:
+        return []
+    words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
+    return [Reason("to_be_trained_again", words, remedy="Train it again on the cohort as it is now.")]
 
 
 def _no_use(point: Mapping[str, Any], name: str) -> list[Reason]:

@@ -49,3 +49,11 @@ class ScoreCounts:
         for name in ("known", "counted", "who", "cell"):
             whole[name] = tuple(whole.get(name, ()))
         return cls(**whole)
+
+
+def without_unit(stored: Mapping[str, Any], lot: int | None) -> dict[str, Any]:
+    """Stored counts without the hash of one patient and its cell; without all hashes where None is given."""
+    pairs = zip(stored.get("who", ()), stored.get("cell", ()), strict=True)
+    kept = [(who, cell) for who, cell in pairs if lot is not None and who != lot]
+    names = {"who": [who for who, _ in kept], "cell": [cell for _, cell in kept]}
+    return dict(stored) | {key: value for key, value in names.items() if key in stored}

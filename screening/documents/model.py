@@ -191,6 +191,7 @@ class ModelDocument:
     """Everything that a model directory states.
 
     `contract` is the cohort's contract, whose own type (`screening.cohort.contract.Contract`) documents it.
+    After `retrain_by`, a day, it scores no more: it holds rows of somebody who was erased.
     """
 
     format: int
@@ -204,6 +205,7 @@ class ModelDocument:
     versions: Mapping[str, str]
     attention: Sequence[Reason]
     blend: Sequence[BlendMember] = ()
+    retrain_by: str | None = None
     arrays_sha256: str
     validation_sha256: str
     sha256: str

@@ -222,7 +222,8 @@ class RunDocument:
 
     `evaluation` is there where the table had labels: figures of each watched class by its name, and of
     several classes `confusion` and `per_class`. `drift` says how the scores lie among those of training.
-    `outputs` has the SHA-256 of the tables beside it.
+    `outputs` has the SHA-256 of the tables beside it. `erased` counts patients whom the page named and no
+    longer does; the counts stay.
     """
 
     format: int
@@ -259,6 +260,7 @@ class RunDocument:
     pseudonymised: bool | None = None
     times: Times
     outputs: Mapping[str, str] | None = None
+    erased: int = 0
     sha256: str
 
     @property

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from screening.cohort.identity import kept_half, keyed_lots
+from screening.cohort.identity import kept_lot
+from screening.documents.drift import without_unit
 from screening.ledger import audit, champions
 from screening.ledger.book import Ledger
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES
@@ -77,9 +77,7 @@ class Whom:
         return None if self.name is None else _lot(self.name, model)
 
 
-@cache
-def _lot(name: str, model: str) -> int:
-    return int(kept_half(keyed_lots(np.array([name], dtype=object), model))[0])
+_lot = cache(kept_lot)
 
 
 @dataclass
@@ -126,7 +124,7 @@ class _Taking:
         if "verdicts_before" in named:
             new["verdicts_before"] = {put(name): said for name, said in named["verdicts_before"].items()}
         if "drift" in named:
-            new["drift"] = _without(named["drift"], self.whom.lot(model))
+            new["drift"] = without_unit(named["drift"], self.whom.lot(model))
         if new == named:
             return
         self.parts[entry, audit.PATIENTS] = new
@@ -245,10 +243,3 @@ def _entries(connection: sa.Connection) -> Iterator[tuple[int, Sequence[Any], st
             of_entry[row.entry].append(row)
         for entry, parts in of_entry.items():
             yield entry, parts, parts[0].model
-
-
-def _without(drift: Mapping[str, Any], lot: int | None) -> dict[str, Any]:
-    """Hashes and cells of a night's patients without this one's; without all of them where none is given."""
-    pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
-    kept = [(who, cell) for who, cell in pairs if lot is not None and who != lot]
-    return dict(drift) | {"who": [who for who, _ in kept], "cell": [cell for _, cell in kept]}

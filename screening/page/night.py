@@ -92,6 +92,15 @@ def _reasons(attention: Sequence[Reason]) -> dict[str, Any]:
     }
 
 
+def _of_erased(how_many: int) -> list[str]:
+    """Say that the page names fewer than it did, and counts as many."""
+    if not how_many:
+        return []
+    was = "was" if how_many == 1 else "were"
+    who = shown.plural(how_many, "patient")
+    return [f"{who} named here {was} erased since; the counts stay as they were."]
+
+
 def _noun(how_many: int, unit: str) -> str:
     return shown.plural(how_many, unit).split(" ", 1)[1]
 
@@ -124,7 +133,8 @@ def tonight(run: RunDocument, operating: list[dict[str, Any]], differing: int = 
             if states[key] is not None and not (run.since and key == "resolved")
         ],
         "gone": [shown.name(name) for name in run.since.gone] if run.since else [],
-        "sentences": [
+        "sentences": _of_erased(run.erased)
+        + [
             (f"{point['class']}: " if model.multi else "") + point["sentence"]
             for point in operating
             if point["sentence"]

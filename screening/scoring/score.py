@@ -166,6 +166,7 @@ def score(
             "--shadow is for a ledger, which compares it with the series' champion; give --ledger"
         )
     night, series = night_of_date(date, allow_future), series or model.contract.series
+    model.refuse_overdue()
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), publish(out, "run") as folder:

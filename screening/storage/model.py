@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from screening.documents.notebook import model_html
+from screening.errors import ModelError
 from screening.storage.arrays import pack
 from screening.storage.publishing import publish
 from screening.storage.sealing import canonical, sealed
@@ -102,6 +103,15 @@ class Model:
         classes = list(self.document["task"]["classes"])
         return [classes.index(name) for name in self.watched]
 
+    def refuse_overdue(self) -> None:
+        """ModelError where it holds rows of somebody who was erased, and was to be trained again by now."""
+        due = self.document.get("retrain_by")
+        if due is not None and datetime.date.today().isoformat() > due:
+            raise ModelError(
+                f"the model holds rows of a patient who was erased, and was to be trained again by {due}; "
+                "train it again on the cohort as it is now"
+            )
+
     def decisions(self, encoded: np.ndarray) -> np.ndarray:
         """Decision values of encoded rows, higher for more suspicious, or for more like the class.
 
@@ -127,6 +137,8 @@ class Model:
         ------
         CohortError
             The table breaks the model's contract, or a column is in other units.
+        ModelError
+            It was to be trained again by now.
         """
         import pyarrow
 
@@ -134,6 +146,7 @@ class Model:
         from screening.cohort.reading import open_cohort
         from screening.storage.scored import ScoreColumns, score_batch
 
+        self.refuse_overdue()
         columns = ScoreColumns(self)
         rows = open_cohort(frame, self.contract, gates=gates_of(self.document, self.contract))
         tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]

@@ -77,7 +77,7 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     target = _resolved(directory)
     check_place(target, kind)
     with hold(target):
-        _sweep(target.parent)
+        sweep(target.parent)
         # We hold the lock, so whatever lies there is what a killed run left.
         _clear(target)
         partial = _beside(target, "partial")
@@ -208,7 +208,7 @@ def _take(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _sweep(folder: Path) -> None:
+def sweep(folder: Path) -> None:
     """Clean up after dead processes in a folder: their locks can be had, and bear our mark."""
     mine = {_beside(each.target, "lock") for each in _held}
     for path in set(folder.glob(".*.lock")) - mine:

@@ -14,7 +14,7 @@ from screening.errors import ModelError
 from screening.files import read_bounded
 
 # The number a program writes; of these on, a document has a digest.
-FORMATS = {"model": 3, "run": 4, "comparison": 2}
+FORMATS = {"model": 4, "run": 4, "comparison": 2}
 SEALED_SINCE = {"model": 1, "run": 4, "comparison": 2}
 _END = b"\n}\n"
 MAX_DOCUMENT_BYTES = 64 << 20

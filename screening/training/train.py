@@ -21,6 +21,7 @@ from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.appraisal import appraise
 from screening.training.beside import comparison, recipes_of
+from screening.training.erasing import HELD, held_rows
 from screening.training.planning import laid
 from screening.validation.blending import held_out_by
 from screening.validation.checks import check_model, check_promise
@@ -151,7 +152,7 @@ def train(
         encoder=held_out.encoder,
         ensemble=held_out.ensemble,
         calibration=calibration_of(validation, np.array([point.threshold for point in points])),
-        validation=_table(validation, sample, task, points),
+        validation=_table(validation, sample, task, points, held_rows(held_out)),
         selftest=_self_test(held_out.encoder, sample),
         trained=datetime.datetime.now(),
     )
@@ -165,13 +166,16 @@ def _check(held_out: HeldOut, task: Task, validation: Validation, points: list[O
     check_model(held_out.recipe.name, task, points, validation, own[:, columns])
 
 
-def _table(validation: Validation, sample: Cohort, task: Task, points: list[OperatingPoint]) -> pd.DataFrame:
+def _table(
+    validation: Validation, sample: Cohort, task: Task, points: list[OperatingPoint], held: np.ndarray
+) -> pd.DataFrame:
     """`validation.parquet`: a line a row, with the score of every repeat where there are several."""
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:
         table["group"] = sample.group
     if validation.groups is not None and validation.groups is not sample.group:
         table["unit"] = validation.groups
+    table[HELD] = held
     table |= {"fold": validation.fold, "label": labels_of(sample)}
     table["score"] = overall(validation.scores, np.array([point.threshold for point in points]))
     names = [f"score_{name}" for name in task.watched] if task.kind == "multi" else ["score"]

@@ -1,0 +1,83 @@
+"""`screen forget`"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from screening.cli import options
+from screening.cli.console import tell
+from screening.cli.options import AsJson, LedgerHere, Templates
+from screening.errors import ModelError, UsageError
+
+RETRAIN_DAYS = 30
+LONGEST_ID = 1000
+
+Runs = Annotated[Path | None, typer.Option(metavar="DIR", help="Erase in run directories at or below this.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]
+Pages = Annotated[Path | None, typer.Option(metavar="DIR", help="And in the copies of their pages in this.")]
+
+
+def forget(
+    patient: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of a row or group; - reads it from standard input.")
+    ],
+    ledger: LedgerHere = "screening.db",
+    runs: Runs = None,
+    pages: Pages = None,
+    models: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Erase in models at or below this.")
+    ] = None,
+    retrain_by: Annotated[
+        str | None,
+        typer.Option(metavar="YYYY-MM-DD", help="Last day of models that hold the row; 30 days if absent."),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why, for the trail; without the patient.")] = "asked for",
+    dry_run: DryRun = False,
+    sign: options.Sign = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Erase one patient everywhere; counts stay, and the trail still verifies.
+
+    Run again after an interruption: it ends what was begun. Models that hold a copy of the patient's row are
+    named; after their day they score no more.
+    """
+    from screening.ledger import open_ledger
+    from screening.ledger.forgetting import Whom
+    from screening.scoring.forgetting import Erasure, Places
+
+    name, last = _id(patient), _day(retrain_by)
+    if Whom(name).in_words(reason) != reason:
+        raise UsageError("--reason names the patient, and the trail keeps it; say it without")
+    signer = options.signer_from(sign)
+    with open_ledger(ledger) as book:
+        erasure = Erasure(Whom(name), book, Places(runs, models, pages), last, dry_run, templates, signer)
+        report = erasure.done("forget", reason)
+    tell(report.to_dict(), as_json)
+    refuse_unfinished(report.left)
+
+
+def refuse_unfinished(left: list[str]) -> None:
+    """Exit 4 where something still names patients."""
+    if left:
+        raise ModelError("not everything could be erased; see to these and run it again: " + "; ".join(left))
+
+
+def _id(text: str) -> str:
+    name = sys.stdin.readline(LONGEST_ID).rstrip("\r\n") if text == "-" else text
+    if not name.strip():
+        raise UsageError("ID: no patient is named")
+    return name
+
+
+def _day(text: str | None) -> datetime.date:
+    try:
+        soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
+        return soon if text is None else datetime.date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--retrain-by {text}: write the day as YYYY-MM-DD") from None

@@ -1,0 +1,107 @@
+"""A patient leaves a trained model: the held-out scores and what is made of them; copies of rows cannot."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from screening.cohort.identity import said_of_ids
+from screening.documents.attention import of_model
+from screening.errors import ModelError
+from screening.machines.blended import BlendedEnsemble
+from screening.machines.fold_ensemble import FoldEnsemble
+from screening.storage.model import Model
+from screening.training.rechoosing import stored_validation
+from screening.validation.held_out import HeldOut
+from screening.validation.task import Task
+from screening.validation.validation import calibration_of
+
+HELD = "held"
+NAMES = ("id", "group", "unit")
+
+
+def held_rows(held_out: HeldOut) -> np.ndarray:
+    """Which rows of training some machine keeps a copy of, shape (n_rows,).
+
+    All of them where a machine keeps rows made of several patients', as over-sampling does: whose they are
+    cannot be told.
+    """
+    held = np.zeros(len(held_out.lesson.x), dtype=bool)
+    for part in held_out.parts or (held_out,):
+        if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
+            continue
+        mine, kept = _as_one(part.lesson.x), _as_one(part.ensemble.union[0])
+        held |= np.isin(mine, kept) if np.isin(kept, mine).all() else True
+    return held
+
+
+def _as_one(rows: np.ndarray) -> np.ndarray:
+    """Each row as a single value, compared byte by byte."""
+    whole = np.ascontiguousarray(rows, dtype=np.float64)
+    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
+
+
+def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.date) -> Model | None:
+    """The model without a patient; None where its held-out scores do not name that one.
+
+    Its figures stay as they were measured. Where the machines stand on the patient's rows, or on rows of
+    which a model of an older format does not say whose they are, it is to be trained again.
+
+    Parameters
+    ----------
+    name : str
+        Id of a row, or of the group that rows belong to.
+    retrain_by : date
+        The day after which such a model scores no more; an earlier one set before stands.
+
+    Raises
+    ------
+    ModelError
+        Nobody else is in it.
+    """
+    table = model.validation
+    gone = np.zeros(len(table), dtype=bool)
+    for column in NAMES:
+        if column in table:
+            gone |= (table[column] == name).to_numpy(dtype=bool)
+    if not gone.any():
+        return None
+    if gone.all():
+        raise ModelError("nobody else is in its held-out scores; remove the model")
+    document, rest = dict(model.document), table[~gone].reset_index(drop=True)
+    training = document["training"]
+    said = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
+    document["training"] = training | {"notes": [*training["notes"], said]}
+    if _stands_on(model, table, gone):
+        days = [retrain_by.isoformat(), *filter(None, [document.get("retrain_by")])]
+        document["retrain_by"] = min(days)
+    reasons = [*of_model(document), *said_of_ids(document)]
+    document["attention"] = [each.to_dict() for each in reasons]
+    # Its stored test rows are each made of two patients'; noise stands for them.
+    fewer = replace(model, document=document, validation=rest, selftest=None, directory=None)
+    return replace(fewer, calibration=_calibration(fewer))
+
+
+def _stands_on(model: Model, table: pd.DataFrame, gone: np.ndarray) -> bool:
+    if HELD in table:
+        return bool(table[HELD].to_numpy(dtype=bool)[gone].any())
+    return any(each.kernel_machines for each in _members(model))
+
+
+def _members(model: Model) -> Iterator[FoldEnsemble]:
+    ensemble = model.ensemble
+    yield from ensemble.members if isinstance(ensemble, BlendedEnsemble) else (ensemble,)
+
+
+def _calibration(model: Model) -> np.ndarray:
+    """What p-values are ranks in, of those who are left."""
+    task = Task.from_dict(model.document["task"])
+    try:
+        return calibration_of(stored_validation(model, task), model.thresholds)
+    except ModelError:
+        # Too old a model for its scores to be put together again: numbers without names stay.
+        return model.calibration

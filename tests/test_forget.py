@@ -1,0 +1,354 @@
+"""One patient is erased everywhere by one command; what is left verifies, scores and adds up."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from commands import screen
+from flow_cohorts import patients, voxels, written
+from typer.testing import CliRunner
+
+from screening.cli import app
+from screening.errors import ModelError
+from screening.files import digest_of
+from screening.ledger import Ledger, history, open_ledger
+from screening.ledger import audit as trail
+from screening.ledger.forgetting import Whom
+from screening.page import page as pages
+from screening.scoring import forgetting
+from screening.scoring.forgetting import Erasure, Places
+from screening.storage import publishing
+from screening.storage.loading import load_model
+from screening.storage.model import save_model
+from screening.storage.sealing import read_document
+
+SECRET = "Zx9-00123"
+NOTE = "her-own-note"
+NAME = "Annabella Quist"
+QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1"]
+CONTRACT = """
+[cohort]
+id = "patient"
+label = "ill"
+positive = ["yes"]
+display = ["called"]
+"""
+DAY = datetime.date.today() + datetime.timedelta(days=30)
+
+
+def table(n_rows: int, seed: int) -> pd.DataFrame:
+    """Patients of whom one, very ill, is the secret one, with a name."""
+    found = patients(n_rows, seed=seed).assign(called=[f"P{seed} {i}" for i in range(n_rows)])
+    found.loc[0, ["patient", "called", "fever", "crp", "ill"]] = [SECRET, NAME, 40.5, 90.0, "yes"]
+    return found
+
+
+def made(place: Path, ledger: str) -> Path:
+    """A site: a model, two nights with pages and verdicts, a comparison."""
+    (place / "cohort.toml").write_text(CONTRACT)
+    written(table(120, 0), place / "past.csv")
+    learn = [place / "past.csv", "--contract", place / "cohort.toml"]
+    rule = ["--max-flag-rate", 0.3]
+    screen("train", *learn, "--recipe", "svm_weighted", *QUICK, *rule, "--out", place / "models/a")
+    screen("compare", *learn, "--recipes", "logistic,svm", *QUICK, "--out", place / "runs/compared")
+    for day in (1, 2):
+        night, run = written(table(60, day), place / f"night{day}.csv"), place / f"runs/{day}"
+        words = ["--date", f"2026-03-0{day}", "--ledger", ledger, "--series", "ward-7", "--out", run]
+        screen("score", place / "models/a", night, *words, "--publish", place / "pages")
+        said = {"format": 1, "run_id": read_document(run, "run")["run_id"], "site": "w", "initials": "ab"}
+        said["verdicts"] = [{"id": SECRET, "verdict": "confirmed", "note": NOTE}]
+        (place / "verdicts.json").write_text(json.dumps(said))
+        screen("review", run, place / "verdicts.json", "--ledger", ledger)
+    for left in ("past.csv", "night1.csv", "night2.csv", "verdicts.json"):
+        (place / left).unlink()
+    return place
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    place = tmp_path_factory.mktemp("site")
+    return made(place, str(place / "screening.db"))
+
+
+@pytest.fixture
+def site(kept, tmp_path):
+    return Path(shutil.copytree(kept, tmp_path / "site"))
+
+
+def places(site: Path) -> list[object]:
+    """Options that name every place of a site."""
+    where = {name: site / name for name in ("models", "runs", "pages")} | {"ledger": site / "screening.db"}
+    return [word for name, path in where.items() for word in (f"--{name}", path)]
+
+
+def told(site: Path, *words: object, ledger: str | None = None) -> dict:
+    where = ["--runs", site / "runs", "--pages", site / "pages", "--ledger", ledger or site / "screening.db"]
+    return json.loads(screen(*words, *where, "--json").stdout)
+
+
+def forget(site: Path, *words: object, ledger: str | None = None) -> dict:
+    return told(site, "forget", SECRET, "--models", site / "models", *words, ledger=ledger)
+
+
+def naming(site: Path) -> list[str]:
+    """Files in which the patient's id, name or note stands, packed or not."""
+    words = [word.encode() for word in (SECRET, NOTE, NAME)]
+    files = [path for path in sorted(site.rglob("*")) if path.is_file()]
+    found = [path for path in files if any(word in path.read_bytes() for word in words)]
+    packed = [path for path in files if path.suffix == ".parquet"]
+    found += [path for path in packed if SECRET in pd.read_parquet(path)["id"].tolist()]
+    return sorted({str(path.relative_to(site)) for path in found})
+
+
+def test_nothing_of_the_patient_is_left_in_any_byte_and_every_count_is(site):
+    before = read_document(site / "runs/1", "run")
+    assert len(naming(site)) == 14
+    said = forget(site)
+
+    assert naming(site) == []
+    after = read_document(site / "runs/1", "run")
+    assert (after["counts"], after["cases_total"]) == (before["counts"], before["cases_total"])
+    assert (after["erased"], after["cases_shown"]) == (1, before["cases_shown"] - 1)
+    assert "1 patient named here was erased since" in (site / "runs/1/report.html").read_text()
+    assert said["ledger"] == {"nights": 2, "cases": 2, "verdicts": 2, "mentions": 0}
+    assert [len(said[key]) for key in ("runs", "comparisons", "models", "pages")] == [2, 1, 1, 3]
+    assert said["left"] == []
+
+
+def test_the_trail_verifies_and_history_tells_what_it_told(site):
+    with open_ledger(site / "screening.db") as ledger:
+        before = history(ledger, verify=True)
+    forget(site)
+    with open_ledger(site / "screening.db") as ledger:
+        after = history(ledger, verify=True, printed=before["audit"]["head"])
+
+    assert after["runs"] == before["runs"]
+    shown = [{key: one[key] for key in one if key != "drift"} for one in before["series"]]
+    assert [{key: one[key] for key in one if key != "drift"} for one in after["series"]] == shown
+
+
+def test_the_tables_of_a_run_keep_everybody_else_and_their_digests_are_sealed(site):
+    before = pd.read_parquet(site / "runs/1/scores.parquet")
+    listed = pd.read_csv(site / "runs/1/flagged.csv", dtype=str)
+    forget(site)
+
+    after = pd.read_parquet(site / "runs/1/scores.parquet")
+    pd.testing.assert_frame_equal(after, before[before["id"] != SECRET].reset_index(drop=True))
+    left = pd.read_csv(site / "runs/1/flagged.csv", dtype=str)
+    pd.testing.assert_frame_equal(left, listed[listed["id"] != SECRET].reset_index(drop=True))
+    sealed = read_document(site / "runs/1", "run")["outputs"]
+    assert sealed["scores.parquet"] == digest_of(site / "runs/1/scores.parquet")
+
+
+def test_the_model_is_sealed_anew_scores_on_and_says_until_when(site):
+    before = load_model(site / "models/a")
+    said = forget(site)
+    after = load_model(site / "models/a")
+
+    assert said["retrain"] == {str(site / "models/a"): DAY.isoformat()}
+    assert len(after.validation) == len(before.validation) - 1
+    assert len(after.calibration) == len(before.calibration)
+    assert after.document["operating_points"] == before.document["operating_points"]
+    night = written(table(20, 9).drop(columns="ill")[1:], site / "night.csv")
+    run = ["--date", "2026-03-03", "--series", "ward-7", "--out", site / "runs/3"]
+    screen("score", site / "models/a", night, *run, "--ledger", site / "screening.db")
+    codes = [each["code"] for each in read_document(site / "runs/3", "run")["attention"]]
+    assert "to_be_trained_again" in codes
+
+
+def test_after_its_day_the_model_scores_no_more(site):
+    forget(site, "--retrain-by", "2026-01-01")
+    night = written(patients(20, seed=9).drop(columns="ill"), site / "night.csv")
+
+    refused = screen("score", site / "models/a", night, "--out", site / "late", code=4)
+
+    assert "was to be trained again by 2026-01-01" in refused.stderr
+    assert not (site / "late").exists()
+
+
+def test_twice_is_once(site):
+    forget(site)
+    # The ledger's file is cleaned each time; what it holds is compared where it is tested.
+    files = {path: path.read_bytes() for path in site.rglob("*.*") if path.is_file() and path.suffix != ".db"}
+    again = forget(site)
+
+    assert {path: path.read_bytes() for path in files} == files
+    assert again["ledger"] == {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
+    assert [again[key] for key in ("runs", "comparisons", "models", "pages")] == [[], [], [], []]
+
+
+def test_a_dry_run_says_the_same_and_touches_nothing(site):
+    files = {path: path.read_bytes() for path in site.rglob("*.*") if path.is_file()}
+    said = forget(site, "--dry-run")
+
+    assert {path: path.read_bytes() for path in files} == files
+    assert forget(site) == said
+
+
+def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):
+    words = ["forget", "-", *map(str, places(site))]
+    done = CliRunner().invoke(app, words, input=f"{SECRET}\n")
+
+    assert (done.exit_code, naming(site)) == (0, [])
+    assert SECRET not in done.stdout + done.stderr
+
+
+STEPS = {
+    "the model's files": (forgetting, "write_model"),
+    "its entry in the trail": (forgetting, "record_sealed"),
+    "the model's place": (publishing, "_replace"),
+    "a run's tables": (forgetting, "rewrite"),
+    "a run's page": (forgetting, "render_run"),
+    "a page's copy": (forgetting, "write_whole"),
+    "a comparison": (forgetting, "rewrite_scores"),
+    "the ledger": (forgetting, "erase"),
+    "the ledger's entry": (trail, "append"),
+    "the file's free pages": (Ledger, "compact"),
+}
+
+
+class Killed(BaseException):
+    """What nobody catches."""
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("step", STEPS)
+def test_an_attempt_killed_at_any_step_is_ended_by_the_next(site, monkeypatch, step, nth):
+    owner, name = STEPS[step]
+    real, calls = getattr(owner, name), []
+
+    def dying(*args: object, **named: object) -> object:
+        calls.append(1)
+        if len(calls) == nth:
+            raise Killed
+        return real(*args, **named)
+
+    def attempt(ledger: Ledger) -> forgetting.Report:
+        where = Places(site / "runs", site / "models", site / "pages")
+        return Erasure(Whom(SECRET), ledger, where, DAY).done("forget", "asked for")
+
+    with open_ledger(site / "screening.db") as ledger:
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, dying)
+            killed = [Killed] if nth == 1 else [Killed, None]
+            ended = outcome(lambda: attempt(ledger))
+        assert ended in killed
+        assert attempt(ledger).left == []
+        history(ledger, verify=True)
+    assert naming(site) == []
+    assert [path.name for path in site.rglob(".*")] == []
+    load_model(site / "models/a")
+
+
+def outcome(act) -> type[BaseException] | None:
+    """What an act ended with."""
+    try:
+        act()
+    except Killed:
+        return Killed
+    return None
+
+
+def test_the_ledger_on_a_server_is_erased_too(place, tmp_path):
+    site = made(tmp_path, place)
+    said = forget(site, ledger=place)
+
+    assert said["ledger"]["verdicts"] == 2
+    assert naming(site) == []
+    with open_ledger(place) as ledger:
+        history(ledger, verify=True)
+
+
+def test_a_model_of_an_older_format_cannot_know_and_is_to_be_trained_again(site):
+    model = load_model(site / "models/a")
+    nobody = model.validation.assign(held=False)
+    save_model(replace(model, validation=nobody, directory=None), site / "models/b")
+    save_model(replace(model, validation=nobody.drop(columns="held"), directory=None), site / "models/c")
+
+    said = forget(site)
+
+    assert sorted(said["retrain"]) == [str(site / "models/a"), str(site / "models/c")]
+    assert len(said["models"]) == 3
+
+
+def test_a_damaged_model_is_named_and_the_rest_is_erased_all_the_same(site):
+    shutil.copytree(site / "models/a", site / "models/b")
+    (site / "models/b/arrays.npz").write_bytes(b"no arrays")
+    refused = screen("forget", SECRET, *places(site), code=4)
+
+    assert "models/b" in refused.stderr
+    assert naming(site) == ["models/b/validation.parquet"]
+
+
+def test_a_page_that_no_run_accounts_for_is_named(site):
+    shutil.copyfile(site / "pages/latest.html", site / "pages/kept.html")
+    shutil.rmtree(site / "runs/2")
+    refused = screen("forget", SECRET, *places(site), code=4)
+
+    copies = ("kept.html", "2026-03-01.html", "2026-03-02.html")
+    assert [name for name in copies if name in refused.stderr] == ["kept.html", "2026-03-02.html"]
+
+
+def test_a_patient_of_many_voxels_leaves_with_all_of_them(tmp_path):
+    past = written(voxels(), tmp_path / "past.parquet")
+    words = ["--label", "tissue", "--group", "patient", "--positive", "lesion", *QUICK]
+    screen(
+        "train", past, *words, "--recipe", "logistic", "--max-flag-rate", 0.3, "--out", tmp_path / "models/v"
+    )
+    night = written(voxels(4, seed=1), tmp_path / "night.parquet")
+    ledger = tmp_path / "screening.db"
+    screen("score", tmp_path / "models/v", night, "--out", tmp_path / "runs/1", "--ledger", ledger)
+    before = read_document(tmp_path / "runs/1", "run")
+    where = ["--runs", tmp_path / "runs", "--models", tmp_path / "models", "--ledger", ledger]
+    for name in ("P10", "P00"):
+        screen("forget", name, *where)
+
+    after = read_document(tmp_path / "runs/1", "run")
+    assert "P10" not in json.dumps(after)
+    assert after["counts"] == before["counts"]
+    assert (after["groups_total"], len(after["groups"])) == (4, 3)
+    assert len(pd.read_parquet(tmp_path / "runs/1/scores.parquet")) == 180
+    assert "P00" not in set(load_model(tmp_path / "models/v").validation["group"])
+
+
+def test_a_purge_erases_everybody_of_old_nights_and_keeps_the_counts(site):
+    before = [read_document(site / f"runs/{day}", "run") for day in (1, 2)]
+    kept = (site / "runs/2/run.json").read_bytes()
+    days = (datetime.date.today() - datetime.date(2026, 3, 2)).days
+    said = told(site, "purge", "--older-than", f"{days}d")
+    again = told(site, "purge", "--older-than", f"{days}d")
+
+    after = read_document(site / "runs/1", "run")
+    assert (len(said["runs"]), said["ledger"]["nights"], again["runs"]) == (1, 1, [])
+    assert after["counts"] == before[0]["counts"]
+    assert (after["cases"], after["near_misses"], after["sample"]) == ([], [], [])
+    assert len(pd.read_parquet(site / "runs/1/scores.parquet")) == 0
+    assert len(pd.read_csv(site / "runs/1/flagged.csv")) == 0
+    assert (site / "runs/2/run.json").read_bytes() == kept
+    with open_ledger(site / "screening.db") as ledger:
+        history(ledger, verify=True)
+
+
+def test_a_purge_of_another_series_touches_nothing(site):
+    said = told(site, "purge", "--older-than", "1d", "--series", "ward-8")
+
+    assert (said["runs"], said["ledger"]["nights"]) == ([], 0)
+
+
+def test_a_model_without_anybody_else_is_refused(site):
+    model = load_model(site / "models/a")
+    alone = model.validation.assign(id=SECRET)
+    save_model(replace(model, validation=alone, directory=None), site / "models/a")
+
+    with pytest.raises(ModelError, match="nobody else"), open_ledger(site / "screening.db") as ledger:
+        Erasure(Whom(SECRET), ledger, Places(), DAY)._model(forgetting.Report(), site / "models/a")
+
+
+def test_the_page_of_a_night_without_erased_patients_says_nothing_of_them(site):
+    assert "erased since" not in pages.render_run(read_document(site / "runs/1", "run"))
