@@ -93,7 +93,7 @@ def test_a_night_of_many_rows_of_few_patients_tells_no_rate():
     night.add(table_of(ward=["a"] * 40), np.ones(40, dtype=bool), np.repeat(["p1", "p2"], 20))
     (row,) = night.facts()
 
-    assert row["n"] is row["flag_rate"] is None
+    assert row.n is row.flag_rate is None
 
 
 def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
@@ -116,7 +116,7 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     whole.add(night, flagged)
     for start in range(0, 50, 8):
         parts.add(night.iloc[start : start + 8], flagged[start : start + 8])
-    said = {row["level"]: (row["n"], row["flag_rate"]) for row in whole.facts()}
+    said = {row.level: (row.n, row.flag_rate) for row in whole.facts()}
 
     assert whole.facts() == parts.facts()
     assert said["a"] == (30, 0.5)
@@ -159,7 +159,7 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
         point |= {f"sensitivity_{e}": se + d for e, d in (("low", -0.03), ("high", 0.03))}
         point |= {f"specificity_{e}": sp + d for e, d in (("low", -0.04), ("high", 0.04))}
         found = prevalence_tonight(int(flagged.sum()), 500, point)
-        hit += found["low"] <= 0.15 <= found["high"]
+        hit += found.low <= 0.15 <= found.high
 
     assert 0.90 <= hit / 300 <= 1.0
     assert prevalence_tonight(5, 10, {"sensitivity": 0.5, "specificity": 0.5}) is None

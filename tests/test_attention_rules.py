@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -19,7 +20,10 @@ from report_fixture import nosocomial_run
 
 from screening import read_cohort, train
 from screening.documents import Reason
-from screening.documents.attention import OLDEST_YEARS, attention_of, flags_expected, of_model, of_run
+from screening.documents.attention import OLDEST_YEARS, flags_expected, of_model
+from screening.documents.attention import of_run as reasons_of
+from screening.documents.run import RunDocument
+from screening.documents.stored import model_in, run_in
 from screening.page import format as shown
 from screening.page import render_model, render_run
 from screening.statistics.operating_point import Rule
@@ -35,6 +39,15 @@ def run(**changes) -> dict:
             inner = inner[int(key) if key.isdigit() else key]
         inner[last] = value
     return document
+
+
+def undecided(document: dict) -> RunDocument:
+    """The night before anything was decided, but for what the gates found in its data."""
+    return run_in({"attention": []} | document)
+
+
+def of_run(document: dict, **known) -> list[Reason]:
+    return reasons_of(undecided(document), **known)
 
 
 def codes(document: dict, **known) -> set[str]:
@@ -120,19 +133,21 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
     leak = {"code": "ranks_alone", "column": "crp", "figure": 0.999, "said": "crp: alone it ranks"}
     night = run(model__training__leaks=[leak])
 
-    (reason,) = of_model(night["model"])
+    (reason,) = of_model(run_in(night).model)
     assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
     assert codes(night) == set()
 
 
-@pytest.mark.parametrize("said", ["model__validation__grouped", "model__contract__cohort__group"])
+@pytest.mark.parametrize(
+    "said", [{"model__validation__grouped": True}, {"model__contract__cohort__group": "patient"}]
+)
 def test_no_number_of_flags_is_expected_of_rows_that_come_in_groups(said):
     assert "flags_unexpected" in codes(run(counts__flagged=200))
-    assert "flags_unexpected" not in codes(run(counts__flagged=200, **{said: "patient"}))
+    assert "flags_unexpected" not in codes(run(counts__flagged=200, **said))
 
 
 def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
-    low, high = flags_expected(run()["model"], 240)
+    low, high = flags_expected(run_in(run()).model, 240)
 
     for flagged, bound in ((low - 1, low), (high + 1, high)):
         (reason,) = (each for each in of_run(run(counts__flagged=flagged)) if each.code == "flags_unexpected")
@@ -150,7 +165,13 @@ def test_a_few_rows_without_a_flag_are_no_silence():
 
 @given(rate=st.floats(0.001, 0.999), scored=st.integers(0, 100_000), known=st.integers(1, 10_000))
 def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, scored, known):
-    model = {"operating_points": [{"flag_rate": rate}], "validation": {"n_rows": known}}
+    model = run_in(run()).model
+    (point,) = model.operating_points
+    model = replace(
+        model,
+        operating_points=[replace(point, flag_rate=rate)],
+        validation=replace(model.validation, n_rows=known),
+    )
 
     low, high = flags_expected(model, scored)
 
@@ -164,10 +185,10 @@ def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, 
 
     document = run(**{POINT + "flag_rate": rate, "counts__scored": scored, "counts__read": scored})
     document["model"]["contract"]["cohort"]["capacity"] = None
-    alarms = 0.0
+    night, alarms = undecided(document), 0.0
     for flagged in range(scored + 1):
-        document["counts"]["flagged"] = flagged
-        alarms += bool(of_run(document)) * binom.pmf(flagged, scored, rate)
+        counts = replace(night.counts, flagged=flagged)
+        alarms += bool(reasons_of(replace(night, counts=counts))) * binom.pmf(flagged, scored, rate)
 
     assert alarms < 0.01
 
@@ -286,8 +307,9 @@ def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(place, tmp
     screen("score", place / "blind", place / "night.csv", "--out", tmp_path / "run", "--strict", code=5)
 
     night = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
-    for document in (night, json.loads((place / "blind" / "model.json").read_text(encoding="utf-8"))):
-        assert "not_better_than_chance" in {each.code for each in attention_of(document)}
+    model = json.loads((place / "blind" / "model.json").read_text(encoding="utf-8"))
+    for document in (run_in(night), model_in(model)):
+        assert "not_better_than_chance" in {each.code for each in document.attention}
 
 
 def test_the_same_night_again_says_the_same_and_adds_nothing_to_the_ledger(place, tmp_path):

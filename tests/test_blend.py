@@ -114,12 +114,12 @@ def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
 
     told = contributions(model, cohort.take(flagged), np.zeros(len(flagged), int))
 
-    assert {name for each in told for name in each["votes"]} == {
+    assert {name for each in told for name in each.votes} == {
         "svm_weighted",
         "logistic",
         "one_class_conformal",
     }
-    assert all(sum(each["votes"].values()) >= 1 for each in told)
+    assert all(sum(each.votes.values()) >= 1 for each in told)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
+from report_fixture import nosocomial_run
 from scipy.stats import false_discovery_control
 
 from screening import read_cohort, score, train
+from screening.documents.stored import run_in
 from screening.page.rarity import rarity
 from screening.scoring.discoveries import Discoveries
 from screening.statistics.p_values import p_values
@@ -29,7 +33,7 @@ def test_the_cut_over_counted_ranks_is_that_of_benjamini_and_hochberg(calibratio
     cut = counted.cut(q)
 
     assert np.array_equal(p <= (-1 if cut is None else cut * (1 + 1e-12)), expected)
-    assert counted.facts("row", 0, q)["found"] == expected.sum()
+    assert counted.facts("row", 0, q).found == expected.sum()
 
 
 def test_ranks_are_exact_at_both_ends():
@@ -46,16 +50,17 @@ def test_a_false_discovery_rate_below_the_resolution_is_said_aloud():
     counted.add(np.full(400, 30 / 51))
     facts = counted.facts("row", 7)
 
-    assert facts["found"] == 0
-    assert "needs at least 79 of them above every known negative" in facts["warning"]
-    assert "Too coarse to tell" in rarity({"discoveries": facts})["sentences"][1]
+    assert facts.found == 0
+    assert "needs at least 79 of them above every known negative" in facts.warning
+    night = replace(run_in(nosocomial_run()), discoveries=facts)
+    assert "Too coarse to tell" in rarity(night)["sentences"][1]
 
 
 def test_enough_known_negatives_need_no_warning():
     counted = Discoveries(np.arange(5000.0))
     counted.add(np.full(400, 0.5))
 
-    assert counted.facts("row", 7)["warning"] is None
+    assert counted.facts("row", 7).warning is None
 
 
 def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):

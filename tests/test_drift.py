@@ -62,7 +62,7 @@ def test_the_training_table_itself_passes_without_a_word():
     gates = gated(past, past)
 
     assert gates.stops() == gates.attention() == []
-    assert {facts["psi"] for facts in gates.facts().values()} == {0.0}
+    assert {facts.psi for facts in gates.facts().values()} == {0.0}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -124,7 +124,7 @@ def test_unseen_categories_ranges_and_shifts_are_said_by_column():
     assert all(reason.figure < reason.threshold and reason.remedy for reason in gates.attention())
     assert "ward: 10 of 200 rows with a category never seen in training" in said(gates)
     assert "tent" not in said(gates)
-    assert gates.facts()["ward"]["unseen"] == 10
+    assert gates.facts()["ward"].unseen == 10
 
 
 def test_a_single_row_of_a_new_ward_is_counted_by_column_and_no_alarm():
@@ -213,7 +213,7 @@ def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
     assert kept["features"]["code"]["more"] == 200
     assert missing_in(kept, "code") == 3 and gates.columns["code"].n_past == 1200
     # It may be one of those that training had and did not keep.
-    assert gates.facts()["code"]["unseen"] == 0
+    assert gates.facts()["code"].unseen == 0
     assert gates.unseen_rows(pd.DataFrame({"code": ["none that is kept"]})) == {}
 
 
@@ -223,8 +223,8 @@ def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
     gates = Gates(profile(past, contract), contract)
     gates.add(pd.DataFrame({"code": [f"new {n}" for n in range(3000)]}))
 
-    assert gates.facts()["code"]["psi"] > 5
-    assert gates.facts()["code"]["unseen"] == 3000 and len(gates.columns["code"].unseen) <= 1001
+    assert gates.facts()["code"].psi > 5
+    assert gates.facts()["code"].unseen == 3000 and len(gates.columns["code"].unseen) <= 1001
 
 
 def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_category():

@@ -63,7 +63,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     )
 
     assert violations == gates.attention() == []
-    assert gates.facts()["t2"]["ks"] > 0.9
+    assert gates.facts()["t2"].ks > 0.9
     assert profile_of(past) == profile(raw, contract, past.group) != profile(past.features, contract)
 
 

@@ -58,7 +58,9 @@ def test_a_night_that_failed_is_one_line_with_its_exit_code(desk, tmp_path):
     assert "crp" in last["event"]
 
 
-@pytest.mark.parametrize("words", [["scoer"], ["score"], ["score", "m", "c", "--otu", "x"]])
+@pytest.mark.parametrize(
+    "words", [["scoer"], ["score"], ["score", "--out"], ["score", "m", "c", "--otu", "x"]]
+)
 def test_a_mistyped_command_is_a_line_too(words):
     (line,) = lines(screen("--log=json", *words, code=2).stderr)
 

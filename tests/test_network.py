@@ -6,18 +6,22 @@ import json
 import os
 import shutil
 import threading
+from html import unescape
 
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_ledger import enter, night
+from test_series import of_ward
 
 from screening.cli.logs import KEYS
 from screening.documents.overview import WORST_FIRST, OverviewDocument, SeriesNight, worst
 from screening.documents.reason import Reason
 from screening.documents.shape import read
 from screening.errors import UsageError
+from screening.ledger import Published, open_ledger, published, record_night
 from screening.network.children import Budget, Children
 from screening.network.hooks import tell_hooks
 from screening.network.site import read_network
@@ -38,6 +42,7 @@ hooks = [["/bin/sh", "-c", "cat > told.json"], ["/bin/false"]]
 model = "m"
 cohort = "in/a/{date}.csv"
 shadow = ["m2"]
+memory_mb = 20
 
 [series.ward-b]
 model = "m"
@@ -89,6 +94,13 @@ def test_one_series_that_fails_stops_no_other_and_missed_nights_are_caught_up(fi
     assert states(answer["series"]) == [("ward-a", NIGHT, "published"), ("ward-b", NIGHT, "failed")]
     assert states(answer["caught_up"]) == [("ward-a", "2026-03-02", "published")]
     assert answer["exit_code"] == 2
+
+
+def test_a_night_that_took_more_memory_than_it_claims_says_so(site, first):
+    (reason,) = [each for each in told(first)["series"][0]["attention"] if each["code"] == "over_memory"]
+
+    assert reason["figure"] > reason["threshold"] == 20
+    assert reason["words"] in unescape((site / "pages" / f"{NIGHT}.html").read_text())
 
 
 def test_a_shadow_is_scored_and_shown_to_nobody(site, first):
@@ -275,6 +287,18 @@ def test_whatever_a_series_says_of_itself_is_text_on_the_page(title, said, statu
     assert page == render_overview(found)
     assert "<script" not in page
     assert 'content="default-src &#39;none&#39;; style-src' in page
+
+
+def test_the_ledger_tells_nights_in_force_from_those_in_shadow_or_never_seen(place):
+    with open_ledger(place, make=True) as ledger:
+        enter(ledger, of_ward("ward-1", 1, "a"))
+        enter(ledger, of_ward("ward-1", 2, "a"))
+        enter(ledger, of_ward("ward-1", 2, "b", "n", shadow=True))
+        enter(ledger, of_ward("ward-2", 3, "a"))
+        record_night(ledger, of_ward("ward-1", 4, "a"))
+        found = published(ledger, "ward-1", night(2, "").night)
+
+    assert found == Published({night(2, "").night: "ward-1 m 2"}, frozenset({"ward-1 n 2"}))
 
 
 def test_the_answer_is_what_its_type_says(first):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from labelled_scores import grouped, labelled
 
+from screening.documents.figures import Observed
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import (
     OperatingPoint,
@@ -64,19 +65,22 @@ def test_predictive_values_and_workload_hold_at_the_given_prevalence():
     assert point.ppv_low < point.ppv < point.ppv_high
 
 
+def width(found: Observed, name: str) -> float:
+    """Of the interval of a figure."""
+    return getattr(found, f"{name}_high") - getattr(found, f"{name}_low")
+
+
 def test_observed_predictive_values_have_the_intervals_of_observed_shares():
     scores, y = labelled()
     seen = performance(scores, y, 1.0)
-    flagged = seen["true_positive"] + seen["false_positive"]
-    left = seen["true_negative"] + seen["false_negative"]
+    flagged = seen.true_positive + seen.false_positive
+    left = seen.true_negative + seen.false_negative
 
-    assert [seen["ppv_low"], seen["ppv_high"]] == pytest.approx(
-        np.array(wilson(seen["true_positive"], flagged))
-    )
-    assert [seen["npv_low"], seen["npv_high"]] == pytest.approx(np.array(wilson(seen["true_negative"], left)))
+    assert [seen.ppv_low, seen.ppv_high] == pytest.approx(np.array(wilson(seen.true_positive, flagged)))
+    assert [seen.npv_low, seen.npv_high] == pytest.approx(np.array(wilson(seen.true_negative, left)))
     known = performance(scores, y, 1.0, prevalence=float(np.mean(y)))
-    assert seen["ppv"] == pytest.approx(known["ppv"])
-    assert seen["ppv_high"] - seen["ppv_low"] > known["ppv_high"] - known["ppv_low"]
+    assert seen.ppv == pytest.approx(known.ppv)
+    assert seen.ppv_high - seen.ppv_low > known.ppv_high - known.ppv_low
 
 
 def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
@@ -101,9 +105,9 @@ def test_groups_widen_every_interval():
     scores, y, group = grouped()
     rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
 
-    assert patients["sensitivity"] == rows["sensitivity"]
+    assert patients.sensitivity == rows.sensitivity
     for name in ("sensitivity", "specificity", "auroc"):
-        assert patients[f"{name}_high"] - patients[f"{name}_low"] > rows[f"{name}_high"] - rows[f"{name}_low"]
+        assert width(patients, name) > width(rows, name)
 
 
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
@@ -120,7 +124,9 @@ def test_a_curve_passes_through_what_performance_says():
     drawn = curve(scores, y, points=50)
     for i in range(0, len(drawn["threshold"]), 12):
         at = performance(scores, y, drawn["threshold"][i])
-        assert {name: drawn[name][i] for name in drawn} == pytest.approx({name: at[name] for name in drawn})
+        assert {name: drawn[name][i] for name in drawn} == pytest.approx(
+            {name: getattr(at, name) for name in drawn}
+        )
 
 
 def test_a_curve_keeps_both_extremes_and_its_length():
@@ -137,12 +143,10 @@ def test_at_a_given_prevalence_every_figure_lies_in_its_interval():
     found = performance(scores, y, 1.0, prevalence=0.05)
 
     for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
-        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
-    assert found["nne_low"] == pytest.approx(1 / found["ppv_high"])
+        assert getattr(found, f"{name}_low") < getattr(found, name) < getattr(found, f"{name}_high")
+    assert found.nne_low == pytest.approx(1 / found.ppv_high)
     # Of a hundred rows ninety-five are negatives: what is known of them is what is known of the workload.
-    wide, of_negatives = (
-        found[f"{name}_high"] - found[f"{name}_low"] for name in ("flag_rate", "specificity")
-    )
+    wide, of_negatives = width(found, "flag_rate"), width(found, "specificity")
     assert wide == pytest.approx(0.95 * of_negatives, rel=0.05)
 
 
@@ -161,5 +165,5 @@ def test_a_night_without_positives_still_has_a_specificity():
     scores, _ = labelled()
     night = performance(scores, np.zeros(len(scores), int), 1.0)
 
-    assert night["sensitivity"] is None and night["ppv"] is None and night["auroc"] is None
-    assert night["specificity"] == pytest.approx(np.mean(scores < 1.0))
+    assert night.sensitivity is None and night.ppv is None and night.auroc is None
+    assert night.specificity == pytest.approx(np.mean(scores < 1.0))

@@ -17,6 +17,7 @@ from report_voxel_fixture import voxel_model, voxel_run
 
 from screening.documents.attention import of_run
 from screening.documents.reason import Reason
+from screening.documents.stored import run_in
 from screening.errors import ModelError
 from screening.page import drawing, render_model, render_run
 
@@ -203,7 +204,7 @@ def test_a_night_without_a_failed_check_is_ok_and_one_with_is_attention() -> Non
     swamped = nosocomial_run(refused=0)
     swamped["model"]["contract"]["cohort"]["capacity"] = 10
     gates = [Reason("missing_more", "albumin: missing in 60% of the rows.", "albumin").to_dict()]
-    swamped["attention"] = [reason.to_dict() for reason in of_run(swamped | {"attention": gates})]
+    swamped["attention"] = [reason.to_dict() for reason in of_run(run_in(swamped | {"attention": gates}))]
 
     assert "OK No check failed." in Outline(render_run(fine)).text
     assert "capacity is 10 reviews a night" in Outline(render_run(swamped)).text

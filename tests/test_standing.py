@@ -40,10 +40,10 @@ def test_every_score_of_the_night_and_every_past_case_is_counted_once(past, toni
     there.add(np.array(tonight))
     facts = there.facts()
 
-    assert sum(facts["tonight"]) == len(tonight)
-    assert sum(facts["past_cases"]) == (len(past) + 1) // 2
-    assert len(facts["tonight"]) == len(facts["past_cases"]) == BINS
-    assert facts["low"] < facts["high"]
+    assert sum(facts.tonight) == len(tonight)
+    assert sum(facts.past_cases) == (len(past) + 1) // 2
+    assert len(facts.tonight) == len(facts.past_cases) == BINS
+    assert facts.low < facts.high
 
 
 @given(SCORES, st.integers(1, 30))
@@ -52,9 +52,9 @@ def test_more_reviews_never_find_fewer_and_never_more_than_the_whole_list(past, 
     waiting = sorted(past, reverse=True)
     few, more = there.stopping(waiting, capacity), there.stopping(waiting, capacity + 1)
 
-    assert more is None or few["found"]["value"] <= more["found"]["value"]
-    assert few is None or few["found"]["value"] <= few["all_found"]["value"]
-    assert few is None or few["found"]["low"] <= few["found"]["value"] <= few["found"]["high"]
+    assert more is None or few.found.value <= more.found.value
+    assert few is None or few.found.value <= few.all_found.value
+    assert few is None or few.found.low <= few.found.value <= few.found.high
 
 
 def test_stopping_finds_the_past_cases_at_or_above_the_last_score_reviewed():
@@ -63,9 +63,9 @@ def test_stopping_finds_the_past_cases_at_or_above_the_last_score_reviewed():
     found = there.stopping([99.0, 90.0, 85.0], 2)
 
     # Ten of the twenty cases scored 90 or more; a new one is one of twenty-one.
-    assert found["score"] == 90.0 and found["n_cases"] == 20
-    assert found["found"]["value"] == pytest.approx(1 - 11 / 21)
-    assert found["all_found"]["value"] == pytest.approx(1 - 1 / 21)
+    assert found.score == 90.0 and found.n_cases == 20
+    assert found.found.value == pytest.approx(1 - 11 / 21)
+    assert found.all_found.value == pytest.approx(1 - 1 / 21)
 
 
 @pytest.mark.parametrize(("capacity", "waiting"), [(None, [3.0, 2.0]), (2, [3.0, 2.0]), (5, [])])
@@ -78,7 +78,7 @@ def test_a_patient_of_many_rows_is_one_score_and_one_case():
     there = standing(np.arange(100), np.arange(100) == 3, names)
 
     assert there.past.tolist() == [49.0]
-    assert there.facts()["past_cases"].count(1) == 1
+    assert there.facts().past_cases.count(1) == 1
 
 
 @given(st.integers(1, 300), st.floats(-3, 3))

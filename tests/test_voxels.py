@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,11 @@ from flow_cohorts import voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from report_voxel_fixture import voxel_run
 
 from screening import read_cohort, score, train
+from screening.documents.run import Slice, Volume, Voxels
+from screening.documents.stored import run_in
 from screening.page.voxels import voxels as voxel_block
 from screening.scoring.clusters import fullest_slices, largest_clusters, on_grid, steps
 from screening.scoring.png import palette_png, ramp
@@ -59,13 +63,13 @@ def test_the_largest_clusters_are_found_with_their_corners():
     lone = np.array([(20.0, 0, 0), (0, 20.0, 0), (0, 0, 20.0)])
     places = np.concatenate([lone, diagonal, block])
 
-    found = largest_clusters(places, np.arange(len(places), dtype=float), ONES)
+    n_clusters, clusters = largest_clusters(places, np.arange(len(places), dtype=float), ONES)
 
-    assert found["n_clusters"] == 5
-    assert [cluster["voxels"] for cluster in found["clusters"]] == [12, 4, 1]
-    assert found["clusters"][0]["low"] == [0, 0, 0] and found["clusters"][0]["high"] == [2, 1, 1]
-    assert found["clusters"][1]["centre"] == [11.5, 11.5, 11.5]
-    assert found["clusters"][0]["top_score"] == len(places) - 1
+    assert n_clusters == 5
+    assert [cluster.voxels for cluster in clusters] == [12, 4, 1]
+    assert clusters[0].low == [0, 0, 0] and clusters[0].high == [2, 1, 1]
+    assert clusters[1].centre == [11.5, 11.5, 11.5]
+    assert clusters[0].top_score == len(places) - 1
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 7), st.floats(-500, 500))
@@ -77,15 +81,15 @@ def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(seed, spa
     one = largest_clusters(places, np.zeros(len(places)), ONES)
     other = largest_clusters(shuffled, np.zeros(len(places)), ONES * spacing)
 
-    assert one["n_clusters"] == other["n_clusters"]
-    assert [c["voxels"] for c in one["clusters"]] == [c["voxels"] for c in other["clusters"]]
+    assert one[0] == other[0]
+    assert [cluster.voxels for cluster in one[1]] == [cluster.voxels for cluster in other[1]]
 
 
 def test_coordinates_that_span_too_much_are_not_searched():
     far = np.array([(0.0, 0, 0), (1e4, 1e4, 1e4)])
 
-    assert largest_clusters(far, np.zeros(2), ONES)["n_clusters"] is None
-    assert largest_clusters(far[:0], np.zeros(0), ONES) == {"n_clusters": 0, "clusters": []}
+    assert largest_clusters(far, np.zeros(2), ONES)[0] is None
+    assert largest_clusters(far[:0], np.zeros(0), ONES) == (0, [])
 
 
 def test_steps_and_slices_are_those_of_the_grid():
@@ -162,16 +166,18 @@ def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(mo
 
 
 def test_what_is_no_picture_is_never_written_into_the_page():
-    bad = {
-        "at": 1,
-        "voxels": 4,
-        "flagged": 1,
-        "width": 2,
-        "height": 2,
-        "overlay": 'x" onerror="alert(1)',
-        "heat": "",
-    }
-    block = voxel_block({"voxels": {"patients": [{"group": "P1", "slices": [bad]}]}}, 3)
+    bad = Slice(at=1, voxels=4, flagged=1, width=2, height=2, overlay='x" onerror="alert(1)', heat="")
+    patient = Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[])
+    found = Voxels(
+        axes=["x", "y", "z"],
+        step=[1, 1, 1],
+        patients_total=1,
+        patients_flagged=1,
+        patients=[patient],
+        base=None,
+        scale=None,
+    )
+    block = voxel_block(replace(run_in(voxel_run()), voxels=found), 3)
 
     assert block["patients"][0]["slices"] == []
     assert block["pictures"] is False

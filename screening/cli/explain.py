@@ -46,8 +46,8 @@ def _lines(found: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
 
     case = told(run_in(found["run"]), case_in(found["case"]))
     why = [
-        " ".join(filter(None, [c["feature"], c["value"], c["unit"], c["outside"], _usual(c["usual"])]))
-        + f": {'raises' if c['raises'] else 'lowers'} the score, {c['change']}"
+        " ".join(filter(None, [c.feature, c.value, c.unit, c.outside, _usual(c.usual)]))
+        + f": {'raises' if c.raises else 'lowers'} the score, {c.change}"
         for c in case["why"]
     ]
     named = {term.lower(): fact for term, fact in case["facts"]}

@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 
 import typer
@@ -35,8 +36,7 @@ _known: ContextVar[dict[str, str | int]] = ContextVar("log_known")
 
 def begin(words: Sequence[str]) -> None:
     """Know the form from the command's words, which may be mistyped, and nothing of any night yet."""
-    pairs = zip(words, [*words[1:], ""], strict=True)
-    asked = any(pair == ("--log", "json") or pair[0] == "--log=json" for pair in pairs)
+    asked = "--log=json" in words or ("--log", "json") in pairwise(words)
     _form.set(LogFormat.json if asked else LogFormat.text)
     _known.set({})
 

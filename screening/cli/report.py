@@ -29,7 +29,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Draw the report of a model, run or comparison directory again."""
-    from screening.documents.attention import attention_of
+    from screening.documents.stored import model_in, run_in
     from screening.page import render_comparison, render_model, render_run
     from screening.storage.publishing import write_whole
     from screening.storage.sealing import as_stored, read_document
@@ -53,7 +53,8 @@ def report(
         page = draws[kind](document, templates).encode()
         told: dict[str, Any] = {"report": str(target)}
         if kind != "comparison":
-            reasons = [each.to_dict() for each in attention_of(document)]
+            found = run_in(document) if kind == "run" else model_in(document)
+            reasons = [each.to_dict() for each in found.attention]
             told["attention"] = reasons if as_json else sentences(reasons)
     write_whole(target, page)
     tell(told | risk, as_json)

@@ -18,11 +18,15 @@ def review(
     series: Annotated[
         str | None, typer.Option(metavar="NAME", help="Refuse a RUN that is not of this series.")
     ] = None,
+    token: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Reviewer's token (a private file); its SHA-256 is recorded."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read the clinicians' verdicts on RUN back; the same file twice is once."""
     from screening.ledger import open_ledger, reviewing
 
     with open_ledger(ledger) as book:
-        told = reviewing.review(run, verdicts, book, series)
+        told = reviewing.review(run, verdicts, book, series, token)
     tell(told, as_json)

@@ -88,6 +88,8 @@ class Contract(BaseModel):
         New cases marked by lot on each night, to be judged whatever their rank (needs a ledger).
     known_days : int
         How long a confirmed case is known when it is flagged again.
+    verdicts_need : list of {"site", "initials"}
+        What a verdict must say of its reviewer; one without it is refused.
     review_by : date, optional
         Day from which on every night asks for a review of the model; two years after training without it.
     on_unseen : {"unknown", "refuse_row", "stop"}
@@ -123,6 +125,7 @@ class Contract(BaseModel):
     capacity: Annotated[int, Field(gt=0)] | None = None
     review_sample: Annotated[int, Field(ge=0)] = 5
     known_days: Annotated[int, Field(ge=0)] = 30
+    verdicts_need: list[Literal["site", "initials"]] = []
     review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     features: dict[str, Feature] = {}
 

@@ -20,6 +20,7 @@ from screening.cohort.profiling import missing_in
 from screening.cohort.units import UnitShift, unit_shift
 from screening.documents.model import Profile
 from screening.documents.reason import Reason
+from screening.documents.run import FeatureDrift
 from screening.documents.shape import read
 from screening.documents.upgrading import profile_of_any_version
 
@@ -129,19 +130,19 @@ class Gates:
             reasons += [reason for reason in tests if reason]
         return reasons
 
-    def facts(self) -> dict[str, dict[str, Any]]:
-        """For every feature PSI, distance (`ks`), share outside the training range, unseen rows."""
-        described = {}
-        for name, column in self.columns.items():
-            described[name] = {
-                "psi": column.index(),
-                "ks": column.distance(),
-                "outside": column.outside / column.present if column.present else 0.0,
-                "unseen": column.n_unseen,
-                "normalised": self._normalised(name),
-                "alarm": not self._normalised(name) and self._values(name, column) is not None,
-            }
-        return described
+    def facts(self) -> dict[str, FeatureDrift]:
+        """Every feature beside training."""
+        return {
+            name: FeatureDrift(
+                psi=column.index(),
+                ks=column.distance(),
+                outside=column.outside / column.present if column.present else 0.0,
+                unseen=column.n_unseen,
+                normalised=self._normalised(name),
+                alarm=not self._normalised(name) and self._values(name, column) is not None,
+            )
+            for name, column in self.columns.items()
+        }
 
     def _normalised(self, name: str) -> bool:
         """Whether scale and centre of this feature are taken out within each group before scoring."""

@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from screening.documents.figures import BEYOND_SCORES
 from screening.documents.model import ModelDocument
-from screening.documents.reading import BEYOND_SCORES
 
 DIGITS = 1
 

@@ -7,22 +7,11 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
-from typing import Any
 
-from screening.documents import Reason, reasons_in
-from screening.documents.reading import (
-    awaited,
-    finite,
-    flags_everything,
-    mapping,
-    multi,
-    part,
-    points,
-    sequence,
-    stated,
-    to_review,
-)
+from screening.documents.model import ModelDocument
+from screening.documents.reason import Reason
+from screening.documents.run import RunDocument
+from screening.documents.validation import OperatingPointFacts
 
 DECIDED_SINCE = 3
 """Format of documents from which on they hold the decided list; pages of older ones are judged when drawn."""
@@ -42,27 +31,19 @@ QUIET_NIGHTS = 3
 IMPROBABLE = 3.1
 
 
-def attention_of(document: Mapping[str, Any]) -> list[Reason]:
-    """The reasons that a model's or a run's document holds, or those of one from before they were kept."""
-    if document.get("format", 0) >= DECIDED_SINCE and "attention" in document:
-        return reasons_in(document["attention"])
-    return of_run(document) if "counts" in document else of_model(document)
-
-
-def of_model(model: Mapping[str, Any]) -> list[Reason]:
+def of_model(model: ModelDocument) -> list[Reason]:
     """Reasons to distrust a model, as whoever trained it should know them."""
-    leaks = [each for each in sequence(model, "training", "leaks") if isinstance(each, Mapping)]
     return _model_gates(model) + [
         Reason(
-            "leak", f"Look at {each.get('said')}.", each.get("column"), each.get("figure"),
+            "leak", f"Look at {leak.said}.", leak.column, leak.figure,
             remedy='If it is known only after the outcome, write available = "after" in the contract.',
         )
-        for each in leaks
+        for leak in model.training.leaks
     ]  # fmt: skip
 
 
 def of_run(
-    run: Mapping[str, Any],
+    run: RunDocument,
     *,
     quiet: int = 0,
     recognisable: bool = True,
@@ -72,8 +53,8 @@ def of_run(
 
     Parameters
     ----------
-    run : mapping
-        Content of `run.json`; its `attention` holds what the gates found in the data.
+    run : RunDocument
+        Its `attention` holds what the gates found in the data.
     quiet : int
         Nights in a row without a case, tonight among them, as the ledger has them.
     recognisable : bool
@@ -82,8 +63,8 @@ def of_run(
         Tells a model's age where neither its contract nor its rows do.
     """
     # What may have leaked into training is for whoever trained; the ward would read it every night.
-    found = [*_model_gates(mapping(run, "model")), *_age(run, trained), *_counts(run)]
-    found += [*_workload(run), *_silence(run, quiet), *reasons_in(sequence(run, "attention"))]
+    found = [*_model_gates(run.model), *_age(run, trained), *_counts(run)]
+    found += [*_workload(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
     if not recognisable and "ids_are_row_numbers" not in {each.code for each in found}:
         found.append(
@@ -96,44 +77,42 @@ def of_run(
     return found
 
 
-def _model_gates(model: Mapping[str, Any]) -> list[Reason]:
+def _model_gates(model: ModelDocument) -> list[Reason]:
     found = _held(model)
-    for point in points(model):
-        name = str(point.get("class"))
-        which = f" of {name}" if multi(model) else ""
-        cases = point.get("n_positive")
-        if finite(cases) and cases < FEW_CASES:
+    for point in model.points:
+        name, cases = point.label, point.n_positive
+        which = f" of {name}" if model.multi else ""
+        if cases < FEW_CASES:
             words = f"Only {_plural(cases, 'case')}{which} to learn and validate from."
             found.append(
                 Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
             )
         found += _no_use(point, name) or _too_wide(point, which)
-        area = mapping(model, "validation", "summary", name)
-        low = area.get("auroc_low")
-        if finite(low) and low <= CHANCE:
+        area = model.validation.summary.get(name)
+        if area and area.auroc_low is not None and area.auroc_low <= CHANCE:
             words = f"The ranking{which} is not shown to be better than chance"
-            words += f" (AUROC {area['auroc']:.2f})." if finite(area.get("auroc")) else "."
+            words += "." if area.auroc is None else f" (AUROC {area.auroc:.2f})."
             remedy = "Do not act on this model: bring more cases, other columns, or another recipe."
-            found.append(Reason("not_better_than_chance", words, None, low, CHANCE, remedy))
+            found.append(Reason("not_better_than_chance", words, None, area.auroc_low, CHANCE, remedy))
     return found
 
 
-def _held(model: Mapping[str, Any]) -> list[Reason]:
+def _held(model: ModelDocument) -> list[Reason]:
     """Rows of somebody who was erased, which only another training takes out of a model."""
-    due = _day(part(model, "retrain_by"))
+    due = _day(model.retrain_by)
     if due is None:
         return []
     words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
     return [Reason("to_be_trained_again", words, remedy="Train it again on the cohort as it is now.")]
 
 
-def _no_use(point: Mapping[str, Any], name: str) -> list[Reason]:
+def _no_use(point: OperatingPointFacts, name: str) -> list[Reason]:
     """Thresholds that single nobody out, or none of those they are meant for."""
-    if flags_everything(point):
+    if point.flags_everything:
         words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
         remedy = "Ask for less with screen threshold, or train with more cases."
         return [Reason("flags_everything", words, remedy=remedy)]
-    if point.get("sensitivity") == 0:
+    if point.sensitivity == 0:
         words = f"This threshold would have found none of the past cases of {name}."
         return [
             Reason("own_cases_not_flagged", words, None, 0.0, 0.0, "Choose another with screen threshold.")
@@ -141,19 +120,19 @@ def _no_use(point: Mapping[str, Any], name: str) -> list[Reason]:
     return []
 
 
-def _too_wide(point: Mapping[str, Any], which: str) -> list[Reason]:
-    low, high = point.get("sensitivity_low"), point.get("sensitivity_high")
-    if not (finite(low) and finite(high)) or high - low <= WIDEST:
+def _too_wide(point: OperatingPointFacts, which: str) -> list[Reason]:
+    low, high = point.sensitivity_low, point.sensitivity_high
+    if low is None or high is None or high - low <= WIDEST:
         return []
     words = f"Sensitivity{which} is hardly known: anything from {low:.0%} to {high:.0%} may be true."
     remedy = "Train again with more cases (of more patients, where rows come in groups)."
     return [Reason("intervals_too_wide", words, None, high - low, WIDEST, remedy)]
 
 
-def _age(run: Mapping[str, Any], trained: datetime.datetime | None) -> list[Reason]:
+def _age(run: RunDocument, trained: datetime.datetime | None) -> list[Reason]:
     """Whether the model is past its review on the night of the run."""
-    night, model = _day(run.get("date")), mapping(run, "model")
-    due, window = _day(stated(model, "review_by")), sequence(model, "training", "window")
+    night, window = _day(run.date), run.model.training.window
+    due = _day(run.model.stated.review_by)
     remedy = "Train it again, or review it and set review_by in the contract it is trained with."
     if night is None:
         return []
@@ -161,7 +140,7 @@ def _age(run: Mapping[str, Any], trained: datetime.datetime | None) -> list[Reas
         words = f"This model was to be reviewed by {due}."
         late = float((night - due).days)
         return [Reason("past_review_date", words, None, late, 0.0, remedy)] if late > 0 else []
-    last = _day(window[1]) if len(window) == 2 else None
+    last = _day(window[1]) if window else None
     since = last or (trained.date() if trained else None)
     years = (night - since).days / 365.25 if since else 0.0
     if years <= OLDEST_YEARS:
@@ -171,45 +150,43 @@ def _age(run: Mapping[str, Any], trained: datetime.datetime | None) -> list[Reas
     return [Reason("past_review_date", words, None, years, OLDEST_YEARS, remedy)]
 
 
-def _day(value: Any) -> datetime.date | None:
+def _day(value: str | None) -> datetime.date | None:
     try:
-        return datetime.date.fromisoformat(value)
-    except (TypeError, ValueError):
+        return datetime.date.fromisoformat(value or "")
+    except ValueError:
         return None
 
 
-def _counts(run: Mapping[str, Any]) -> list[Reason]:
-    counts, found = mapping(run, "counts"), []
-    read, scored, refused = (counts.get(name) for name in ("read", "scored", "refused"))
+def _counts(run: RunDocument) -> list[Reason]:
+    counts, found = run.counts, []
     remedy = "Do not use this page; report it with its run.json."
-    if not (finite(scored) and finite(refused)) or read != scored + refused:
+    if counts.read != counts.scored + counts.refused:
         words = "The counts do not add up: rows read are not rows scored plus rows refused."
         found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
     # A run from before cases were known counts none.
-    states = [counts.get("new"), counts.get("ongoing"), counts.get("reviewed"), counts.get("known", 0)]
-    known = [n for n in states if finite(n)]
-    if len(known) == len(states) and counts.get("cases") != sum(known):
+    states = (counts.new, counts.ongoing, counts.reviewed, counts.known or 0)
+    known = [n for n in states if n is not None]
+    if len(known) == len(states) and counts.cases != sum(known):
         words = "The counts do not add up: cases are not new plus ongoing plus reviewed plus known."
         found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
-    if finite(refused) and refused > 0:
-        words = f"{_plural(refused, 'row')} refused and not scored."
+    if counts.refused > 0:
+        words = f"{_plural(counts.refused, 'row')} refused and not scored."
         remedy = "Have the source correct them; the reasons are listed."
-        found.append(Reason("rows_refused", words, None, refused, 0.0, remedy))
+        found.append(Reason("rows_refused", words, None, counts.refused, 0.0, remedy))
     return found
 
 
-def _workload(run: Mapping[str, Any]) -> list[Reason]:
-    model, counts, found = mapping(run, "model"), mapping(run, "counts"), []
-    capacity, flagged = stated(model, "capacity"), counts.get("flagged")
-    reviews, what = awaited(run)
-    if finite(capacity) and finite(reviews) and reviews > capacity:
-        one = " patients" if what == "patient" else ""
-        state = "wait for a review" if reviews != to_review(run)[0] else "flagged"
+def _workload(run: RunDocument) -> list[Reason]:
+    capacity, flagged, found = run.model.stated.capacity, run.counts.flagged, []
+    reviews = run.awaited
+    if capacity is not None and reviews > capacity:
+        one = " patients" if run.unit == "patient" else ""
+        state = "wait for a review" if reviews != run.to_review else "flagged"
         words = f"{reviews:,}{one} {state}, but capacity is {_plural(capacity, 'review')} a night."
         remedy = "Review from the top of the list, or choose a threshold by --max-flag-rate."
         found.append(Reason("over_capacity", words, None, reviews, capacity, remedy))
-    expected = flags_expected(model, counts.get("scored"))
-    if expected and finite(flagged) and flagged and not expected[0] <= flagged <= expected[1]:
+    expected = flags_expected(run.model, run.counts.scored)
+    if expected and flagged and not expected[0] <= flagged <= expected[1]:
         words = (
             f"{flagged:,} flagged where {expected[0]:,} to {expected[1]:,} were expected from validation: "
             "the patients or the data may have changed."
@@ -220,39 +197,38 @@ def _workload(run: Mapping[str, Any]) -> list[Reason]:
     return found
 
 
-def flags_expected(model: Mapping[str, Any], scored: Any) -> tuple[int, int] | None:
+def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     """The range of flags for 998 of 1,000 nights; None where rows are not independent patients."""
-    used = points(model)
-    grouped = part(model, "validation", "grouped") or part(model, "contract", "cohort", "group")
-    if len(used) != 1 or grouped or not finite(scored) or not finite(used[0].get("flag_rate")):
+    points, known = model.operating_points, model.validation.n_rows
+    rate = points[0].flag_rate if len(points) == 1 else None
+    if rate is None or model.validation.grouped or model.stated.group:
         return None
-    rate, known = used[0]["flag_rate"], part(model, "validation", "n_rows")
     # The rate itself is known from so many rows only; its own error widens the range.
-    widen = 1 + scored / known if finite(known) and known > 0 else 1.0
+    widen = 1 + scored / known if known > 0 else 1.0
     spread = IMPROBABLE * math.sqrt(max(scored * rate * (1 - rate), 1.0) * widen)
     return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread)
 
 
-def _silence(run: Mapping[str, Any], quiet: int) -> list[Reason]:
-    counts, found = mapping(run, "counts"), []
-    scored, check = counts.get("scored"), "Check the table and the threshold."
-    expected = flags_expected(mapping(run, "model"), scored)
+def _silence(run: RunDocument, quiet: int) -> list[Reason]:
+    scored, found = run.counts.scored, []
+    check = "Check the table and the threshold."
+    expected = flags_expected(run.model, scored)
     least = expected[0] if expected else 1
     if scored == 0:
         found.append(Reason("no_rows", "No row was scored.", None, 0.0, 1.0, "Check the table."))
-    elif counts.get("flagged") == 0 and least > 0:
+    elif run.counts.flagged == 0 and least > 0:
         words = f"No row was flagged where {least:,} or more were expected." if expected else ""
         found.append(Reason("nobody_flagged", words or "No row was flagged.", None, 0.0, least, check))
-    if quiet >= QUIET_NIGHTS and not _quiet_by_chance(mapping(run, "model"), (scored or 0) * quiet):
+    if quiet >= QUIET_NIGHTS and not _quiet_by_chance(run.model, scored * quiet):
         words = f"Nobody was flagged on {quiet} nights in a row."
         found.append(Reason("quiet_nights", words, None, quiet, QUIET_NIGHTS, check))
     return found
 
 
-def _quiet_by_chance(model: Mapping[str, Any], rows: int) -> bool:
+def _quiet_by_chance(model: ModelDocument, rows: int) -> bool:
     """Whether so many rows may well pass without a flag; a threshold that never flags is not chance."""
-    rate = points(model)[0]["flag_rate"] if flags_expected(model, rows) else 0.0
-    return rate > 0.0 and (1.0 - rate) ** rows >= 0.01
+    rate = model.operating_points[0].flag_rate if flags_expected(model, rows) else None
+    return rate is not None and rate > 0.0 and (1.0 - rate) ** rows >= 0.01
 
 
 def _plural(how_many: float, one: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from screening.documents.shape import Range, document, named
+from screening.documents.shape import Range, document, named, rare
 
 State = Literal["new", "ongoing", "reviewed", "known"]
+Word = Literal["confirmed", "not", "unsure", "known"]
 
 
 @document
@@ -33,7 +34,7 @@ class Verdict:
     """The last verdict on a case, and the night it was given for."""
 
     night: str
-    verdict: Literal["confirmed", "not", "unsure", "known"]
+    verdict: Word
 
 
 @document
@@ -44,28 +45,28 @@ class Case:
     wants shown beside the row; `explained` is the share of its contributions in the changes of all values.
     """
 
-    rank: int | None = None
+    rank: int | None = rare()
     id: str
     group: str | None
     row: int | None
     score: float
     p_value: float
-    p_low: float | None = None
-    p_high: float | None = None
     label: Annotated[str, named("class")]
     display: Mapping[str, str | None] | None = None
-    contributions: Sequence[Contribution] | None = None
-    explained: float | None = None
-    missing: Sequence[str] = ()
-    votes: Mapping[str, bool] | None = None
-    discovery: bool | None = None
+    contributions: Sequence[Contribution] | None = rare()
+    explained: float | None = rare(beside="contributions")
+    missing: Sequence[str] = rare((), beside="contributions")
+    votes: Mapping[str, bool] | None = rare(beside="contributions")
+    discovery: bool | None = rare()
     chance: float | None
     chance_low: float | None
     chance_high: float | None
-    state: State | None = None
-    nights: int | None = None
-    last_verdict: Verdict | None = None
-    drawn: bool | None = None
+    p_low: float | None = None
+    p_high: float | None = None
+    state: State | None = rare()
+    nights: int | None = rare(beside="state")
+    last_verdict: Verdict | None = rare(beside="state")
+    drawn: bool | None = rare(beside="state")
 
 
 @document
@@ -83,12 +84,12 @@ class GroupFacts:
     rows: int
     flagged: int
     top_score: float
+    display: Mapping[str, str | None] | None = None
     p_value: float
+    discovery: bool
     p_low: float | None = None
     p_high: float | None = None
-    discovery: bool
-    display: Mapping[str, str | None] | None = None
-    state: State | None = None
-    nights: int | None = None
-    last_verdict: Verdict | None = None
-    drawn: bool | None = None
+    state: State | None = rare()
+    nights: int | None = rare(beside="state")
+    last_verdict: Verdict | None = rare(beside="state")
+    drawn: bool | None = rare(beside="state")

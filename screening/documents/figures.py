@@ -41,6 +41,7 @@ class Rates:
 class PredictiveValues:
     """What a flag means at a prevalence, and what it costs, with 95 % intervals; None is undefined."""
 
+    prevalence: float
     ppv: float | None
     ppv_low: float | None
     ppv_high: float | None
@@ -53,7 +54,6 @@ class PredictiveValues:
     flag_rate: float | None
     flag_rate_low: float | None
     flag_rate_high: float | None
-    prevalence: float
 
     @property
     def ppv_ends(self) -> Ends:
@@ -105,25 +105,54 @@ class Point(Rates, PredictiveValues, Sizes):
 
 
 @document
-class Ranking(Area, Sizes):
-    """How well held-out scores rank, whatever the threshold."""
+class Precision:
+    """The area under the curve of precision over recall with its 95 % interval; None is undefined."""
 
-    prevalence: float
     average_precision: float | None
     average_precision_low: float | None
     average_precision_high: float | None
 
 
 @document
-class Observed(Ranking, Rates, PredictiveValues):
-    """What a threshold chosen elsewhere did to rows whose labels are known."""
+class Shares(Sizes):
+    """Rows of either class, and the share of positives among them."""
+
+    prevalence: float
+
+
+@document
+class Ranking(Precision, Area, Shares):
+    """How well held-out scores rank, whatever the threshold."""
+
+
+@document
+class At:
+    """A threshold, and the share of positives that its figures hold for."""
 
     threshold: float
+    prevalence: float
+
+
+@document
+class Hits:
+    """Rows by what they are and what was said of them."""
+
     true_positive: int
     false_negative: int
     false_positive: int
     true_negative: int
+
+
+@document
+class Agreement:
+    """How far flags and labels agree, in one figure each; None is undefined."""
+
     accuracy: float | None
     f1: float | None
     g_mean: float | None
     min_sensitivity: float | None
+
+
+@document
+class Observed(Precision, Area, Agreement, PredictiveValues, Rates, Hits, Sizes, At):
+    """What a threshold chosen elsewhere did to rows whose labels are known."""

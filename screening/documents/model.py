@@ -8,7 +8,7 @@ from typing import Any
 
 from screening.documents.contract import Declared, Stated, seen
 from screening.documents.reason import Reason
-from screening.documents.shape import Range, Setting, document
+from screening.documents.shape import Range, Setting, document, rare
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
 
@@ -20,8 +20,8 @@ class FileFacts:
     sha256: str
     bytes: int
     rows: int
-    place: str | None = None
-    query_sha256: str | None = None
+    place: str | None = rare()
+    query_sha256: str | None = rare()
 
 
 @document
@@ -119,7 +119,7 @@ class TrainingFacts:
     features: Sequence[FeatureFacts]
     profile: Profile | None
     leaks: Sequence[Leak]
-    approximation: Approximation | None = None
+    approximation: Approximation | None = rare()
 
 
 @document
@@ -155,7 +155,7 @@ class RecipeFacts:
     machine: str
     text: str
     parameters: Setting
-    members: Sequence[MemberFacts] = ()
+    members: Sequence[MemberFacts] = rare(())
 
 
 @document
@@ -204,8 +204,8 @@ class ModelDocument:
     machine: MachineFacts
     versions: Mapping[str, str]
     attention: Sequence[Reason]
-    blend: Sequence[BlendMember] = ()
-    retrain_by: str | None = None
+    blend: Sequence[BlendMember] = rare(())
+    retrain_by: str | None = rare()
     arrays_sha256: str
     validation_sha256: str
     sha256: str

@@ -9,7 +9,7 @@ from screening.documents.drift import ScoreCounts
 from screening.documents.figures import Observed
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
-from screening.documents.shape import document
+from screening.documents.shape import document, rare
 from screening.documents.validation import Confusion, PerClass
 
 
@@ -41,13 +41,13 @@ class Counts:
     refused: int
     flagged: int
     flagged_by_class: Mapping[str, int]
-    cases: int | None = None
-    new: int | None = None
-    ongoing: int | None = None
-    reviewed: int | None = None
-    known: int | None = None
-    resolved: int | None = None
-    drawn: int | None = None
+    cases: int | None = rare()
+    new: int | None = rare()
+    ongoing: int | None = rare()
+    reviewed: int | None = rare()
+    known: int | None = rare()
+    resolved: int | None = rare()
+    drawn: int | None = rare()
 
 
 @document
@@ -59,12 +59,24 @@ class NightFeature:
     unit: str | None
     missing: float
     missing_training: float
-    psi: float | None = None
-    ks: float | None = None
-    outside: float | None = None
-    unseen: int | None = None
-    normalised: bool | None = None
-    alarm: bool | None = None
+    psi: float | None = rare(beside="alarm")
+    ks: float | None = rare(beside="alarm")
+    outside: float | None = rare(beside="alarm")
+    unseen: int | None = rare(beside="alarm")
+    normalised: bool | None = rare(beside="alarm")
+    alarm: bool | None = rare()
+
+
+@document
+class FeatureDrift:
+    """A feature's values beside those of training: distances, share outside its range, unseen rows."""
+
+    psi: float | None
+    ks: float | None
+    outside: float
+    unseen: int
+    normalised: bool
+    alarm: bool
 
 
 @document
@@ -237,30 +249,30 @@ class RunDocument:
     evaluation: Mapping[str, Observed | Confusion | Sequence[PerClass]] | None
     data: Sequence[NightFeature]
     groups: Sequence[GroupFacts] | None
-    groups_total: int | None = None
-    groups_flagged: int | None = None
     score_counts: Mapping[str, ReachingCounts]
     cases: Sequence[Case]
     cases_total: int
     cases_shown: int
     cases_explained: int
     near_misses: Sequence[Case]
+    scale: ScoreScale | None = None
     attention: Sequence[Reason]
     sample: Sequence[str]
     unflagged: Unflagged
-    drift: ScoreCounts | None = None
     discoveries: Discoveries | None
+    groups_total: int | None = rare()
+    groups_flagged: int | None = rare()
+    drift: ScoreCounts | None = None
     subgroups: Sequence[NightSubgroup]
     prevalence_estimate: Share | None
-    voxels: Voxels | None = None
-    scale: ScoreScale | None = None
+    voxels: Voxels | None = rare()
+    ledger: LedgerFacts | None = rare()
+    since: Since | None = rare(beside="ledger")
     stopping: Stopping | None = None
-    since: Since | None = None
-    ledger: LedgerFacts | None = None
-    pseudonymised: bool | None = None
+    pseudonymised: bool | None = rare()
     times: Times
     outputs: Mapping[str, str] | None = None
-    erased: int = 0
+    erased: int = rare(0)
     sha256: str
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
 
 from screening.errors import ModelError
 
@@ -65,9 +65,53 @@ def read(declared: type[T], stored: Mapping[str, Any], name: str) -> T:
     return found
 
 
+def rare(default: Any = None, beside: str | None = None) -> Any:
+    """A field that JSON leaves out while it has its default, or wherever the field `beside` is left out.
+
+    Other fields with a default are always written: they came with a later version, and older files lack them.
+    """
+    return field(default=default, metadata={"rare": beside or ""})
+
+
 def plain(found: object) -> dict[str, Any]:
-    """A document's type as its JSON."""
-    return dict(_adapter(cast(Hashable, type(found))).dump_python(found, mode="json", by_alias=True))
+    """A document's type as its JSON: keys in the order in which the type declares its fields."""
+    return {
+        key: _json(getattr(found, name))
+        for name, key, default, beside in _keys(cast(Hashable, type(found)))
+        if not _left_out(found, name, default, beside)
+    }
+
+
+def _left_out(found: object, name: str, default: object, beside: str | None) -> bool:
+    """Whether a rare field has nothing to say; what stands beside another goes with it."""
+    if beside is None:
+        return False
+    if beside:
+        return getattr(found, beside) is None
+    value = getattr(found, name)
+    return value is default or value == default
+
+
+@cache
+def _keys(declared: Any) -> tuple[tuple[str, str, object, str | None], ...]:
+    """Of each field its name, JSON key, default, and beside which field it is left out (None: never)."""
+    hints = get_type_hints(declared, include_extras=True)
+    return tuple(
+        (each.name, _key(hints[each.name]) or each.name, each.default, each.metadata.get("rare"))
+        for each in fields(declared)
+    )
+
+
+def _key(hint: Any) -> str | None:
+    return next((each.alias for each in getattr(hint, "__metadata__", ()) if hasattr(each, "alias")), None)
+
+
+def _json(value: Any) -> Any:
+    if is_dataclass(value):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {key: _json(each) for key, each in value.items()}
+    return [_json(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def schema(declared: type) -> dict[str, Any]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from screening.documents import reasons_in
-from screening.documents.attention import attention_of
+from screening.documents.attention import DECIDED_SINCE, of_model, of_run
 from screening.documents.case import ExplainedCase
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.history import HistoryDocument
-from screening.documents.model import ModelDocument
-from screening.documents.run import RunDocument
+from screening.documents.model import ModelDocument, SourceFacts
+from screening.documents.run import RunDocument, RunModel
 from screening.documents.shape import read
 from screening.documents.upgrading import CHANCES, model_of_any_version, run_of_any_version
 from screening.errors import ModelError
@@ -23,18 +24,35 @@ UNSEALED = {"format": 0, "arrays_sha256": "", "validation_sha256": "", "sha256":
 
 def model_in(stored: Mapping[str, Any]) -> ModelDocument:
     """The model of a `model.json` of any version, or of one that is not sealed yet."""
-    decided = {"attention": attention_of(stored)}
     with _missing_parts_named("model.json"):
-        upgraded = model_of_any_version(UNSEALED | dict(stored) | decided)
-    return read(ModelDocument, upgraded, "model.json")
+        upgraded = model_of_any_version(UNSEALED | dict(stored))
+    model = read(ModelDocument, upgraded, "model.json")
+    return model if _decided(stored) else replace(model, attention=of_model(model))
+
+
+def run_model_in(stored: Mapping[str, Any]) -> RunModel:
+    """The model that a run holds, of any version."""
+    with _missing_parts_named("model.json"):
+        upgraded = model_of_any_version(stored)
+    return read(RunModel, upgraded, "model.json")
 
 
 def run_in(stored: Mapping[str, Any]) -> RunDocument:
-    """The run of a `run.json` of any version, or of one that is being made."""
-    decided = {"attention": attention_of(stored)}
+    """The run of a `run.json` of any version."""
     with _missing_parts_named("run.json"):
-        upgraded = run_of_any_version(dict(stored) | decided)
-    return read(RunDocument, upgraded, "run.json")
+        upgraded = run_of_any_version(stored)
+    run = read(RunDocument, upgraded, "run.json")
+    return run if _decided(stored) else replace(run, attention=of_run(run))
+
+
+def _decided(stored: Mapping[str, Any]) -> bool:
+    """Whether the document holds what deserved attention when it was made; else that is judged now."""
+    return stored.get("format", 0) >= DECIDED_SINCE and "attention" in stored
+
+
+def source_in(stored: Mapping[str, Any]) -> SourceFacts:
+    """What a table was read from."""
+    return read(SourceFacts, stored, "the source")
 
 
 def comparison_in(stored: Mapping[str, Any]) -> ComparisonDocument:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 CHANCES = ("chance", "chance_low", "chance_high")
@@ -34,17 +34,14 @@ def model_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
     upgraded["calibration"] = {
         name: {"reason": None} | found for name, found in upgraded["calibration"].items()
     }
-    return (
-        {"attention": []}
-        | dict(stored)
-        | {
-            "operating_points": [_point(point) for point in stored["operating_points"]],
-            "validation": upgraded,
-            "training": {"leaks": [], "window": None}
-            | training
-            | {"profile": profile_of_any_version(training.get("profile"))},
-        }
-    )
+    return dict(stored) | {
+        "attention": _reasons(stored.get("attention", [])),
+        "operating_points": [_point(point) for point in stored["operating_points"]],
+        "validation": upgraded,
+        "training": {"leaks": [], "window": None}
+        | training
+        | {"profile": profile_of_any_version(training.get("profile"))},
+    }
 
 
 def run_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,10 +58,13 @@ def run_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
     upgraded["unflagged"] = {"cases": upgraded["unflagged"]["cases"]}
     for name in ("cases", "near_misses"):
         upgraded[name] = [chances | case for case in upgraded[name]]
-    upgraded["attention"] = [
-        {"code": "noted", "words": each} if isinstance(each, str) else each for each in upgraded["attention"]
-    ]
+    upgraded["attention"] = _reasons(upgraded["attention"])
     return upgraded
+
+
+def _reasons(stored: Sequence[Any]) -> list[Any]:
+    """Reasons; earlier versions kept each as a bare sentence."""
+    return [{"code": "noted", "words": each} if isinstance(each, str) else each for each in stored]
 
 
 def profile_of_any_version(stored: Any) -> Any:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from screening.documents.reading import part
 from screening.errors import ModelError, UsageError, VerdictError
-from screening.files import read_bounded
+from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
 from screening.storage.sealing import read_document
 
 FORMAT = 1
 MAX_BYTES = 16 << 20
+LONGEST_TOKEN = 4096
 LONGEST = {"site": 100, "initials": 20, "note": 2000}
 
 
 def review(
-    run: str | Path, verdicts: str | Path, ledger: Ledger, series: str | None = None
+    run: str | Path,
+    verdicts: str | Path,
+    ledger: Ledger,
+    series: str | None = None,
+    token: Path | None = None,
 ) -> dict[str, Any]:
     """Enter the verdicts of a file into the ledger.
 
@@ -31,6 +41,9 @@ def review(
         The one the run was scored with.
     series : str, optional
         Refuse a run that is not of this series.
+    token : Path, optional
+        Private file with a secret of the reviewer's; its SHA-256 is kept with each verdict, as the name of
+        the system's user is.
 
     Returns
     -------
@@ -44,6 +57,7 @@ def review(
     UsageError
         The run was scored without a ledger, or with another one.
     """
+    reviewer = entered_by(token)
     document = read_document(run, "run")
     known = document.get("ledger")
     if not isinstance(known, dict):
@@ -54,11 +68,33 @@ def review(
     if not isinstance(key, str) or type(revision) is not int:
         raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")
     content = _content(Path(verdicts))
-    given = _checked(content, document["run_id"], reviewable(ledger, key))
+    needed = part(document, "model", "contract", "cohort", "verdicts_need") or []
+    given = _checked(content, document["run_id"], reviewable(ledger, key), needed)
     # Its page exists, since somebody judged by it; a killed run may not have come to say so.
     publish_night(ledger, key, revision)
-    told = record_verdicts(ledger, key, given)
+    told = record_verdicts(ledger, key, given, reviewer)
     return {"run_id": document["run_id"], "night": document["date"], "verdicts": len(given)} | told
+
+
+def entered_by(token: Path | None) -> dict[str, str]:
+    """The system's user, and the digest of the reviewer's token where there is one."""
+    user = {"user": _user()}
+    if token is None:
+        return user
+    secret = read_secret(token, LONGEST_TOKEN).strip()
+    return user | {"token": hashlib.sha256(secret).hexdigest()}
+
+
+def _user() -> str:
+    try:
+        import pwd
+
+        # Not by the environment, which anybody may set.
+        return pwd.getpwuid(os.getuid()).pw_name
+    except ImportError:
+        return getpass.getuser()
+    except KeyError:
+        return str(os.getuid())
 
 
 def _content(path: Path) -> Any:
@@ -68,7 +104,7 @@ def _content(path: Path) -> Any:
         raise VerdictError(f"{path.name} is no JSON; save the verdicts from the page again") from None
 
 
-def _checked(content: Any, run_id: str, known: dict[str, bool]) -> list[Verdict]:
+def _checked(content: Any, run_id: str, known: dict[str, bool], needed: Sequence[str]) -> list[Verdict]:
     if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
         raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
     faults = []
@@ -81,6 +117,11 @@ def _checked(content: Any, run_id: str, known: dict[str, bool]) -> list[Verdict]
     seen: set[str] = set()
     for place, one in enumerate(content["verdicts"], start=1):
         faults += _faults(one, f"verdict {place}", known, seen)
+        faults += [
+            f"verdict {place}: it has no {name}, which the contract asks for"
+            for name in needed
+            if isinstance(one, dict) and not str(one.get(name, content.get(name, ""))).strip()
+        ]
     if faults:
         raise VerdictError(faults)
     shared = {name: content.get(name, "") for name in ("site", "initials")}

@@ -62,8 +62,15 @@ def _flagged(connection: sa.Connection, key: str) -> dict[str, bool]:
     return {row.case_id: row.state is not None for row in connection.execute(joined.where(RUNS.c.key == key))}
 
 
-def record_verdicts(ledger: Ledger, key: str, verdicts: Iterable[Verdict]) -> dict[str, int]:
+def record_verdicts(
+    ledger: Ledger, key: str, verdicts: Iterable[Verdict], entered_by: Mapping[str, str] | None = None
+) -> dict[str, int]:
     """Enter verdicts on a run; the same one twice is one, and a later word replaces an earlier.
+
+    Parameters
+    ----------
+    entered_by : mapping, optional
+        Who enters them, kept in the trail with each.
 
     Returns
     -------
@@ -81,16 +88,19 @@ def record_verdicts(ledger: Ledger, key: str, verdicts: Iterable[Verdict]) -> di
         flagged = _flagged(connection, key)
         for verdict in verdicts:
             said = {"key": key, "series": series, "night": night, "flagged": flagged[verdict.case_id]}
-            told[_enter(connection, ledger.clock(), said | asdict(verdict))] += 1
+            told[_enter(connection, ledger.clock(), said | asdict(verdict), entered_by)] += 1
     return told
 
 
-def _enter(connection: sa.Connection, recorded: str, said: Mapping[str, Any]) -> str:
+def _enter(
+    connection: sa.Connection, recorded: str, said: Mapping[str, Any], entered_by: Mapping[str, str] | None
+) -> str:
     mine = (REVIEWS.c.key == said["key"]) & (REVIEWS.c.case_id == said["case_id"])
     before = connection.execute(sa.select(REVIEWS).where(mine)).mappings().first()
     if before is not None and dict(before) == dict(said) | {"entry": before["entry"]}:
         return "unchanged"
-    entry = audit.append(connection, recorded, "verdict", *divided(said)).number
+    parts = [*divided(said), *([entered_by] if entered_by else [])]
+    entry = audit.append(connection, recorded, "verdict", *parts).number
     connection.execute(REVIEWS.delete().where(mine))
     connection.execute(REVIEWS.insert().values(**said, entry=entry))
     return "new" if before is None else "changed"

@@ -200,7 +200,7 @@ def _left_out(network: Network, task: Task) -> SeriesNight:
     """A series that nobody asked for: as it stands."""
     if task.known is not None:
         return _line(network, task, task.known, "unchanged")
-    return _without_run(task, "left out", 0, "not scored: this run was for other series")
+    return _without_run(task, "left out", 0, "not scored yet: this run was for other series")
 
 
 def _without_run(

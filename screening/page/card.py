@@ -9,7 +9,7 @@ from screening.documents.model import FeatureFacts, FileFacts, MachineFacts, Mod
 from screening.documents.run import NightFeature, RunDocument, RunModel
 from screening.documents.validation import SearchFacts
 from screening.page import format as shown
-from screening.page.completeness import completeness
+from screening.page.completeness import completeness, participants
 from screening.page.pruning import pruning_chart
 from screening.page.values import value_text
 
@@ -87,6 +87,7 @@ def model_card(model: ModelDocument) -> dict[str, Any]:
         "features": [_feature(model, feature) for feature in training.features],
         "limits": _limits(model),
         "completeness": completeness(model),
+        "participants": participants(model),
         "versions": [(shown.name(k), shown.name(v)) for k, v in sorted(model.versions.items())],
         "digests": [(words, shown.text(value, 80)) for words, value in digests if value],
         "command": shown.text(training.command or "not recorded"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from screening.documents.figures import PredictiveValues
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.validation import Calibration, DecisionCurve
+from screening.documents.validation import Calibration, DecisionCurve, OperatingPointFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
 
@@ -129,11 +131,11 @@ def calibration(model: ModelDocument) -> list[dict[str, Any]]:
             "earned": found.earned,
             "why": shown.text(found.reason or ""),
         }
-        blocks.append(head | (_earned(found, number) if found.earned else {}))
+        blocks.append(head | (_earned(found, point, number) if found.earned else {}))
     return blocks
 
 
-def _earned(found: Calibration, number: int) -> dict[str, Any]:
+def _earned(found: Calibration, point: OperatingPointFacts, number: int) -> dict[str, Any]:
     assert found.method and found.log_loss and found.decision_curve, "earned, so it has all of these"
     (other,) = METHODS.keys() - {found.method}
     used = METHODS[found.method]
@@ -150,7 +152,7 @@ def _earned(found: Calibration, number: int) -> dict[str, Any]:
         f"{shown.percent(found.prevalence)} of everyone; calibration slope "
         f"{_two(found.slope)} (1 is ideal).",
         "reliability": _reliability(found, number),
-        "worth": _decision_curve(found.decision_curve, number),
+        "worth": _decision_curve(found, found.decision_curve, point, number),
     }
 
 
@@ -184,7 +186,9 @@ def _reliability(found: Calibration, number: int) -> dict[str, Any]:
     }
 
 
-def _decision_curve(curve: DecisionCurve, number: int) -> dict[str, Any]:
+def _decision_curve(
+    found: Calibration, curve: DecisionCurve, point: OperatingPointFacts, number: int
+) -> dict[str, Any]:
     at, model, everyone = curve.threshold, curve.model, curve.all
     top = max([*model, *everyone])
     useful = [t for t, m, a in zip(at, model, everyone, strict=True) if m > max(a, 0.0) + 1e-9]
@@ -207,6 +211,40 @@ def _decision_curve(curve: DecisionCurve, number: int) -> dict[str, Any]:
     shown_all = [(t, a) for t, a in zip(at, everyone, strict=True) if a >= -0.2 * top]
     axes.line([t for t, _ in shown_all], [a for _, a in shown_all], "second")
     axes.line(at, model, "first", "model")
+    chance = _chance_at(found, point)
+    if chance is not None and chance <= max(at):
+        axes.mark(chance, _net_benefit(point, chance), "validated", "threshold in use")
     return axes.drawing() | {
-        "caption": f"{words} Solid: the model; dashed: reviewing everyone; dotted: reviewing no one."
+        "caption": f"{words} Solid: the model; dashed: reviewing everyone; dotted: reviewing no one. "
+        f"{_in_use(chance, max(at))}"
     }
+
+
+def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
+    """The chance of the condition that belongs to the threshold in use."""
+    if found.curve is None or point.flags_everything or point.sensitivity is None:
+        return None
+    chances = np.asarray(found.curve.probability)
+    if found.method != "platt":
+        return float(np.interp(point.threshold, found.curve.score, chances))
+    # Between the knots of Platt's curve log-odds are straight, not chances.
+    odds = np.interp(point.threshold, found.curve.score, np.log(chances / (1 - chances)))
+    return float(1 / (1 + np.exp(-odds)))
+
+
+def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
+    """Cases found less reviews in vain, each weighed by the odds at that chance (Vickers 2006)."""
+    hits = point.prevalence * (point.sensitivity or 0.0)
+    in_vain = (1 - point.prevalence) * (1 - (point.specificity or 0.0))
+    return hits - in_vain * chance / (1 - chance)
+
+
+def _in_use(chance: float | None, furthest: float) -> str:
+    if chance is None or not 0 < chance < 1:
+        return "The threshold in use has no chance of its own to stand at."
+    beyond = "" if chance <= furthest else ", right of the picture"
+    return (
+        f"The threshold in use (circle) is right for whom a review is worth it at a chance of "
+        f"{shown.percent(chance)}{beyond}: "
+        f"one case found for {shown.ratio((1 - chance) / chance)} reviews in vain."
+    )

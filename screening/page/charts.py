@@ -150,15 +150,24 @@ class Axes:
         self.marks.append({"x": self.across.at(x), "y": self.up.at(y), "kind": kind})
 
     def mark(self, x: float, y: float, kind: str, label: str, side: str = "begin") -> None:
-        """Draw one point with a label beside it; where there is no room, below it as far right as it goes."""
+        """Draw one point with a label beside it."""
         self.dot(x, y, kind)
+        self.note(x, y, kind, label, side)
+
+    def note(self, x: float, y: float, kind: str, label: str, side: str = "begin") -> None:
+        """Write a label beside a point; where there is no room, below it as far right as it goes."""
         at_x, at_y = self.across.at(x), self.up.at(y)
         furthest = round(self.width - LETTER * len(label), 1)
-        below = 16 if at_x + 9 <= furthest or side == "end" else 26
+        place = min(at_x + 9, furthest) if side == "begin" else at_x - 9
+        height = at_y + (16 if at_x + 9 <= furthest or side == "end" else 26)
+        for other in self.labels:
+            reach = LETTER * max(len(label), len(other["text"]))
+            if other["anchor"] == side and abs(other["y"] - height) < 15 and abs(other["x"] - place) < reach:
+                height = other["y"] + 16
         self.labels.append(
             {
-                "x": min(at_x + 9, furthest) if side == "begin" else at_x - 9,
-                "y": min(at_y + below, self.up.start - 6),
+                "x": place,
+                "y": min(height, self.up.start - 6),
                 "kind": kind,
                 "text": label,
                 "anchor": side,

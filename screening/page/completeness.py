@@ -7,6 +7,7 @@ interpretation) are listed as what they are: not for a program to answer.
 from __future__ import annotations
 
 from screening.documents.model import ModelDocument
+from screening.page import format as shown
 
 ANSWERED, PARTLY, OPEN = "stated", "partly", "not stated"
 
@@ -53,12 +54,69 @@ def completeness(model: ModelDocument) -> list[dict[str, str]]:
              "training again"),
         _row("17, 18", "Ethics, funding, protocol, registration", False, "", "the hospital"),
         _row("19", "Patient and public involvement", False, "", "the hospital"),
-        _row("20, 21", "Participants and outcome events", used, "Training cohort, Operating point", "counts"),
+        _row("20a", "Flow of participants, with and without the outcome", used, "Participants", "counts"),
+        _row("20b", "Characteristics of participants", features, "Features, Participants", "features",
+             "setting and treatments the table does not say"),
+        _row("20c", "Training against evaluation data", later, "Participants, The test of time",
+             "time in the contract, and enough later cases"),
+        _row("21", "Participants and outcome events in each analysis", used, "Participants", "counts"),
         _row("22", "Full model", model.arrays_sha256, "Provenance: model directory", "arrays"),
         _row("25, 26", "Interpretation and limits", True, "Limits", "",
              "limits only; the interpretation is for people to write"),
         _row("27", "Usability", features, "Features, Data, Flagged cases", "features"),
     ]  # fmt: skip
+
+
+def participants(model: ModelDocument) -> list[dict[str, str]]:
+    """Return the participants and outcome events of each analysis (TRIPOD+AI items 20 and 21)."""
+    training, found = model.training, model.validation
+    used, groups = training.n_rows_used, found.n_groups
+    rows = [
+        _analysis("Read from the table", training.n_rows_read),
+        _analysis("Left out (no label, or a sub-sample was drawn)", training.n_rows_read - used),
+    ]
+    for point in model.points:
+        which = f": {shown.name(point.label)}" if model.multi else ""
+        size = point.n_positive + point.n_negative
+        words = f"Development, and held out in {shown.count(found.folds)} folds{which}"
+        rows.append(_analysis(words, size, point.n_positive, groups))
+        later = (found.forward.classes or {}).get(point.label) if found.forward else None
+        if found.forward and later:
+            rows.append(
+                _analysis(
+                    f"Test of time, trained before {shown.name(found.forward.cut)}", found.forward.n_past
+                )
+            )
+            rows.append(
+                _analysis(
+                    f"Test of time, tested from that day on{which}",
+                    later.n_positive + later.n_negative,
+                    later.n_positive,
+                )
+            )
+        for column in found.subgroups.get(point.label, ()):
+            rows += [
+                _analysis(
+                    f"{shown.feature(column.column)}: {shown.name(level.level or 'missing')}{which}",
+                    level.n,
+                    level.events,
+                )
+                for level in column.rows
+            ]
+    return rows  # fmt: skip
+
+
+def _analysis(
+    words: str, size: int | None, events: int | None = None, groups: int | None = None
+) -> dict[str, str]:
+    share = events / size if size and events is not None else None
+    return {
+        "analysis": words,
+        "rows": shown.count(size),
+        "groups": shown.count(groups),
+        "events": shown.count(events),
+        "share": shown.percent(share),
+    }
 
 
 def _row(item: str, asked: str, answer: object, where: str, needs: str, but: str = "") -> dict[str, str]:

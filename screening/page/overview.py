@@ -12,7 +12,7 @@ from screening.page.drawing import draw
 
 def render_overview(found: OverviewDocument) -> str:
     """Return the page; the same document always gives the same text."""
-    failed = [line for line in found.series if line.status == "failed"]
+    absent = [line for line in found.series if line.scored is None]
     wanting = [line for line in found.series if line.attention]
     flagged = [line.flagged for line in found.series if line.flagged is not None]
     return draw(
@@ -22,7 +22,7 @@ def render_overview(found: OverviewDocument) -> str:
         banner={"title": shown.text(found.title, 200), "kind": "All series, night of", "date": found.night},
         facts=[
             ("Series", shown.count(len(found.series))),
-            ("Failed", shown.count(len(failed))),
+            ("Without a page", shown.count(len(absent))),
             ("Want attention", shown.count(len(wanting))),
             ("Rows flagged", shown.count(sum(flagged))),
             (
@@ -43,8 +43,8 @@ def render_overview(found: OverviewDocument) -> str:
 
 
 def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
-    """What failed, then what wants attention, then the rest; by name within."""
-    return sorted(lines, key=lambda one: (one.status != "failed", not one.attention, one.series, one.night))
+    """What has no page, then what wants attention, then the rest; by name within."""
+    return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))
 
 
 def _row(line: SeriesNight) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _row(line: SeriesNight) -> dict[str, Any]:
         "page": line.page,
         "model": shown.name(line.model),
         "status": f"FAILED, code {line.exit_code}" if failed else "ATTENTION" if reasons else line.status,
-        "loud": failed or bool(reasons),
+        "loud": line.scored is None or bool(reasons),
         "figures": [shown.count(n) for n in (line.scored, line.refused, line.flagged, line.to_review)],
         "capacity": shown.count(line.capacity),
         "full": None not in (line.capacity, line.to_review) and line.to_review > line.capacity,  # type: ignore[operator]

@@ -22,6 +22,7 @@ from screening.page import (
     strip,
     subgroups,
     tradeoff,
+    usefulness,
     voxels,
     worklist,
 )
@@ -53,7 +54,9 @@ def render_model(document: Mapping[str, Any], templates: Path | None = None) -> 
     return draw(
         "model.html.j2",
         templates=templates,
+        styles=("report.css", "model.css"),
         scripts=SCRIPTS,
+        useful=usefulness.usefulness(model),
         footer=f"model {shown.text(model.sha256 or 'not recorded', 80)}",
         banner=night.model_banner(model),
         **_shared(model, None, places),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from screening.documents.run import Cluster
 
 LARGEST = 3
 MOST_CELLS = 50_000_000
@@ -23,7 +23,9 @@ def on_grid(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
     return np.rint((coordinates - coordinates.min(axis=0)) / step).astype(np.int64)
 
 
-def largest_clusters(coordinates: np.ndarray, scores: np.ndarray, step: np.ndarray) -> dict[str, Any]:
+def largest_clusters(
+    coordinates: np.ndarray, scores: np.ndarray, step: np.ndarray
+) -> tuple[int | None, list[Cluster]]:
     """Connected clusters of flagged voxels, faces, edges and corners counting as contact, the largest first.
 
     Parameters
@@ -36,18 +38,19 @@ def largest_clusters(coordinates: np.ndarray, scores: np.ndarray, step: np.ndarr
 
     Returns
     -------
-    dict
-        `n_clusters` (None where the coordinates span too many cells to be looked through) and `clusters`: at
-        most 3 with `voxels`, `centre`, `low` and `high` corner, and the highest score.
+    n_clusters : int or None
+        None where the coordinates span too many cells to be looked through.
+    clusters : list of Cluster
+        At most 3.
     """
     from scipy.ndimage import label
 
     place = on_grid(coordinates, step)
     if not len(place):
-        return {"n_clusters": 0, "clusters": []}
+        return 0, []
     shape = place.max(axis=0) + 1
     if np.prod(shape.astype(float)) > MOST_CELLS:
-        return {"n_clusters": None, "clusters": []}
+        return None, []
     grid = np.zeros(shape, dtype=bool)
     grid[tuple(place.T)] = True
     labelled, n_clusters = label(grid, structure=np.ones((3, 3, 3), dtype=bool))
@@ -57,15 +60,15 @@ def largest_clusters(coordinates: np.ndarray, scores: np.ndarray, step: np.ndarr
     for number in np.argsort(-sizes, kind="stable")[:LARGEST] + 1:
         own = coordinates[member == number]
         described.append(
-            {
-                "voxels": len(own),
-                "centre": own.mean(axis=0).tolist(),
-                "low": own.min(axis=0).tolist(),
-                "high": own.max(axis=0).tolist(),
-                "top_score": float(scores[member == number].max()),
-            }
+            Cluster(
+                voxels=len(own),
+                centre=own.mean(axis=0).tolist(),
+                low=own.min(axis=0).tolist(),
+                high=own.max(axis=0).tolist(),
+                top_score=float(scores[member == number].max()),
+            )
         )
-    return {"n_clusters": int(n_clusters), "clusters": described}
+    return int(n_clusters), described
 
 
 def fullest_slices(coordinates: np.ndarray, most: int) -> list[float]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from screening.documents.case import Contribution
 from screening.scoring.past import Past
 
 if TYPE_CHECKING:
@@ -15,6 +18,28 @@ if TYPE_CHECKING:
 SHOWN = 5
 # Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
 BLOCK = 2048
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """What makes a row's score, with what a reader needs to judge it.
+
+    Parameters
+    ----------
+    contributions : sequence of Contribution
+        The largest change first.
+    explained : float or None
+        Their share in the changes of all values.
+    missing : sequence of str
+        Features without a value in this row.
+    votes : mapping or None
+        Of a blend, which members would flag the row alone.
+    """
+
+    contributions: Sequence[Contribution]
+    explained: float | None
+    missing: Sequence[str]
+    votes: Mapping[str, bool] | None
 
 
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
@@ -69,20 +94,13 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
 
 def contributions(
     model: Model, cohort: Cohort, columns: np.ndarray, most: int | None = SHOWN
-) -> list[dict[str, Any]]:
+) -> list[Reasons]:
     """For every row the features that change its score most, with what a reader needs to judge them.
 
     Parameters
     ----------
     most : int or None
         At most so many a row; None: all that change the score.
-
-    Returns
-    -------
-    list of dict
-        `contributions` (largest change first: feature, value, unit, usual, direction, change, and where the
-        value lies among training rows), `explained` (their share in the changes of all values), `missing`
-        (features without a value in this row) and, of a blend, `votes`.
     """
     names = list(cohort.contract.features)
     past = Past(model.document["training"]["profile"])
@@ -96,26 +114,33 @@ def contributions(
     for i, values in enumerate(shown[names].astype(object).to_numpy()):
         largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:most] if change[i, j] != 0]
         explained.append(
-            {
-                "contributions": [
-                    {
-                        "feature": names[j],
-                        "value": cohort.contract.features[names[j]].shown(values[j]),
-                        "unit": facts[names[j]]["unit"],
-                        "usual": facts[names[j]]["usual"],
-                        "usual_from": facts[names[j]]["usual_from"],
-                        "direction": "raises" if change[i, j] > 0 else "lowers",
-                        "change": float(change[i, j]),
-                    }
-                    | past.of(names[j], values[j])
-                    for j in largest
+            Reasons(
+                contributions=[
+                    _contribution(cohort, facts[names[j]], values[j], change[i, j], past) for j in largest
                 ],
-                "explained": _share(np.abs(change[i]), largest),
-                "missing": [names[j] for j in np.flatnonzero(missing[i])],
-                "votes": None if voted is None else voted[i],
-            }
+                explained=_share(np.abs(change[i]), largest),
+                missing=[names[j] for j in np.flatnonzero(missing[i])],
+                votes=None if voted is None else voted[i],
+            )
         )
     return explained
+
+
+def _contribution(
+    cohort: Cohort, facts: Mapping[str, Any], value: float | str | None, change: float, past: Past
+) -> Contribution:
+    among = past.of(facts["name"], value)
+    return Contribution(
+        feature=facts["name"],
+        value=cohort.contract.features[facts["name"]].shown(value),
+        unit=facts["unit"],
+        usual=facts["usual"],
+        usual_from=facts["usual_from"],
+        direction="raises" if change > 0 else "lowers",
+        change=float(change),
+        lower=among["lower"],
+        alike=among["alike"],
+    )
 
 
 def _share(sizes: np.ndarray, chosen: list[int]) -> float | None:

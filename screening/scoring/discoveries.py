@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
+from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.statistics.p_values import p_values, resolution_warning
 
 RATE = 0.1
@@ -40,48 +40,30 @@ class Discoveries:
         )
         return float(ranks[small[-1]] / len(among)) if len(small) else None
 
-    def facts(self, per: str, flagged: int, q: float = RATE) -> dict[str, Any]:
+    def facts(self, per: str, flagged: int, q: float = RATE) -> DiscoveryFacts:
         """What `run.json` says: how many of the screened would be reported, and whether any could be."""
         cut, screened = self.cut(q), int(self.counts.sum())
         found = 0 if cut is None else int(self.counts[: round(cut * len(self.counts))].sum())
-        return {
-            "q": q,
-            "per": per,
-            "n_screened": screened,
-            "n_calibration": len(self.calibration),
-            "p_cut": cut,
-            "found": found,
-            "flagged": flagged,
-            "warning": resolution_warning(len(self.calibration), screened, q) if screened else None,
-        }
+        return DiscoveryFacts(
+            q=q,
+            per=per,
+            n_screened=screened,
+            n_calibration=len(self.calibration),
+            p_cut=cut,
+            found=found,
+            flagged=flagged,
+            warning=resolution_warning(len(self.calibration), screened, q) if screened else None,
+        )
 
 
-def with_discoveries(
-    facts: dict[str, Any], rows: Discoveries, groups: Mapping[str, Iterable[float]] | None
-) -> dict[str, Any]:
-    """A night's facts with the false discovery rate among its rows, or among its groups where it has any.
-
-    Parameters
-    ----------
-    facts : dict
-        Of `Night.facts`: `cases` are marked where rows are independent, `groups` where they are not.
-    groups : mapping of group to (rows, flagged rows, highest score), or None
-    """
-    if not groups:
-        said = rows.facts("row", facts["counts"]["flagged"])
-        cases = [case | {"discovery": _within(case["p_value"], said["p_cut"])} for case in facts["cases"]]
-        return facts | {"discoveries": said, "cases": cases}
-    of_groups = Discoveries(rows.calibration)
-    _, flagged, top = np.array([tuple(entry) for entry in groups.values()], dtype=float).T
-    of_groups.add(p_values(rows.calibration, top))
-    said = of_groups.facts("group", int(np.count_nonzero(flagged)))
-    listed = []
-    for entry in facts["groups"] or ():
-        p = float(p_values(rows.calibration, np.array([entry["top_score"]]))[0])
-        listed.append(entry | {"p_value": p, "discovery": _within(p, said["p_cut"])})
-    counted = {"groups_total": said["n_screened"], "groups_flagged": said["flagged"]}
-    return facts | {"discoveries": said, "groups": listed} | counted
+def of_groups(rows: Discoveries, entries: Iterable[Iterable[float]]) -> DiscoveryFacts:
+    """The false discovery rate among groups, each (rows, flagged rows, highest score)."""
+    groups = Discoveries(rows.calibration)
+    _, flagged, top = np.array([tuple(entry) for entry in entries], dtype=float).T
+    groups.add(p_values(rows.calibration, top))
+    return groups.facts("group", int(np.count_nonzero(flagged)))
 
 
-def _within(p: float, cut: float | None) -> bool:
-    return cut is not None and p <= cut * (1 + 1e-12)
+def is_discovery(p: float, said: DiscoveryFacts) -> bool:
+    """Whether a p-value is among those that would be reported."""
+    return said.p_cut is not None and p <= said.p_cut * (1 + 1e-12)

@@ -87,8 +87,9 @@ def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str | Database) -> dict[str, Any]:
     from screening.cohort.reading import open_cohort
+    from screening.documents.shape import plain
+    from screening.scoring.cases import because, cases_of
     from screening.scoring.contributions import contributions
-    from screening.storage.chances import Chances
     from screening.storage.scored import score_batch
 
     if model.digest != document["model"]["digest"]:
@@ -114,18 +115,20 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         at = int(np.argmax(scored.score))
         if best is not None and best[:2] >= (named, float(scored.score[at])):
             continue
-        (reasons,) = contributions(model, rows.take([at]), scored.column[[at]], most=None)
-        case = {
-            "id": str(rows.id[at]),
-            "group": None if rows.group is None else str(rows.group[at]),
-            "row": int(rows.rows[at]),
-            "score": float(scored.score[at]),
-            "p_value": float(scored.p_value[at]),
-            "class": model.watched[scored.column[at]],
-            "flagged": bool(scored.flagged[at]),
-        }
-        (chance,) = Chances(model).listed(scored.score[[at]], scored.column[[at]])
-        best = named, float(scored.score[at]), case | chance | reasons
+        one = rows.take([at])
+        (case,) = cases_of(
+            model,
+            ids=one.id,
+            group=one.group,
+            row=one.rows,
+            score=scored.score[[at]],
+            p_value=scored.p_value[[at]],
+            column=scored.column[[at]],
+            display=one.display,
+        )
+        (reasons,) = contributions(model, one, scored.column[[at]], most=None)
+        told = plain(because(case, reasons)) | {"flagged": bool(scored.flagged[at])}
+        best = named, float(scored.score[at]), told
     if best is None:
         raise UsageError(
             f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"

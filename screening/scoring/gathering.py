@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from screening.cohort.cohort import Cohort, joined
+from screening.cohort.cohort import Cohort
 from screening.cohort.drift import Gates
-from screening.cohort.identity import said_of_ids
-from screening.documents.reason import Reason
-from screening.scoring.contributions import contributions
-from screening.scoring.standing import Standing
+from screening.documents.case import Case, GroupFacts
+from screening.documents.figures import Observed
+from screening.documents.run import (
+    Counts,
+    Discoveries,
+    FeatureDrift,
+    NightFeature,
+    ReachingCounts,
+    ScoreScale,
+)
+from screening.documents.validation import Confusion, PerClass
+from screening.scoring.cases import Top, cases_of, displayed
+from screening.scoring.discoveries import is_discovery
+from screening.scoring.standing import Standing, rarity_range
 from screening.scoring.unflagged import Unflagged
 from screening.statistics.operating_point import performance
+from screening.statistics.p_values import p_values
 from screening.storage.model import Model
 from screening.storage.scored import Scored
 from screening.training.per_class import per_class
@@ -29,54 +41,6 @@ VOXELS_SHOWN = 40
 NEAR_MISSES_SHOWN = 20
 # Of the patients who are not flagged the page names as many as there is room for beside the others.
 GROUPS_SHOWN = 200
-
-
-class _Top:
-    """The rows with the highest scores seen so far, at most `size` of them."""
-
-    def __init__(self, size: int):
-        self.size = size
-        self.cohort: Cohort | None = None
-        self.score = self.p_value = np.empty(0)
-        self.column = self.row = np.empty(0, dtype=np.int64)
-
-    def add(self, batch: Cohort, scored: Scored, chosen: np.ndarray) -> None:
-        rows = chosen[np.argsort(-scored.score[chosen], kind="stable")[: self.size]]
-        if len(rows) == 0:
-            return
-        kept = batch.take(rows)
-        self.cohort = kept if self.cohort is None else joined([self.cohort, kept])
-        self.score = np.concatenate([self.score, scored.score[rows]])
-        self.p_value = np.concatenate([self.p_value, scored.p_value[rows]])
-        self.column = np.concatenate([self.column, scored.column[rows]])
-        self.row = np.concatenate([self.row, batch.rows[rows]])
-        best = np.argsort(-self.score, kind="stable")[: self.size]
-        self.cohort = self.cohort.take(best)
-        self.score, self.p_value = self.score[best], self.p_value[best]
-        self.column, self.row = self.column[best], self.row[best]
-
-    def listed(self, model: Model) -> list[dict[str, Any]]:
-        if self.cohort is None:
-            return []
-        group = self.cohort.group
-        return [
-            {
-                "id": str(self.cohort.id[i]),
-                "group": None if group is None else str(group[i]),
-                "row": int(self.row[i]),
-                "score": float(self.score[i]),
-                "p_value": float(self.p_value[i]),
-                "class": model.watched[self.column[i]],
-                "display": _displayed(self.cohort.display, i),
-            }
-            | reasons
-            for i, reasons in enumerate(contributions(model, self.cohort, self.column))
-        ]
-
-
-def _displayed(table: pd.DataFrame | None, row: int) -> dict[str, str | None] | None:
-    """What the contract wants shown beside a row."""
-    return None if table is None else dict(table.iloc[row])
 
 
 class Night:
@@ -102,7 +66,7 @@ class Night:
         voxels = bool(model.contract.coordinates)
         self.shown = VOXELS_SHOWN if voxels else CASES_SHOWN
         explained = VOXELS_SHOWN if voxels else CASES_EXPLAINED
-        self.cases, self.near_misses = _Top(explained), _Top(NEAR_MISSES_SHOWN)
+        self.cases, self.near_misses = Top(explained), Top(NEAR_MISSES_SHOWN)
         self.groups: dict[str, list[float]] = defaultdict(lambda: [0, 0, -np.inf])
         self.group_display: dict[str, dict[str, str | None] | None] = {}
         self.grid = [
@@ -148,7 +112,7 @@ class Night:
     def _add_groups(self, group: np.ndarray, scored: Scored, display: pd.DataFrame | None) -> None:
         names, first, place = np.unique(group, return_index=True, return_inverse=True)
         for name, row in zip(names, first, strict=True):
-            self.group_display.setdefault(str(name), _displayed(display, row))
+            self.group_display.setdefault(str(name), displayed(display, row))
         rows, flagged = np.bincount(place), np.bincount(place, weights=scored.flagged)
         top = np.full(len(names), -np.inf)
         np.maximum.at(top, place, scored.score)
@@ -167,69 +131,56 @@ class Night:
         group = np.full(len(codes), "") if group is None else group
         self.labelled.append((codes, scores, scored.decisions.argmax(axis=1), group))
 
-    def facts(self, refused: dict[str, int], gates: Gates | None = None) -> dict[str, Any]:
-        """The parts of `run.json` that come from the rows, and what the gates make of them."""
-        cases = self._cases()
-        n_flagged = sum(len(ids) for ids, *_ in self.flagged)
+    def counted(self, refused: Mapping[str, int]) -> Counts:
+        """Rows read, scored, refused and flagged."""
+        return Counts(
+            read=self.n_scored + sum(refused.values()),
+            scored=self.n_scored,
+            refused=sum(refused.values()),
+            flagged=sum(len(ids) for ids, *_ in self.flagged),
+            flagged_by_class=dict(zip(self.task.watched, self.flagged_by_class.tolist(), strict=True)),
+        )
+
+    def features(self, gates: Gates | None) -> list[NightFeature]:
+        """Every feature tonight beside training, as far as the gates know."""
         training = self.model.document["training"]
         drift = gates.facts() if gates else {}
+        listed = [
+            NightFeature(
+                name=feature["name"],
+                type=feature["type"],
+                unit=feature["unit"],
+                missing=self.missing[feature["name"]] / max(self.n_scored, 1),
+                missing_training=training["missing"][feature["name"]],
+            )
+            for feature in training["features"]
+        ]
+        return [_beside_training(each, drift.get(each.name)) for each in listed]
+
+    def reaching(self) -> dict[str, ReachingCounts]:
+        """How many rows reach each threshold, by watched class."""
         return {
-            "counts": {
-                "read": self.n_scored + sum(refused.values()),
-                "scored": self.n_scored,
-                "refused": sum(refused.values()),
-                "flagged": n_flagged,
-                "flagged_by_class": dict(zip(self.task.watched, self.flagged_by_class.tolist(), strict=True)),
-            },
-            "refused": dict(refused),
-            "evaluation": self._evaluation(),
-            "data": [
-                {
-                    "name": feature["name"],
-                    "type": feature["type"],
-                    "unit": feature["unit"],
-                    "missing": self.missing[feature["name"]] / max(self.n_scored, 1),
-                    "missing_training": training["missing"][feature["name"]],
-                }
-                | drift.get(feature["name"], {})
-                for feature in training["features"]
-            ],
-            "groups": self._groups(),
-            "score_counts": {
-                name: {"thresholds": grid.tolist(), "counts": counts.tolist()}
-                for name, grid, counts in zip(self.task.watched, self.grid, self.counts, strict=True)
-            },
-            "cases": [{"rank": rank} | case for rank, case in enumerate(cases, start=1)],
-            "cases_total": n_flagged,
-            "cases_shown": len(cases),
-            "cases_explained": sum("contributions" in case for case in cases),
-            "near_misses": self.near_misses.listed(self.model),
-            "scale": self._scale(),
-            "attention": [reason.to_dict() for reason in self._reasons(gates)],
-        } | self._of_unflagged()
+            name: ReachingCounts(thresholds=grid.tolist(), counts=counts.tolist())
+            for name, grid, counts in zip(self.task.watched, self.grid, self.counts, strict=True)
+        }
 
-    def _reasons(self, gates: Gates | None) -> list[Reason]:
-        """What the gates found, and what was said of the ids at training, which are of the same column."""
-        return [*(gates.attention() if gates else []), *said_of_ids(self.model.document)]
-
-    def _cases(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         explained = self.cases.listed(self.model)
         ids, group, score, p_value, column, row = self.all_flagged()
         further = np.argsort(-score, kind="stable")[len(explained) : self.shown]
         display = self.all_displayed()
-        return explained + [
-            {
-                "id": str(ids[i]),
-                "group": str(group[i]) if self.groups else None,
-                "row": int(row[i]),
-                "score": float(score[i]),
-                "p_value": float(p_value[i]),
-                "class": self.task.watched[column[i]],
-                "display": _displayed(display, i),
-            }
-            for i in further
-        ]
+        cases = explained + cases_of(
+            self.model,
+            ids=ids[further],
+            group=group[further] if self.groups else None,
+            row=row[further],
+            score=score[further],
+            p_value=p_value[further],
+            column=column[further],
+            display=None if display is None else display.iloc[further],
+        )
+        return [replace(case, rank=rank) for rank, case in enumerate(cases, start=1)]
 
     def all_flagged(self) -> list[np.ndarray]:
         """Id, group, score, p-value, watched class and row number of every flagged row, in row order."""
@@ -241,16 +192,18 @@ class Night:
         """What the contract wants shown of every flagged row, in row order; None where it names nothing."""
         return pd.concat(self.displayed, ignore_index=True) if self.displayed else None
 
-    def _scale(self) -> dict[str, Any]:
+    def scale(self) -> ScoreScale:
+        """Scores of what is reviewed as one, beside those of past cases."""
         if self.groups:
             self.standing.add(np.array([top for *_, top in self.groups.values()]))
         return self.standing.facts()
 
-    def _of_unflagged(self) -> dict[str, Any]:
+    def not_flagged(self) -> Unflagged:
+        """Those not flagged, and who is drawn from them."""
         if self.groups:
             names = sorted(self.groups)
             self.unflagged.add(np.array(names), np.array([self.groups[name][1] > 0 for name in names]))
-        return self.unflagged.facts()
+        return self.unflagged
 
     def flagged_cases(self) -> tuple[str, ...]:
         """Ids of what is reviewed as one, the highest score first: flagged groups, or flagged rows."""
@@ -260,24 +213,32 @@ class Night:
         ids, _, scores, *_ = self.all_flagged()
         return tuple(str(name) for name in ids[np.argsort(-scores, kind="stable")])
 
-    def _groups(self) -> list[dict[str, Any]] | None:
+    def listed_groups(self, said: Discoveries) -> list[GroupFacts] | None:
+        """The patients that the page names, those flagged first; None where rows come alone."""
         if not self.groups:
             return None
         worst = sorted(self.groups.items(), key=lambda item: (not item[1][1], -item[1][2], item[0]))
         hit = sum(bool(entry[1]) for entry in self.groups.values())
-        listed = worst[: min(max(hit, GROUPS_SHOWN), CASES_SHOWN)]
+        shown = worst[: min(max(hit, GROUPS_SHOWN), CASES_SHOWN)]
+        known = self.model.calibration
+        p = p_values(known, np.array([top for _, (_, _, top) in shown]))
+        low, high = rarity_range(p, len(known))
         return [
-            {
-                "group": name,
-                "rows": rows,
-                "flagged": flagged,
-                "top_score": float(top),
-                "display": self.group_display[name],
-            }
-            for name, (rows, flagged, top) in listed
+            GroupFacts(
+                group=name,
+                rows=int(rows),
+                flagged=int(flagged),
+                top_score=float(top),
+                display=self.group_display[name],
+                p_value=float(p[i]),
+                discovery=is_discovery(float(p[i]), said),
+                p_low=float(low[i]),
+                p_high=float(high[i]),
+            )
+            for i, (name, (rows, flagged, top)) in enumerate(shown)
         ]
 
-    def _evaluation(self) -> dict[str, Any] | None:
+    def evaluation(self) -> dict[str, Observed | Confusion | Sequence[PerClass]] | None:
         """How the flags of this cohort agree with its labels, where it has them."""
         if not self.labelled:
             return None
@@ -286,10 +247,24 @@ class Night:
         )
         together = group if self.groups else None
         columns = [1] if self.task.kind == "binary" else self.task.watched_columns
-        facts: dict[str, Any] = {
+        facts: dict[str, Observed | Confusion | Sequence[PerClass]] = {
             name: performance(scores[:, m], codes == column, self.model.thresholds[m], together)
             for m, (name, column) in enumerate(zip(self.task.watched, columns, strict=True))
         }
         if self.task.kind == "multi":
-            facts |= per_class(codes, predicted, self.task.classes)
+            facts["confusion"], facts["per_class"] = per_class(codes, predicted, self.task.classes)
         return facts
+
+
+def _beside_training(feature: NightFeature, drift: FeatureDrift | None) -> NightFeature:
+    if drift is None:
+        return feature
+    return replace(
+        feature,
+        psi=drift.psi,
+        ks=drift.ks,
+        outside=drift.outside,
+        unseen=drift.unseen,
+        normalised=drift.normalised,
+        alarm=drift.alarm,
+    )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from screening.documents import Reason
 from screening.documents.attention import of_run
+from screening.documents.case import Case, GroupFacts, State, Verdict, Word
+from screening.documents.reason import Reason
+from screening.documents.run import Counts, LedgerFacts, RunDocument
 from screening.documents.series import shown_series
 from screening.storage.model import Model
 
 if TYPE_CHECKING:
-    from screening.ledger import NightCases, Recorded
+    from screening.ledger import Known, NightCases, Recorded
 
+Named = TypeVar("Named", Case, GroupFacts)
 
 JUDGED = ("reviewed", "known")
 """States of a case that somebody has judged: no work of tonight."""
@@ -20,41 +24,41 @@ JUDGED = ("reviewed", "known")
 
 def night_of(
     model: Model,
-    document: dict[str, Any],
+    run: RunDocument,
     key: str,
     flagged: tuple[str, ...],
     series: str | None = None,
     shadow: bool = False,
 ) -> NightCases:
-    """What the run in `document` brings to the ledger."""
+    """What the run brings to the ledger."""
     from screening.ledger import NightCases
 
     contract = model.contract
-    counts, recognisable = document["counts"], bool(contract.id or contract.group)
+    counts, recognisable = run.counts, bool(contract.id or contract.group)
 
     def decided(states: Mapping[str, int], quiet: int) -> list[Reason]:
-        known = document | {"counts": counts | states}
+        known = replace(run, counts=_with_states(counts, states))
         return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
 
     return NightCases(
         key=key,
         question=_question(model),
-        night=document["date"],
+        night=run.date,
         flagged=flagged,
-        sampled=tuple(document["sample"]),
+        sampled=tuple(run.sample),
         facts={
-            "run_id": document["run_id"],
+            "run_id": run.run_id,
             "model": model.digest,
             "recipe": model.document["recipe"]["name"],
             "thresholds": dict(zip(model.watched, model.thresholds.tolist(), strict=True)),
             "title": contract.title,
             "minutes_per_review": contract.minutes_per_review,
             "capacity": contract.capacity,
-            "rows": {name: counts[name] for name in ("read", "scored", "refused", "flagged")},
-            "unflagged": document["unflagged"],
-            "missing": _missing(document),
-            "drift": document["drift"],
-            "table": ",".join(file["sha256"][:16] for file in document["input"]["files"]),
+            "rows": {name: getattr(counts, name) for name in ("read", "scored", "refused", "flagged")},
+            "unflagged": {"cases": run.unflagged.cases},
+            "missing": _missing(run),
+            "drift": run.drift and run.drift.to_dict(),
+            "table": ",".join(file.sha256[:16] for file in run.input.files),
         },
         recognisable=recognisable,
         known_days=contract.known_days,
@@ -65,9 +69,9 @@ def night_of(
     )
 
 
-def _missing(document: Mapping[str, Any]) -> dict[str, int]:
+def _missing(run: RunDocument) -> dict[str, int]:
     """How many values of the features were missing, of how many: quality of the table, whoever is in it."""
-    scored, shares = document["counts"]["scored"], [each["missing"] for each in document["data"]]
+    scored, shares = run.counts.scored, [each.missing for each in run.data]
     return {"missing": round(scored * sum(shares)), "values": scored * len(shares)}
 
 
@@ -88,39 +92,58 @@ def series_of(model: Model, named: str | None = None) -> str:
     return series_by(named or model.contract.series, _question(model))
 
 
-def remembered(document: dict[str, Any], night: NightCases, found: Recorded) -> dict[str, Any]:
-    """Return the run's document with what the ledger knows, and why it wants attention."""
-
+def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocument:
+    """The run with what the ledger knows, and why it wants attention."""
     marked = set(found.drawn)
 
-    def known(case: dict[str, Any], name: str) -> dict[str, Any]:
-        fact = found.cases.get(str(case[name]))
-        if fact is None:
-            return case
-        before = None if fact.verdict is None else {"night": fact.verdict[0], "verdict": fact.verdict[1]}
-        drawn = str(case[name]) in marked
-        return case | {"state": fact.state, "nights": fact.nights, "last_verdict": before, "drawn": drawn}
+    def known(case: Case) -> Case:
+        name = str(case.id if run.groups is None else case.group)
+        return _with_history(case, found.cases.get(name), name in marked)
 
-    groups, unit = document["groups"], "id" if document["groups"] is None else "group"
-    return document | {
-        "counts": document["counts"] | found.counts | {"drawn": len(found.drawn)},
-        "cases": [known(case, unit) for case in document["cases"]],
-        "groups": groups and [known(group, "group") for group in groups],
-        "attention": [reason.to_dict() for reason in found.attention],
-        "ledger": {
-            "key": night.key,
-            "revision": found.revision,
-            "entry": found.head.number,
-            "head": found.head.digest,
-            "series": shown_series(night.series),
-            "shadow": night.shadow,
-        },
-    }
+    def known_group(group: GroupFacts) -> GroupFacts:
+        return _with_history(group, found.cases.get(group.group), group.group in marked)
+
+    return replace(
+        run,
+        counts=replace(_with_states(run.counts, found.counts), drawn=len(found.drawn)),
+        cases=[known(case) for case in run.cases],
+        groups=None if run.groups is None else [known_group(group) for group in run.groups],
+        attention=found.attention,
+        ledger=LedgerFacts(
+            key=night.key,
+            revision=found.revision,
+            entry=found.head.number,
+            head=found.head.digest,
+            series=shown_series(night.series),
+            shadow=night.shadow,
+        ),
+    )
 
 
-def waiting(document: Mapping[str, Any]) -> list[float]:
+def _with_states(counts: Counts, states: Mapping[str, int]) -> Counts:
+    """The counts with those of cases, by what the ledger knows of them."""
+    return replace(
+        counts,
+        cases=states.get("cases"),
+        new=states.get("new"),
+        ongoing=states.get("ongoing"),
+        reviewed=states.get("reviewed"),
+        known=states.get("known"),
+        resolved=states.get("resolved"),
+    )
+
+
+def _with_history(one: Named, fact: Known | None, drawn: bool) -> Named:
+    """The case or group with what the ledger knows of it."""
+    if fact is None:
+        return one
+    night, word = fact.verdict or (None, None)
+    last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
+    return replace(one, state=cast(State, fact.state), nights=fact.nights, last_verdict=last, drawn=drawn)
+
+
+def waiting(run: RunDocument) -> list[float]:
     """Scores of those who wait for a review, the highest first: flagged, and not judged on a night before."""
-    if document["groups"] is None:
-        return [case["score"] for case in document["cases"] if case.get("state") not in JUDGED]
-    flagged = [group for group in document["groups"] if group["flagged"]]
-    return [group["top_score"] for group in flagged if group.get("state") not in JUDGED]
+    if run.groups is None:
+        return [case.score for case in run.cases if case.state not in JUDGED]
+    return [group.top_score for group in run.groups if group.flagged and group.state not in JUDGED]

@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +25,14 @@ from screening.kernels.placing import placed
 from screening.page import render_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
+from screening.scoring.document import run_document
 from screening.scoring.gathering import Night
 from screening.scoring.remembering import night_of, remembered, waiting
 from screening.scoring.spreadsheet import write_flagged
 from screening.storage.model import Model
 from screening.storage.publishing import publish
 from screening.storage.scored import ScoreColumns, Scored, score_batch
-from screening.storage.sealing import FORMATS, canonical, written
-from screening.training.versions import versions
+from screening.storage.sealing import canonical, written
 
 if TYPE_CHECKING:
     from screening.ledger import Ledger
@@ -184,37 +184,30 @@ def score(
                 blocks.add(batch, scored)
                 if progress is not None:
                     progress(tally.n_scored, stream.n_rows or tally.n_scored)
-        facts = blocks.completed(tally.facts(stream.refused, gates), tally.groups)
-        facts = blocks.pictured(facts, stream, folder / "scores.parquet")
-        document = {
-            "format": FORMATS["run"],
-            "run_id": key[:12],
-            "date": night,
-            "model": {"id": model.id, "digest": model.digest} | model.sealed,
-            "input": stream.source.to_dict() | {"notes": list(stream.notes)},
-            "versions": versions(),
-        } | facts
+        run = run_document(
+            model, tally, blocks, stream, gates,
+            key=key, date=night, started=started.isoformat(timespec="seconds"),
+            scores=folder / "scores.parquet",
+        )  # fmt: skip
         known, drawn = None, frozenset[str]()
         if ledger is None:
-            document["attention"] = [each.to_dict() for each in of_run(document, trained=model.trained)]
+            run = replace(run, attention=of_run(run, trained=model.trained))
         else:
             # Read where there is one: the database's library takes longer than a night without a ledger.
             from screening.ledger import publish_night, record_night, since_last
 
-            brought = night_of(model, document, key, tally.flagged_cases(), series, shadow)
+            brought = night_of(model, run, key, tally.flagged_cases(), series, shadow)
             found = record_night(ledger, brought, force=force)
-            document, known = remembered(document, brought, found), found.cases
-            drawn = frozenset(found.drawn)
-            document["since"] = (last := since_last(ledger, brought)) and plain(last)
-        document["stopping"] = tally.standing.stopping(waiting(document), model.contract.capacity)
-        times = {
-            "started": started.isoformat(timespec="seconds"),
-            "seconds": round(time.perf_counter() - clock, 3),
-        }
+            known, drawn = found.cases, frozenset(found.drawn)
+            run = replace(remembered(run, brought, found), since=since_last(ledger, brought))
+        run = replace(run, stopping=tally.standing.stopping(waiting(run), model.contract.capacity))
+        times = replace(run.times, seconds=round(time.perf_counter() - clock, 3))
         if not shadow:
             write_flagged(folder / "flagged.csv", tally, known, drawn)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
-        document, text = written(document | {"times": times, "outputs": outputs}, "run")
+        # The model as it was sealed, whatever version wrote it.
+        stored = plain(replace(run, times=times, outputs=outputs)) | {"model": _with_id(model)}
+        document, text = written(stored, "run")
         if not shadow:
             page = render_run(document, templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
@@ -223,6 +216,10 @@ def score(
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)
     return Run(Path(out), document)
+
+
+def _with_id(model: Model) -> dict[str, Any]:
+    return {"id": model.id, "digest": model.digest} | model.sealed
 
 
 class _ScoreTable:

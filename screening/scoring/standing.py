@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from screening.documents.run import ScoreScale, Share, Stopping
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import FLAG_EVERYTHING
 from screening.statistics.p_values import group_maxima
@@ -61,16 +61,16 @@ class Standing:
         place = (np.asarray(scores, float) - self.low) / (self.high - self.low) * BINS
         return np.bincount(np.clip(place, 0, BINS - 1).astype(np.int64), minlength=BINS)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ScoreScale:
         """`scale` of `run.json`: tonight's scores and those of past cases on the same bins."""
-        return {
-            "low": self.low,
-            "high": self.high,
-            "tonight": self.tonight.tolist(),
-            "past_cases": self._binned(self.past).tolist(),
-        }
+        return ScoreScale(
+            low=self.low,
+            high=self.high,
+            tonight=self.tonight.tolist(),
+            past_cases=self._binned(self.past).tolist(),
+        )
 
-    def stopping(self, waiting: Sequence[float], capacity: int | None) -> dict[str, Any] | None:
+    def stopping(self, waiting: Sequence[float], capacity: int | None) -> Stopping | None:
         """What the reviews that a night has room for would find, of all cases; None where all have room.
 
         Parameters
@@ -82,22 +82,22 @@ class Standing:
         if capacity is None or len(waiting) <= capacity or not len(self.past):
             return None
         least = waiting[capacity - 1]
-        return {
-            "reviews": capacity,
-            "score": float(least),
-            "n_cases": len(self.past),
-            "found": self._found(least),
-            "all_found": self._found(self.least),
-        }
+        return Stopping(
+            reviews=capacity,
+            score=float(least),
+            n_cases=len(self.past),
+            found=self._found(least),
+            all_found=self._found(self.least),
+        )
 
-    def _found(self, threshold: float) -> dict[str, float]:
+    def _found(self, threshold: float) -> Share:
         """Share of cases at or above a score: expected of new ones, with its interval."""
         m = len(self.past)
         hits = m - int(np.searchsorted(self.past, threshold, side="left"))
         low, high = wilson(hits, m)
         # As the operating point's: a new case is one more among m + 1 (METHODS 4).
         expected = max(0.0, 1 - (m - hits + 1) / (m + 1))
-        return {"value": expected, "low": min(float(low), expected), "high": float(high)}
+        return Share(value=expected, low=min(float(low), expected), high=float(high))
 
 
 def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

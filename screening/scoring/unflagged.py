@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 SAMPLED = 5
@@ -32,9 +30,7 @@ class Unflagged:
         lowest = quiet[np.argsort(lots[quiet], kind="stable")[:SAMPLED]]
         self.drawn = sorted([*self.drawn, *((float(lots[i]), str(names[i])) for i in lowest)])[:SAMPLED]
 
-    def facts(self) -> dict[str, Any]:
-        """The parts of `run.json` that speak of the unflagged."""
-        return {
-            "sample": [name for _, name in self.drawn],
-            "unflagged": {"cases": self.n},
-        }
+    @property
+    def sample(self) -> list[str]:
+        """Those drawn."""
+        return [name for _, name in self.drawn]

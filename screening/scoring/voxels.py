@@ -5,14 +5,14 @@ Only flagged voxels' coordinates and the voxels of the chosen slices are ever he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
+from screening.documents.run import Slice, Volume, Voxels
 from screening.scoring.clusters import fullest_slices, largest_clusters, on_grid, steps
 from screening.scoring.png import as_text, palette_png, ramp
 
@@ -25,6 +25,9 @@ TISSUE = ramp([(0, 0, 0), (150, 150, 150)], 64)
 # The flag is lighter than any tissue, so it stands out without colour too.
 FLAG = np.array([(255, 225, 0)], dtype=np.uint8)
 HEAT = ramp([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], 64)
+
+Wanted = dict[tuple[str, float], list[np.ndarray]]
+"""Voxels of the slices to be drawn, by patient and third coordinate, as they come in batches."""
 
 
 class VoxelTally:
@@ -54,29 +57,45 @@ class VoxelTally:
             kept = np.column_stack([places[hit], score[hit]]).astype(np.float32)
             self.flagged.setdefault(name, []).append(kept)
 
-    def facts(self) -> dict[str, Any]:
-        """Volumes and clusters, most flagged patient first, with the slices to be drawn (`at`)."""
+    def pictured(self, batches: Iterable[Cohort], scores: Path) -> Voxels:
+        """Volumes, clusters and slices, most flagged patient first: flags over a feature, and the scores.
+
+        Parameters
+        ----------
+        batches : iterable of Cohort
+            The run's batches once more.
+        scores : Path
+            `scores.parquet` with one row group a batch.
+        """
         step = np.array([steps(np.array(sorted(planes))) for planes in self.planes])
         found = {name: np.concatenate(parts).astype(float) for name, parts in self.flagged.items()}
         order = sorted(found, key=lambda name: (-len(found[name]), name))
         shown = [name for name in order if len(found[name])][:PATIENTS_SHOWN]
         each = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
-        return {
-            "axes": list(self.contract.coordinates),
-            "step": step.tolist(),
-            "patients_total": len(found),
-            "patients_flagged": sum(len(part) > 0 for part in found.values()),
-            "patients": [
-                {
-                    "group": name if self.contract.group else None,
-                    "voxels": self.rows[name],
-                    "flagged": len(found[name]),
-                    "slices": [{"at": at} for at in fullest_slices(found[name], each)],
-                }
-                | largest_clusters(found[name][:, :3], found[name][:, 3], step)
-                for name in shown
-            ],
-        }
+        at = {name: fullest_slices(found[name], each) for name in shown}
+        drawn, base, scale = _drawn(at, step, batches, scores)
+        patients = []
+        for name in shown:
+            n_clusters, clusters = largest_clusters(found[name][:, :3], found[name][:, 3], step)
+            patients.append(
+                Volume(
+                    group=name if self.contract.group else None,
+                    voxels=self.rows[name],
+                    flagged=len(found[name]),
+                    slices=drawn[name],
+                    n_clusters=n_clusters,
+                    clusters=clusters,
+                )
+            )
+        return Voxels(
+            axes=list(self.contract.coordinates),
+            step=step.tolist(),
+            patients_total=len(found),
+            patients_flagged=sum(len(part) > 0 for part in found.values()),
+            patients=patients,
+            base=base,
+            scale=scale,
+        )
 
 
 def _by_patient(batch: Cohort) -> Iterator[tuple[str, np.ndarray]]:
@@ -88,21 +107,13 @@ def _by_patient(batch: Cohort) -> Iterator[tuple[str, np.ndarray]]:
         yield str(name), np.flatnonzero(place.ravel() == number)
 
 
-def pictured(facts: dict[str, Any], batches: Iterable[Cohort], scores: Path) -> dict[str, Any]:
-    """The facts with a picture of every chosen slice: flags over the first feature, and the scores.
-
-    Parameters
-    ----------
-    facts : dict
-        Of `VoxelTally.facts`.
-    batches : iterable of Cohort
-        The run's batches once more.
-    scores : Path
-        `scores.parquet` with one row group a batch.
-    """
+def _drawn(
+    at: Mapping[str, list[float]], step: np.ndarray, batches: Iterable[Cohort], scores: Path
+) -> tuple[dict[str, list[Slice]], str | None, list[float] | None]:
+    """The chosen slices of each patient, over which feature they are drawn, and the ends of all scores."""
     import pyarrow.parquet as pq
 
-    wanted = {(p["group"] or "", s["at"]): [] for p in facts["patients"] for s in p["slices"]}  # type: ignore[var-annotated]
+    wanted: Wanted = {(name, plane): [] for name, planes in at.items() for plane in planes}
     base = ""
     with pq.ParquetFile(scores) as table:
         for number, batch in enumerate(batches):
@@ -111,18 +122,14 @@ def pictured(facts: dict[str, Any], batches: Iterable[Cohort], scores: Path) -> 
             _collect(wanted, batch, base, *(written[name].to_numpy() for name in ("score", "flagged")))
     every = np.concatenate([part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))])
     if not len(every):
-        return facts | {"base": None, "scale": None}
+        return {name: [] for name in at}, None, None
     # Colours follow ranks: a few extreme scores would leave all others one colour.
     ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
-    scale = [float(every[:, 3].min()), float(every[:, 3].max())]
-    described = []
-    for patient in facts["patients"]:
-        slices = []
-        for chosen in patient["slices"]:
-            part = np.concatenate(wanted[patient["group"] or "", chosen["at"]])
-            slices.append(chosen | _pictures(part, np.array(facts["step"][:2]), ranked))
-        described.append(patient | {"slices": slices})
-    return facts | {"base": base, "scale": scale, "patients": described}
+    drawn = {
+        name: [_slice(plane, np.concatenate(wanted[name, plane]), step[:2], ranked) for plane in planes]
+        for name, planes in at.items()
+    }
+    return drawn, base, [float(every[:, 3].min()), float(every[:, 3].max())]
 
 
 def _base(batch: Cohort) -> str:
@@ -131,7 +138,7 @@ def _base(batch: Cohort) -> str:
     return numeric[0] if numeric else ""
 
 
-def _collect(wanted: dict[Any, list[Any]], batch: Cohort, base: str, score: Any, flagged: Any) -> None:
+def _collect(wanted: Wanted, batch: Cohort, base: str, score: np.ndarray, flagged: np.ndarray) -> None:
     places = np.asarray(batch.coordinates, dtype=float)
     known = batch.features if batch.raw is None else batch.features.assign(**batch.raw)
     tissue = known[base].to_numpy(dtype=float) if base else np.zeros(batch.n_rows)
@@ -144,29 +151,30 @@ def _collect(wanted: dict[Any, list[Any]], batch: Cohort, base: str, score: Any,
                 parts.append(np.column_stack([places[here, :2], tissue[here], score[here], flagged[here]]))
 
 
-def _pictures(part: np.ndarray, step: np.ndarray, ranked: np.ndarray) -> dict[str, Any]:
+def _slice(at: float, part: np.ndarray, step: np.ndarray, ranked: np.ndarray) -> Slice:
     """Overlay and heat map of one slice; `part` has columns x, y, tissue, score, flagged."""
     place = on_grid(np.column_stack([part[:, :2], np.zeros(len(part))]), np.append(step, 1.0))[:, :2]
     # Coarser where a slice is wider than a page needs: the highest score, and any flag, of each block.
     place //= max(1, int(np.ceil((place.max() + 1) / WIDEST)))
     width, height = place.max(axis=0) + 1
     overlay, heat = np.zeros((2, height, width), dtype=np.uint8)
-    at = place[:, 1], place[:, 0]
-    np.maximum.at(heat, at, 1 + np.searchsorted(ranked, part[:, 3], side="right").astype(np.uint8))
+    here = place[:, 1], place[:, 0]
+    np.maximum.at(heat, here, 1 + np.searchsorted(ranked, part[:, 3], side="right").astype(np.uint8))
     finite = part[np.isfinite(part[:, 2]), 2]
     low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
-    np.maximum.at(overlay, at, 1 + _level(np.nan_to_num(part[:, 2], nan=low), low, high))
+    np.maximum.at(overlay, here, 1 + _level(np.nan_to_num(part[:, 2], nan=low), low, high))
     hit = part[:, 4] > 0
-    overlay[at[0][hit], at[1][hit]] = 1 + len(TISSUE)
+    overlay[here[0][hit], here[1][hit]] = 1 + len(TISSUE)
     nothing = np.zeros((1, 3), dtype=np.uint8)
-    return {
-        "voxels": len(part),
-        "flagged": int(hit.sum()),
-        "width": int(width),
-        "height": int(height),
-        "overlay": as_text(palette_png(overlay, np.concatenate([nothing, TISSUE, FLAG]))),
-        "heat": as_text(palette_png(heat, np.concatenate([nothing, HEAT]))),
-    }
+    return Slice(
+        at=at,
+        voxels=len(part),
+        flagged=int(hit.sum()),
+        width=int(width),
+        height=int(height),
+        overlay=as_text(palette_png(overlay, np.concatenate([nothing, TISSUE, FLAG]))),
+        heat=as_text(palette_png(heat, np.concatenate([nothing, HEAT]))),
+    )
 
 
 def _level(values: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from screening.documents.run import Share
 from screening.statistics.intervals import share_range, wilson
 from screening.statistics.operating_point import OperatingPoint
 from screening.statistics.performance import rates
@@ -54,7 +56,7 @@ def at_local_prevalence(
     return {"source": "estimated" if given is None else "given", "rows": rows}
 
 
-def prevalence_tonight(flagged: int, scored: int, point: dict[str, Any]) -> dict[str, float] | None:
+def prevalence_tonight(flagged: int, scored: int, point: Mapping[str, Any]) -> Share | None:
     """How common the condition was among tonight's rows, from the share flagged (Rogan and Gladen 1978).
 
     The range joins the intervals of the share flagged, of sensitivity and of specificity by their squares,
@@ -68,8 +70,8 @@ def prevalence_tonight(flagged: int, scored: int, point: dict[str, Any]) -> dict
     hits = value * np.array([point["sensitivity_high"] - se, se - point["sensitivity_low"]])
     clear = (1 - value) * np.array([sp - point["specificity_low"], point["specificity_high"] - sp])
     down, up = np.sqrt(np.square([rate - low, high - rate]) + hits**2 + clear**2)
-    return {
-        "value": value,
-        "low": float(max(value - down / (se + sp - 1), 0)),
-        "high": float(min(value + up / (se + sp - 1), 1)),
-    }
+    return Share(
+        value=value,
+        low=float(max(value - down / (se + sp - 1), 0)),
+        high=float(min(value + up / (se + sp - 1), 1)),
+    )

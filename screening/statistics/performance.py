@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from screening.documents.figures import Observed
 from screening.errors import UsageError
 from screening.statistics.evidence import predictive, widening
 from screening.statistics.intervals import predictive_interval, share_range
@@ -92,7 +93,7 @@ def named(name: str, triple) -> dict[str, float | None]:
 
 def performance(
     scores, y, threshold: float, groups=None, *, seed: int = 0, prevalence: float | None = None
-) -> dict[str, Any]:
+) -> Observed:
     """What a threshold chosen elsewhere does on these labelled rows.
 
     Parameters
@@ -105,10 +106,9 @@ def performance(
 
     Returns
     -------
-    dict
-        Counts (`true_positive`, ...), rates with `_low` and `_high` (Wilson, by the effective number of rows
-        where they come in groups), `accuracy`, `g_mean`, `min_sensitivity` (the smaller of both rates), `f1`,
-        and AUROC and average precision. None where a figure is undefined.
+    Observed
+        Rates have their `_low` and `_high` by Wilson, by the effective number of rows where they come in
+        groups; `min_sensitivity` is the smaller of both rates. None where a figure is undefined.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]), seed)
@@ -133,7 +133,7 @@ def performance(
     if both:
         se, sp = hit / m, 1 - alarm / n
         figures |= {"g_mean": float(np.sqrt(se * sp)), "min_sensitivity": min(se, sp)}
-    return figures | _ranking(scores, positive, codes, seed, both)
+    return Observed(**figures | _ranking(scores, positive, codes, seed, both))
 
 
 def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from screening.documents.run import NightSubgroup
 from screening.statistics.performance import UNDEFINED, named
 from screening.statistics.tally import Tally, group_codes, rate_at_last
 
@@ -197,17 +198,17 @@ class SubgroupCounts:
                 if groups is not None:
                     count[2].update(groups[codes == code])
 
-    def facts(self) -> list[dict[str, Any]]:
+    def facts(self) -> list[NightSubgroup]:
         """Rows and flag rate a level tonight, withheld where fewer than 5 rows (or groups) tell them."""
         said = []
         for (column, level), (n, flagged, groups) in self.counts.items():
             enough = (len(groups) or n) >= FEWEST
             said.append(
-                {
-                    "column": column,
-                    "level": level,
-                    "n": n if enough else None,
-                    "flag_rate": flagged / n if enough else None,
-                }
+                NightSubgroup(
+                    column=column,
+                    level=level,
+                    n=n if enough else None,
+                    flag_rate=flagged / n if enough else None,
+                )
             )
-        return sorted(said, key=lambda row: (row["column"], row["level"] is None, row["level"] or ""))
+        return sorted(said, key=lambda row: (row.column, row.level is None, row.level or ""))

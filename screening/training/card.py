@@ -9,6 +9,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.cohort.profiling import profile_of
+from screening.documents.shape import plain
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
@@ -146,7 +147,8 @@ def _figures(
         facts["curves"][name] = curve(scores, y, groups, seed=seed, prevalence=point.prevalence)
         facts["points"][name] = points(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
     if validation.predicted is not None:
-        facts |= per_class(task.target(labels_of(sample)), validation.predicted, task.classes)
+        confusion, rows = per_class(task.target(labels_of(sample)), validation.predicted, task.classes)
+        facts |= {"confusion": plain(confusion), "per_class": [plain(row) for row in rows]}
     return facts
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
+from screening.documents.stored import model_in
 from screening.errors import ModelError
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
@@ -79,7 +80,7 @@ def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.
     if _stands_on(model, table, gone):
         days = [retrain_by.isoformat(), *filter(None, [document.get("retrain_by")])]
         document["retrain_by"] = min(days)
-    reasons = [*of_model(document), *said_of_ids(document)]
+    reasons = [*of_model(model_in(document)), *said_of_ids(document)]
     document["attention"] = [each.to_dict() for each in reasons]
     # Its stored test rows are each made of two patients'; noise stands for them.
     fewer = replace(model, document=document, validation=rest, selftest=None, directory=None)

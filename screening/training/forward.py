@@ -87,7 +87,7 @@ def forward_validation(
         )
         facts["classes"][name] = {
             "threshold": float(model.thresholds[m]),
-            "n_positive": found["n_positive"],
-            "n_negative": found["n_negative"],
-        } | {key: found[key] for key in FIGURES}
+            "n_positive": found.n_positive,
+            "n_negative": found.n_negative,
+        } | {key: getattr(found, key) for key in FIGURES}
     return facts | {"reason": None}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from screening.documents.validation import Confusion, PerClass
 from screening.statistics.intervals import wilson
 
 
-def per_class(target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...]) -> dict[str, Any]:
-    """Confusion counts (true class by row), and recall with precision a class."""
+def per_class(
+    target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...]
+) -> tuple[Confusion, list[PerClass]]:
+    """Counts, true class by row, and recall with precision a class."""
     counts = np.zeros((len(classes), len(classes)), dtype=int)
     np.add.at(counts, (target, predicted), 1)
     rows = []
@@ -18,13 +19,13 @@ def per_class(target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...
         n, hits, called = int(counts[m].sum()), int(counts[m, m]), int(counts[:, m].sum())
         low, high = map(float, wilson(hits, n)) if n else (None, None)
         rows.append(
-            {
-                "class": name,
-                "n": n,
-                "recall": hits / n if n else None,
-                "recall_low": low,
-                "recall_high": high,
-                "precision": hits / called if called else None,
-            }
+            PerClass(
+                label=name,
+                n=n,
+                recall=hits / n if n else None,
+                recall_low=low,
+                recall_high=high,
+                precision=hits / called if called else None,
+            )
         )
-    return {"confusion": {"classes": list(classes), "counts": counts.tolist()}, "per_class": rows}
+    return Confusion(classes=list(classes), counts=counts.tolist()), rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
+from screening.documents.stored import model_in
 from screening.errors import ModelError, UsageError
 from screening.statistics.operating_point import OperatingPoint, Rule, curve, overall, points
 from screening.storage.model import Model
@@ -66,7 +67,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
                 name: points(**of_class, seed=seed, prevalence=point.prevalence)
             }
     kept = said_of_ids(document)
-    document["attention"] = [each.to_dict() for each in [*of_model(document), *kept]]
+    document["attention"] = [each.to_dict() for each in [*of_model(model_in(document)), *kept]]
     thresholds = np.array([point["threshold"] for point in document["operating_points"]], dtype=float)
     return replace(
         model,

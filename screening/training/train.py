@@ -14,6 +14,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
+from screening.documents.stored import model_in
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import OperatingPoint, Rule, overall
@@ -143,7 +144,7 @@ def train(
         sample, task, others, held_out, validation, points, ground.plan, rule,
         search=search, params=ground.params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
-    reasons = [*of_model(document), *row_number_ids(ground.cohort)]
+    reasons = [*of_model(model_in(document)), *row_number_ids(ground.cohort)]
     document["attention"] = [each.to_dict() for each in reasons]
     return Model(
         document=document,

@@ -1,0 +1,183 @@
+"""Would this model be useful here? Decided from held-out figures, beside other methods and the capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from screening.documents.beside import Beside, BesideFacts
+from screening.documents.model import ModelDocument
+from screening.documents.reason import Reason
+from screening.documents.validation import OperatingPointFacts
+
+Verdict = Literal["yes", "not shown", "no"]
+
+USELESS = ("not_better_than_chance", "flags_everything", "own_cases_not_flagged")
+"""What attention says of a model that nobody should act on."""
+
+UNSURE = ("too_few_cases", "intervals_too_wide")
+"""What attention says of one that may be useful, only nobody knows yet."""
+
+SENTENCES: dict[Verdict, str] = {
+    "yes": "Yes, by the past patients: its flags beat chance, and the best other method tried.",
+    "not shown": "Not shown: it may be useful, but the past patients do not show that it is.",
+    "no": "No: do not put it to use as it is.",
+}
+
+
+@dataclass(frozen=True)
+class Usefulness:
+    """The verdict in a word and a sentence, and what it rests on.
+
+    `against` are the reasons for which it is not "yes"; `known` states sensitivity and workload, beside the
+    best of the other methods and against the capacity.
+    """
+
+    verdict: Verdict
+    words: str
+    against: tuple[Reason, ...]
+    known: tuple[Reason, ...]
+
+
+def usefulness_of(model: ModelDocument) -> Usefulness:
+    """The verdict on a model, from its held-out figures alone.
+
+    "no" where it should not be acted on, or another method is shown to be better on the same folds;
+    "not shown" where figures are too uncertain, flags are not shown to hit more often than chance, or
+    nothing simpler stands beside it; else "yes".
+    """
+    found = model.validation.comparison
+    other = best_other(found)
+    useless = [each for each in model.attention if each.code in USELESS]
+    unsure = [each for each in model.attention if each.code in UNSURE]
+    worse = [*_worse(other)]
+    unsure += [*_chance(model), *_not_compared(other)]
+    verdict: Verdict = "no" if useless or worse else "not shown" if unsure else "yes"
+    words = SENTENCES[verdict]
+    if verdict == "yes" and other is not None and not _better(other):
+        words = f"Yes, by the past patients, but it is not shown to be better than {other.recipe}."
+    known = (*(_finds(model, point) for point in model.points), *_beside(model, found, other), *_room(model))
+    return Usefulness(verdict, words, (*useless, *worse, *unsure), known)
+
+
+def best_other(found: BesideFacts | None) -> Beside | None:
+    """The best of the other methods at its own threshold: sensitivity and specificity together."""
+    tried = [each for each in found.beside if each.figures is not None] if found else []
+    return max(tried, key=_worth, default=None)
+
+
+def flags_of(point: OperatingPointFacts, sensitivity: float, specificity: float) -> float:
+    """Share flagged at the prevalence in use."""
+    return point.prevalence * sensitivity + (1 - point.prevalence) * (1 - specificity)
+
+
+def _worth(other: Beside) -> float:
+    figures = other.figures or {}
+    return (figures.get("sensitivity") or 0.0) + (figures.get("specificity") or 0.0)
+
+
+def _better(other: Beside) -> list[str]:
+    """The figures of which an interval says that the method's own is higher."""
+    return [name for name, gap in (other.differences or {}).items() if gap.low is not None and gap.low > 0]
+
+
+def _worse(other: Beside | None) -> Iterator[Reason]:
+    gaps = {} if other is None else dict(other.differences or {})
+    lower = [name for name, gap in gaps.items() if gap.high is not None and gap.high < 0]
+    if other is not None and lower and not _better(other):
+        words = f"{other.recipe} is better on the same folds: this method has a lower {_listed(lower)}."
+        yield Reason("another_is_better", words, remedy=f"Train with --recipe {other.recipe}.")
+
+
+def _not_compared(other: Beside | None) -> Iterator[Reason]:
+    if other is None:
+        yield Reason(
+            "not_compared",
+            "No other method was trained on the same folds, so what a simpler one does is not known.",
+            remedy="Train with --beside svm,logistic.",
+        )
+
+
+def _chance(model: ModelDocument) -> Iterator[Reason]:
+    for point in model.points:
+        if point.ppv_low is not None and point.ppv_low <= point.prevalence and not point.flags_everything:
+            words = (
+                f"Flags{_which(model, point)} are not shown to hit more often than chance: of the "
+                f"flagged {_percent(point.ppv_low)} or more are cases, of all {_percent(point.prevalence)}."
+            )
+            yield Reason("flags_like_chance", words, None, point.ppv_low, point.prevalence)
+
+
+def _finds(model: ModelDocument, point: OperatingPointFacts) -> Reason:
+    found = f"It finds {_interval(*point.sensitivity_ends)} of the cases{_which(model, point)}"
+    words = f"{found}, for {_flags(point.flag_rate)}"
+    ends = point.flag_rate_low, point.flag_rate_high
+    if None not in ends:
+        words += f" ({' to '.join(_hundred(end) for end in ends)})"
+    if point.nne is not None and point.prevalence > 0:
+        words += (
+            f": one case in {point.nne:.1f} flags, where picking by chance takes {1 / point.prevalence:.1f}"
+        )
+    return Reason("finds", f"{words}.", None, point.sensitivity)
+
+
+def _beside(model: ModelDocument, found: BesideFacts | None, other: Beside | None) -> Iterator[Reason]:
+    if found is None or other is None or other.figures is None:
+        return
+    sensitivity, specificity = (other.figures.get(name) for name in ("sensitivity", "specificity"))
+    tried = sum(each.figures is not None for each in found.beside)
+    best = "" if tried == 1 else f", the best of {tried} other methods"
+    words = f"{other.recipe}{best}, on the same folds, finds {_percent(sensitivity)}"
+    if len(model.points) == 1 and sensitivity is not None and specificity is not None:
+        words += f" for {_flags(flags_of(model.points[0], sensitivity, specificity))}"
+    gap = (other.differences or {}).get("specificity")
+    if gap is not None and gap.difference is not None and gap.low is not None and gap.high is not None:
+        points = [f"{100 * each:+.1f}".replace("-", "−") for each in (gap.difference, gap.low, gap.high)]
+        words += f"; specificity here differs by {points[0]} points (95% interval {points[1]} to {points[2]})"
+    yield Reason("beside_best", f"{words}.", None, sensitivity)
+
+
+def _room(model: ModelDocument) -> Iterator[Reason]:
+    capacity = model.stated.capacity
+    if capacity is None:
+        words = "The contract states no capacity, so whether the reviews can be done is not known."
+        yield Reason("no_capacity", words, remedy="Give the contract a capacity: reviews a night.")
+    elif model.validation.grouped:
+        words = (
+            "Capacity counts patients and flags count rows: each night's page says how far the reviews reach."
+        )
+        yield Reason("capacity", words, None, None, capacity)
+    elif len(model.points) == 1 and model.points[0].flag_rate:
+        point = model.points[0]
+        rows = [capacity / rate for rate in (point.flag_rate, point.flag_rate_high) if rate]
+        words = (
+            f"A capacity of {capacity:,} reviews a night is enough for nights of up to {rows[0]:,.0f} rows"
+        )
+        words += f", of {rows[-1]:,.0f} if flags come at the upper end of their interval."
+        yield Reason("capacity", words, None, rows[0], capacity)
+
+
+def _which(model: ModelDocument, point: OperatingPointFacts) -> str:
+    return f" of {point.label}" if model.multi else ""
+
+
+def _flags(rate: float | None) -> str:
+    return f"{_hundred(rate)} flags per 100 rows"
+
+
+def _hundred(rate: float | None) -> str:
+    return "–" if rate is None else f"{100 * rate:.1f}"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.3g}%"
+
+
+def _interval(value: float | None, low: float | None, high: float | None) -> str:
+    known = low is not None and high is not None
+    return f"{value or 0:.0%}" + (f" ({low:.0%} to {high:.0%})" if known else "")
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(name.upper() if name == "auroc" else name.replace("_", " ") for name in names)

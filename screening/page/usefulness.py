@@ -1,0 +1,77 @@
+"""The verdict at the head of a model's page: useful here or not, why, and one picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from screening.documents.model import ModelDocument
+from screening.documents.usefulness import best_other, flags_of, usefulness_of
+from screening.documents.validation import OperatingPointFacts
+from screening.page import format as shown
+from screening.page.charts import Axes
+from screening.page.tradeoff import Curve
+
+ROUND = [step * 10**power for power in range(1, 8) for step in (1, 2, 5)]
+
+
+def usefulness(model: ModelDocument) -> dict[str, Any]:
+    """Return verdict, reasons, and a picture where one class is watched."""
+    found = usefulness_of(model)
+    return {
+        "verdict": found.verdict,
+        "words": shown.text(found.words, 300),
+        "known": [shown.text(each.words, 400) for each in found.known],
+        "against": [
+            shown.text(" ".join(filter(None, (each.words, each.remedy))), 500) for each in found.against
+        ],
+        "picture": _picture(model, model.points[0]) if len(model.points) == 1 else None,
+    }
+
+
+def _picture(model: ModelDocument, point: OperatingPointFacts) -> dict[str, Any] | None:
+    """Sensitivity against flags, with the threshold in use, the best other method, and the capacity."""
+    curve = Curve(model.validation.curves[point.label])
+    rates = curve.columns["flag_rate"]
+    # Capacity counts reviews, which are of patients where rows come in groups.
+    capacity = None if model.validation.grouped else model.stated.capacity
+    if point.flag_rate is None or point.sensitivity is None:
+        return None
+    room = (
+        ""
+        if capacity is None
+        else f" The upper axis says how large a night {capacity:,} reviews are enough for."
+    )
+    words = (
+        f"Share of cases found against flags per 100 rows. The validated threshold finds "
+        f"{shown.percent(point.sensitivity)} for {shown.per_hundred(point.flag_rate)}.{room}"
+    )
+    axes = Axes(
+        name="useful", title="Cases found for so many flags", description=words, x=(0, 100), y=(0, 1),
+        x_label="flags per 100 rows", y_label="cases found (sensitivity)", width=660, height=330,
+        margins=(52 if capacity else 16, 24, 46, 66),
+    )  # fmt: skip
+    flags = [None if rate is None else 100 * rate for rate in rates]
+    low, high = curve.columns["sensitivity_low"], curve.columns["sensitivity_high"]
+    axes.band(flags, low, high, "first")
+    axes.line([0, 100], [0, 1], "chance")
+    axes.line(flags, curve.columns["sensitivity"], "first")
+    if capacity is not None:
+        size = min(ROUND, key=lambda rows: abs(capacity / rows - (point.flag_rate or 0)))
+        axes.upright(100 * capacity / size, "capacity", f"capacity, night of {shown.count(size)} rows")
+        axes.second_axis(
+            f"rows a night for which {shown.plural(capacity, 'review')} are enough",
+            lambda x: shown.count(100 * capacity / x) if x else "any",
+        )
+    axes.mark(100 * point.flag_rate, point.sensitivity, "validated", "validated threshold")
+    _mark_other(axes, model, point)
+    return {**axes.drawing(), "caption": f"{words} Dotted: picking by chance."}
+
+
+def _mark_other(axes: Axes, model: ModelDocument, point: OperatingPointFacts) -> None:
+    other = best_other(model.validation.comparison)
+    figures = other.figures if other else None
+    sensitivity, specificity = ((figures or {}).get(name) for name in ("sensitivity", "specificity"))
+    if other is not None and sensitivity is not None and specificity is not None:
+        at = 100 * flags_of(point, sensitivity, specificity)
+        axes.dot(at, sensitivity, "other")
+        axes.note(at, sensitivity, "second", shown.name(other.recipe))

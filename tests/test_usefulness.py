@@ -1,0 +1,163 @@
+"""The model page begins with a verdict: useful here or not, why, and what it costs beside others."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_fixture import nosocomial_model
+from report_voxel_fixture import voxel_model
+from test_report import Outline
+from test_report_blocks import appraised
+
+from screening.documents.stored import model_in
+from screening.documents.usefulness import usefulness_of
+from screening.page import render_model
+from screening.page.completeness import completeness, participants
+from screening.statistics.chances import probability
+
+
+def gap(difference: float, half: float) -> dict[str, float]:
+    return {"difference": difference, "low": difference - half, "high": difference + half}
+
+
+def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) -> dict[str, Any]:
+    """A model beside two methods, the better of which it leads by so much."""
+    model = appraised(nosocomial_model())
+    point = model["operating_points"][0]
+
+    def other(name: str, below: float) -> dict[str, Any]:
+        figures = {"auroc": 0.85 - auroc, "sensitivity": 0.9, "specificity": 0.7 - specificity - below}
+        none = {"difference": 0.02, "low": None, "high": None}
+        gaps = {"auroc": gap(auroc, half), "specificity": gap(specificity, half), "sensitivity": none}
+        return {"recipe": name, "title": name, "figures": figures, "differences": gaps}
+
+    model["validation"]["comparison"] = {
+        "rule": point["rule"],
+        "n_watched": 1,
+        "figures": {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7},
+        "beside": [other("svm", 0.1), other("logistic", 0.0)],
+    }
+    return model
+
+
+def verdict(model: dict[str, Any]):
+    return usefulness_of(model_in(model))
+
+
+def test_a_model_that_leads_the_best_other_is_useful_and_says_by_how_much():
+    found = verdict(compared())
+
+    assert (found.verdict, found.against) == ("yes", ())
+    assert "best other method" in found.words
+    assert [each.code for each in found.known] == ["finds", "beside_best", "capacity"]
+    assert "logistic, the best of 2 other methods" in found.known[1].words
+
+
+def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused():
+    level, worse = verdict(compared(0.0, 0.0)), verdict(compared(-0.1, -0.1))
+
+    assert level.verdict == "yes" and level.words.endswith("not shown to be better than logistic.")
+    assert worse.verdict == "no" and worse.against[0].code == "another_is_better"
+    assert worse.against[0].remedy == "Train with --recipe logistic."
+
+
+@given(auroc=st.floats(-0.3, 0.3), specificity=st.floats(-0.2, 0.2), half=st.floats(0.001, 0.3))
+def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity, half):
+    found = verdict(compared(auroc, specificity, half))
+    leads = auroc - half > 0 or specificity - half > 0
+    trails = auroc + half < 0 or specificity + half < 0
+
+    assert (found.verdict == "no") == (trails and not leads)
+    assert ("not shown to be better" in found.words) == (not leads and not trails)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "answer"),
+    [
+        ({"sensitivity": 0.0}, "own_cases_not_flagged", "no"),
+        ({"threshold": -1e300}, "flags_everything", "no"),
+        ({"ppv_low": 0.05}, "flags_like_chance", "not shown"),
+        ({"n_positive": 12}, "too_few_cases", "not shown"),
+        ({"sensitivity_low": 0.5}, "intervals_too_wide", "not shown"),
+    ],
+)
+def test_what_makes_a_model_doubtful_is_said(change, code, answer):
+    model = compared() | {"format": 0}
+    model["operating_points"][0] |= change
+    found = verdict(model)
+
+    assert found.verdict == answer
+    assert code in [each.code for each in found.against]
+
+
+def test_a_model_beside_which_nothing_was_trained_is_not_shown_to_be_useful():
+    found = verdict(appraised(nosocomial_model()))
+
+    assert found.verdict == "not shown"
+    assert [each.code for each in found.against] == ["not_compared"]
+
+
+def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
+    model = compared()
+    page = render_model(model)
+    headings = re.findall(r'<h2 id="([a-z]+)"', page)
+
+    assert headings[:2] == ["useful", "operating"]
+    assert verdict(model).words in Outline(page).text
+    assert page.count('id="useful-t"') == 1
+    assert re.search(r"capacity, night of [\d,]+ rows", page)
+
+
+def test_a_page_without_a_capacity_draws_no_line_for_it_and_says_why():
+    model = compared()
+    model["contract"]["cohort"]["capacity"] = None
+    page = render_model(model)
+
+    assert "capacity, night of" not in page
+    assert "states no capacity" in page
+
+
+def test_several_classes_have_a_verdict_without_a_picture():
+    page = render_model(voxel_model())
+
+    assert 'id="useful"' in page and 'id="useful-t"' not in page
+
+
+def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
+    model = appraised(nosocomial_model())
+    point, chance = model["operating_points"][0], model["validation"]["calibration"]["yes"]
+    at = probability(chance, np.array([point["threshold"]]))[0]
+    text = Outline(render_model(model)).text
+
+    assert "The threshold in use (circle) is right for whom a review is worth it at a chance of" in text
+    assert f"one case found for {(1 - at) / at:.1f} reviews in vain" in text
+
+
+def test_participants_and_events_of_each_analysis_add_up():
+    model = model_in(appraised(nosocomial_model()))
+    rows = {row["analysis"]: row for row in participants(model)}
+    items = {row["item"]: row["status"] for row in completeness(model)}
+    held_out = next(row for name, row in rows.items() if name.startswith("Development"))
+
+    assert int(held_out["rows"]) == model.points[0].n_positive + model.points[0].n_negative
+    assert int(held_out["events"]) == model.points[0].n_positive
+    assert rows["Test of time, tested from that day on"] | {"share": ""} == {
+        "analysis": "Test of time, tested from that day on",
+        "rows": "203", "groups": "–", "events": "20", "share": "",
+    }  # fmt: skip
+    assert rows["sex: missing"]["events"] == "–"
+    assert items["21"] == "stated" and items["20b"] == "partly"
+
+
+def test_where_rows_come_in_groups_no_capacity_is_set_against_rows():
+    model = compared()
+    model["validation"]["grouped"] = True
+    page = render_model(model)
+
+    assert "capacity, night of" not in page
+    assert "Capacity counts patients and flags count rows" in page
