@@ -101,8 +101,8 @@ def test_a_night_is_scored_without_scikit_learn_and_without_a_database(desk, sto
     )
 
     read = set(answer.stdout.split())
-    assert {"numba", "screening.machines.fitted"} <= read
-    assert read & {"sklearn", "joblib", "sqlalchemy"} == set()
+    assert "screening.machines.fitted" in read
+    assert read & {"sklearn", "joblib", "numba", "sqlalchemy"} == set()
 
 
 def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_path):

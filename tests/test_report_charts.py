@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screening.documents import validation
+from screening.documents.beside import RuleFacts
+from screening.documents.run import ReachingCounts
 from screening.page import format as shown
 from screening.page.charts import Axes, Scale
 from screening.page.tradeoff import Curve, Tally
@@ -43,15 +47,15 @@ def test_text_is_visible_and_can_be_written_as_utf8(value: str) -> None:
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=60, unique=True), st.floats(-6, 6))
 def test_tally_counts_the_rows_at_or_above_a_threshold(scores: list[float], threshold: float) -> None:
     ranked = sorted(scores)
-    tally = Tally({"thresholds": ranked, "counts": list(range(len(ranked), 0, -1))})
+    tally = Tally(ReachingCounts(thresholds=ranked, counts=range(len(ranked), 0, -1)))
 
     assert tally.at(threshold) == sum(s >= threshold for s in scores)
 
 
 def test_curve_is_read_between_its_points_and_held_at_its_ends() -> None:
-    curve = Curve(
-        {"threshold": [1.0, 0.0, None], "sensitivity": [0.5, 1.0, 0.2], "specificity": [1.0, 0.0, 0.1]}
-    )
+    known = {"threshold": [1.0, 0.0, None], "sensitivity": [0.5, 1.0, 0.2], "specificity": [1.0, 0.0, 0.1]}
+    unknown = dict.fromkeys((field.name for field in fields(validation.Curve)), [None] * 3)
+    curve = Curve(validation.Curve(**unknown | known))
 
     assert [curve.at("sensitivity", t) for t in (-1.0, 0.5, 2.0)] == [1.0, 0.75, 0.5]
     assert curve.at("ppv", 0.5) is None
@@ -65,20 +69,21 @@ def test_axes_leave_out_what_cannot_be_drawn() -> None:
     assert [line["d"] for line in axes.drawing()["lines"]] == ["M56 294"]
 
 
+def rule(name: str, value: float | None, confidence: float | None = None) -> RuleFacts:
+    return RuleFacts(name=name, value=value, confidence=confidence, prevalence=None)
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({"name": "min_sensitivity", "value": 0.9}, "sensitivity at least 90%"),
-        (
-            {"name": "min_sensitivity", "value": 0.9, "confidence": 0.95},
-            "sensitivity at least 90%, with 95% confidence",
-        ),
-        ({"name": "max_flag_rate", "value": 0.1}, "at most 10 flags per 100 rows"),
-        ({"name": "miss_cost", "value": 20.0}, "one missed case costs as much as 20 reviews"),
-        ("g_mean", "largest geometric mean of sensitivity and specificity"),
+        (rule("min_sensitivity", 0.9), "sensitivity at least 90%"),
+        (rule("min_sensitivity", 0.9, 0.95), "sensitivity at least 90%, with 95% confidence"),
+        (rule("max_flag_rate", 0.1), "at most 10 flags per 100 rows"),
+        (rule("miss_cost", 20.0), "one missed case costs as much as 20 reviews"),
+        (rule("g_mean", None), "largest geometric mean of sensitivity and specificity"),
     ],
 )
-def test_rules_are_put_in_words(value: Any, words: str) -> None:
+def test_rules_are_put_in_words(value: RuleFacts, words: str) -> None:
     assert shown.rule(value) == words
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
+from report_fixture import nosocomial_model, nosocomial_run
 
+from screening import compare, read_cohort
 from screening.errors import UsageError
 from screening.page import comparison, page
 from screening.page.site_templates import check_templates, names_given
@@ -143,6 +145,13 @@ def test_what_can_be_drawn_is_not_refused(tmp_path, text):
     check_templates(tmp_path, "model")
 
 
+@pytest.fixture(scope="module")
+def compared(place):
+    """A comparison's document."""
+    past = read_cohort(place / "past.csv", label="ill", id="patient", need_label=True)
+    return compare({"past": past}, ["logistic"], folds=2, search=1, jobs=1).document
+
+
 @pytest.mark.parametrize(
     ("module", "render", "kind"),
     [
@@ -151,9 +160,11 @@ def test_what_can_be_drawn_is_not_refused(tmp_path, text):
         (comparison, "render_comparison", "comparison"),
     ],
 )
-def test_whatever_a_page_is_given_may_be_asked_for(module, render, kind, monkeypatch):
+def test_whatever_a_page_is_given_may_be_asked_for(module, render, kind, compared, monkeypatch):
+    documents = {"run": nosocomial_run(), "model": nosocomial_model(), "comparison": compared}
     given: dict[str, object] = {}
     monkeypatch.setattr(module, "draw", lambda template, **blocks: given.update(blocks))
-    getattr(module, render)({})
+    getattr(module, render)(documents[kind])
 
+    assert given
     assert set(given) - {"templates", "styles", "scripts", "pictures"} <= names_given(kind)

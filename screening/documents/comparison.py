@@ -70,7 +70,7 @@ class FigureRanks:
     p: float
     degrees: Sequence[int]
     critical_difference: float
-    cliques: Sequence[Sequence[int]]
+    cliques: Sequence[Sequence[float]]
     methods: Sequence[RankedMethod]
 
 
