@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from screening.documents.reading import part
 from screening.errors import ModelError, UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
@@ -68,7 +67,7 @@ def review(
     if not isinstance(key, str) or type(revision) is not int:
         raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")
     content = _content(Path(verdicts))
-    needed = part(document, "model", "contract", "cohort", "verdicts_need") or []
+    needed = document["model"]["contract"].get("cohort", {}).get("verdicts_need") or []
     given = _checked(content, document["run_id"], reviewable(ledger, key), needed)
     # Its page exists, since somebody judged by it; a killed run may not have come to say so.
     publish_night(ledger, key, revision)
