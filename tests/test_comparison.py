@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from commands import screen
 from comparison_outcomes import outcome
 
 from screening.cohort import read_cohort
@@ -244,6 +245,8 @@ def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path)
         "report.html",
     }
     assert not (tmp_path / ".out.folds").exists()
+    screen("report", tmp_path / "out", "--out", tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "out" / "report.html").read_bytes()
 
 
 @pytest.fixture(scope="module")

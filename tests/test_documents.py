@@ -18,12 +18,12 @@ from screening import read_cohort, save_model, score, train
 from screening.cli import app
 from screening.cohort.reading import infer_contract
 from screening.comparison.compare import compare
-from screening.documents.comparison import ComparisonDocument
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.schemas import DOCUMENTS
 from screening.documents.shape import plain, read
+from screening.documents.stored import comparison_in
 from screening.documents.upgrading import model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 from screening.ledger import history, open_ledger
@@ -94,7 +94,7 @@ def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):
     )
     found = compare({"past": cohort}, ["svm", "logistic"], search=1)
 
-    document = read(ComparisonDocument, json.loads(json.dumps(found.document)), "comparison.json")
+    document = comparison_in(json.loads(json.dumps(found.document)))
 
     assert [each.recipe for each in document.cohorts[0].methods] == ["svm", "logistic"]
 

@@ -111,3 +111,4 @@ class ComparisonDocument:
     first_figure: str
     cohorts: Sequence[CohortFacts]
     ranks: Ranks | None
+    sha256: str

@@ -57,7 +57,7 @@ def source_in(stored: Mapping[str, Any]) -> SourceFacts:
 
 def comparison_in(stored: Mapping[str, Any]) -> ComparisonDocument:
     """The comparison of a `comparison.json`, or of one that is being made."""
-    return read(ComparisonDocument, {"format": 0} | dict(stored), "comparison.json")
+    return read(ComparisonDocument, {"format": 0, "sha256": ""} | dict(stored), "comparison.json")
 
 
 def history_in(told: Mapping[str, Any]) -> HistoryDocument:
