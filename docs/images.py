@@ -20,20 +20,21 @@ LARGEST = 150_000
 
 
 class Shot(NamedTuple):
-    """One picture: which page, where to look, how large, and what was pressed on the slider before."""
+    """One picture: which page, where to look, how large, what was pressed on the slider and unfolded before."""
 
     page: str
     at: str
     size: tuple[int, int]
     scheme: str = "light"
     presses: int = 0
+    unfold: str = ""
 
 
 SHOTS = {
     "run.png": Shot("nosocomial_run/report.html", "body", (1000, 760)),
-    "trade_off.png": Shot("nosocomial_run/report.html", "#tradeoff", (1000, 660), presses=12),
+    "trade_off.png": Shot("nosocomial_model/report.html", "#tradeoff", (1000, 660), presses=12),
     "case_dark.png": Shot("case.html", "body", (1000, 640), scheme="dark"),
-    "voxels.png": Shot("prostate_run/report.html", "#voxels", (1000, 620)),
+    "voxels.png": Shot("prostate_run/report.html", "#list", (1000, 760), unfold="#list .c summary"),
 }
 
 
@@ -63,6 +64,8 @@ def taken(browser: Any, folder: Path, shot: Shot) -> bytes:
     page.goto((folder / shot.page).as_uri())
     for _ in range(shot.presses):
         page.locator("input[type=range]").first.press("ArrowRight")
+    if shot.unfold:
+        page.locator(shot.unfold).first.click()
     page.evaluate("at => document.querySelector(at).scrollIntoView()", shot.at)
     picture = page.screenshot(animations="disabled", caret="hide")
     page.close()
