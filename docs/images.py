@@ -20,7 +20,7 @@ LARGEST = 150_000
 
 
 class Shot(NamedTuple):
-    """One picture: which page, where to look, how large, what was pressed on the slider and unfolded before."""
+    """One picture: which page, where to look, how large, what was pressed and unfolded before."""
 
     page: str
     at: str

@@ -9,6 +9,7 @@ from pathlib import Path
 import ledger_places
 import pytest
 from browser_pages import browser, opened  # noqa: F401  (fixtures)
+from faults.amounts import LONG
 from flow_cohorts import patients, voxels, written
 from hypothesis import settings
 
@@ -16,7 +17,9 @@ from screening import read_cohort
 from screening.cohort.cohort import Cohort
 
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
-settings.register_profile("shared", deadline=None, derandomize=True, print_blob=True)
+# A third of the usual examples keeps the suite within a quarter of an hour; `make faults` tries all.
+EXAMPLES = 100 if LONG else 30
+settings.register_profile("shared", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("shared")
 
 _numbers = count()
