@@ -17,7 +17,7 @@ def model(cohort):
 
 
 def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort):
-    columns = ["id", "fold", "label", "score"]
+    columns = ["id", "held", "fold", "label", "score"]
 
     once = train(cohort, "svm", search=1, repeats=1).validation
 
