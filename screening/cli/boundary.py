@@ -16,6 +16,15 @@ from screening.cli.usage import refused
 from screening.errors import CohortError, Locked, ModelError, ScreenError, UsageError, of_system
 from screening.storage.publishing import let_go
 
+
+class Stopped(BaseException):
+    """A signal asked the process to end. Typer would give a `KeyboardInterrupt` a code of its own."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
+
+
 EXIT_CODES: dict[type[BaseException], int] = {
     UsageError: 2,
     CohortError: 3,
@@ -32,14 +41,7 @@ STARVED = (ImportError, RuntimeError, SystemError)
 LEAST_MEMORY = 1 << 30
 # SIGHUP is not known on Windows.
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-class Stopped(KeyboardInterrupt):
-    """A signal asked the process to end; libraries let it through as they do Ctrl-C."""
-
-    def __init__(self, number: int):
-        super().__init__(number)
-        self.number = number
+_heard: list[int] = []
 
 
 @contextmanager
@@ -47,18 +49,31 @@ def exits() -> Iterator[None]:
     """Turn an error meant for the user into a message and its exit code; a bug keeps its traceback."""
     try:
         yield
-    except tuple(EXIT_CODES) as error:
-        raise typer.Exit(ended_by(error)) from None
-    except STARVED as error:
-        if _most() is None:
+    except (typer.Exit, typer.TyperException):
+        raise
+    except BaseException as error:
+        known = _known(error)
+        if known is None:
             raise
-        raise typer.Exit(ended_by(MemoryError(error))) from None
+        raise typer.Exit(ended_by(known)) from None
+
+
+def _known(error: BaseException) -> BaseException | None:
+    """What the user is to be told of an error, None for a bug."""
+    # A library that was stopped in the middle may have made an error of its own of it.
+    if _heard:
+        return Stopped(_heard[0])
+    if isinstance(error, tuple(EXIT_CODES)):
+        return error
+    return MemoryError(error) if isinstance(error, STARVED) and _most() is not None else None
 
 
 def ended_by(error: BaseException) -> int:
     """Say on stderr, if anybody listens, what ended the command; return its exit code."""
-    number = 128 + error.number if isinstance(error, Stopped) else None
-    code = number or next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+    if isinstance(error, Stopped):
+        code = 128 + error.number
+    else:
+        code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
     with suppress(OSError, ValueError):
         refused(f"screen: {_message(error)}", code)
     return code
@@ -67,7 +82,7 @@ def ended_by(error: BaseException) -> int:
 def _message(error: BaseException) -> str:
     if isinstance(error, Stopped) and error.number != signal.SIGINT:
         return f"stopped by {signal.Signals(error.number).name}; what was begun is removed"
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | Stopped):
         return "interrupted; what was begun is removed"
     if isinstance(error, BrokenPipeError):
         return "whoever was to read the answer has gone (broken pipe)"
@@ -109,12 +124,15 @@ def boundary() -> Iterator[None]:
             yield
         except SystemExit as ended:
             code = ended.code
-            _uncover(ended)
+            _raise_broken_pipe(ended)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except tuple(EXIT_CODES) as error:
+    except BaseException as error:
         _ignore_signals()
-        code = ended_by(error)
+        known = _known(error)
+        if known is None:
+            raise
+        code = ended_by(known)
     finally:
         _ignore_signals()
         let_go()
@@ -122,11 +140,11 @@ def boundary() -> Iterator[None]:
     sys.exit(code)
 
 
-def _uncover(ended: SystemExit) -> None:
-    """Raise what typer hid behind an exit code of its own: a reader that has gone, a signal."""
+def _raise_broken_pipe(ended: SystemExit) -> None:
+    """Raise what typer hid behind an exit code of its own: that the reader has gone."""
     cause: BaseException | None = ended
     while cause is not None:
-        if isinstance(cause, BrokenPipeError | Stopped):
+        if isinstance(cause, BrokenPipeError):
             raise cause from None
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 
@@ -154,6 +172,7 @@ def _mute_broken_streams() -> None:
 
 
 def _listen() -> None:
+    _heard.clear()
     for number in SIGNALS:
         # `nohup` has SIGHUP ignored, and a shell SIGINT of what runs in the background: that stands.
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -161,6 +180,7 @@ def _listen() -> None:
 
 
 def _stop(number: int, frame: types.FrameType | None) -> None:
+    _heard.append(number)
     raise Stopped(number)
 
 

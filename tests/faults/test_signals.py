@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import random
@@ -13,12 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import typer
 
 from faults.amounts import attempts
 from faults.desk import content, copied, laid, leftovers, train
 from screening.cli import main
 from screening.storage.loading import load_model
 
+boundary = importlib.import_module("screening.cli.boundary")
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
 # Before Python listens, the system ends the process, and there is nothing to clear up.
 UNHEARD = {-signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL}
@@ -74,11 +77,29 @@ def test_a_signal_at_any_moment_leaves_nothing_behind(desk, tmp_path):
         process.join(60)
         said = (folder.parent / "said").read_text(encoding="utf-8")
         where = (at, number, process.exitcode, said)
-        # SIGHUP in the middle of a training was seen to end with the code of an interrupt; why is open.
-        assert process.exitcode in {0, *CODES.values()} | UNHEARD, where
+        assert process.exitcode in {0, CODES[number]} | UNHEARD, where
         assert "Traceback" not in said or process.exitcode in UNHEARD, where
         assert leftovers(folder) == [], where
         assert content(folder / "model") in (before, after), where
+
+
+def test_what_a_library_makes_of_a_signal_is_told_as_the_signal(monkeypatch, capsys):
+    monkeypatch.setattr(boundary, "_heard", [signal.SIGHUP])
+
+    with pytest.raises(typer.Exit) as ended, boundary.exits():
+        raise ValueError("'cls' must be valid as the first argument to 'isinstance'")
+
+    assert ended.value.exit_code == 129
+    assert "stopped by SIGHUP" in capsys.readouterr().err
+
+
+def test_a_commands_own_exit_code_stands_where_memory_is_capped(monkeypatch):
+    monkeypatch.setattr(boundary, "_most", lambda: 1 << 40)
+
+    with pytest.raises(typer.Exit) as ended, boundary.exits():
+        raise typer.Exit(10)
+
+    assert ended.value.exit_code == 10
 
 
 def test_what_a_kill_leaves_is_swept_by_the_next_run_in_that_folder(desk, tmp_path):
