@@ -59,15 +59,7 @@ def compare(
     Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was
     stopped goes on from its finished folds when it is asked for again.
     """
-    rule = options.rule_from(
-        min_sensitivity=min_sensitivity,
-        max_flag_rate=max_flag_rate,
-        miss_cost=miss_cost,
-        g_mean=g_mean,
-        threshold=threshold,
-        confidence=confidence,
-        prevalence=prevalence,
-    )
+    rule = options.rule_from(context.params)
 
     from screening.cohort import read_cohort
     from screening.comparison import compare as comparison

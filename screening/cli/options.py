@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,40 +105,31 @@ SeriesAsked = Annotated[
     str | None, typer.Option("--series", metavar="NAME", help="Only this series; all where absent.")
 ]
 
+RULE_OPTIONS = ("min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold")
+
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 # What is told of an operating point on the terminal.
 SAID = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
 
 
-def rule_from(
-    *,
-    min_sensitivity: float | None,
-    max_flag_rate: float | None,
-    miss_cost: float | None,
-    g_mean: bool,
-    threshold: float | None,
-    confidence: float | None,
-    prevalence: float | None,
-) -> Rule:
-    """Make the one rule that was asked for; more than one is a `UsageError`."""
+def rule_from(given: Mapping[str, Any]) -> Rule:
+    """Make the one rule that was asked for, of a command's parameters; more than one is a `UsageError`."""
     from screening.statistics.operating_point import Rule
 
-    values = {
-        "min_sensitivity": min_sensitivity,
-        "max_flag_rate": max_flag_rate,
-        "miss_cost": miss_cost,
-        "g_mean": True if g_mean else None,
-        "threshold": threshold,
-    }
-    given = [name for name, value in values.items() if value is not None]
-    if len(given) > 1:
-        options = ", ".join("--" + name.replace("_", "-") for name in given)
+    asked = {name: given[name] for name in RULE_OPTIONS}
+    values = {name: value for name, value in asked.items() if value is not None and value is not False}
+    if len(values) > 1:
+        options = ", ".join("--" + name.replace("_", "-") for name in values)
         raise UsageError(f"{options} exclude each other; give one rule")
-    name = given[0] if given else "min_sensitivity"
-    value = None if name == "g_mean" else (values[name] if given else 0.9)
+    name, value = next(iter(values.items()), ("min_sensitivity", 0.9))
     try:
-        return Rule(name=name, value=value, confidence=confidence, prevalence=prevalence)
+        return Rule(
+            name=name,
+            value=None if value is True else value,
+            confidence=given["confidence"],
+            prevalence=given["prevalence"],
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
 

@@ -13,6 +13,7 @@ from screening.cli.options import AsJson, LedgerMaybe, Templates
 
 
 def threshold(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
     reason: Annotated[str, typer.Option(help="Why, in words; every page will show it.")],
     min_sensitivity: options.MinSensitivity = None,
@@ -35,15 +36,7 @@ def threshold(
 
     It is chosen from the held-out scores the model was validated with; the machines stay as they are.
     """
-    rule = options.rule_from(
-        min_sensitivity=min_sensitivity,
-        max_flag_rate=max_flag_rate,
-        miss_cost=miss_cost,
-        g_mean=g_mean,
-        threshold=threshold,
-        confidence=confidence,
-        prevalence=prevalence,
-    )
+    rule = options.rule_from(context.params)
     signer = options.signer_from(sign)
 
     from contextlib import nullcontext

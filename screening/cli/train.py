@@ -62,15 +62,7 @@ def train(
     these scores, and the machines of the folds are the model: a new row's score is the mean of their
     decisions. The model directory holds patients' rows: keep it private.
     """
-    rule = options.rule_from(
-        min_sensitivity=min_sensitivity,
-        max_flag_rate=max_flag_rate,
-        miss_cost=miss_cost,
-        g_mean=g_mean,
-        threshold=threshold,
-        confidence=confidence,
-        prevalence=prevalence,
-    )
+    rule = options.rule_from(context.params)
     parameters = options.parameters_from(param or [])
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)

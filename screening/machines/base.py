@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening.factors import why_not
 from screening.kernels import KERNELS, Gaussian, Kernel, Precision
-from screening.machines import STOPS
+from screening.machines import STOPS, landmarks
 from screening.machines.fitted import FittedKernel
 from screening.machines.stopping import Judged, inner_scores, passes_worth
 
@@ -116,6 +116,9 @@ class KernelMachine(Checked, FittedKernel):
         """
         if isinstance(self.passes, bool) or self.passes != int(self.passes) or self.passes < 0:
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
+        if not 0 < getattr(self, "C", 1.0) < np.inf:
+            raise ValueError(f"C must be > 0, got {self.C!r}")
+        landmarks.check(self.approximation, self.n_landmarks)
         if not self.tol > 0:
             raise ValueError(f"tol must be > 0, got {self.tol!r}")
         if not isinstance(self.kernel, str | None) and self.gamma != "scale":

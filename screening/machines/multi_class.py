@@ -114,9 +114,6 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         super().check_parameters()
         if self.scheme not in SCHEMES:
             raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {self.scheme!r}")
-        if not (np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C must be > 0, got {self.C!r}")
-        landmarks.check(self.approximation, self.n_landmarks)
         if self.cost_ratio != "balanced" and (isinstance(self.cost_ratio, str) or not self.cost_ratio > 0):
             raise ValueError(f"cost_ratio must be > 0 or 'balanced', got {self.cost_ratio!r}")
         if self.scheme != "one_vs_rest" and self.cost_ratio not in (1.0, "balanced"):

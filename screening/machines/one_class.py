@@ -96,7 +96,6 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         super().check_parameters()
         if not 0 < self.nu <= 1:
             raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
-        landmarks.check(self.approximation, self.n_landmarks)
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> OneClassSVM:
         """Fit to normal rows.

@@ -105,12 +105,6 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         self.gamma = gamma
         self.class_weight = class_weight
 
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if not (np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C must be > 0, got {self.C!r}")
-        landmarks.check(self.approximation, self.n_landmarks)
-
     @property
     def by_rows(self) -> bool:
         return not any(remedy.whole_matrix for remedy in self.remedies)

@@ -42,7 +42,7 @@ def render_history(told: Mapping[str, Any], templates: Path | None = None) -> st
     return draw(
         "history.html.j2",
         templates=templates,
-        styles=("report.css", "history.css"),
+        styles=("report.css", "stacked.css", "history.css"),
         footer=f"ledger entry {shown.count(trail.entries)}, {shown.text(trail.head[:16])}",
         banner={"title": "The nights so far", "kind": "from the ledger", "date": ""},
         facts=[

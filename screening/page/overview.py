@@ -17,7 +17,7 @@ def render_overview(found: OverviewDocument) -> str:
     flagged = [line.flagged for line in found.series if line.flagged is not None]
     return draw(
         "overview.html.j2",
-        styles=("report.css", "overview.css"),
+        styles=("report.css", "stacked.css", "overview.css"),
         footer=f"overview of {shown.name(found.night)}, exit code {found.exit_code}",
         banner={"title": shown.text(found.title, 200), "kind": "All series, night of", "date": found.night},
         facts=[
