@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: help demo test lint docs faults fuzz sbom audit lock wheelhouse clean
+.PHONY: help demo test lint warm docs faults fuzz sbom audit lock wheelhouse clean
 MINUTES ?= 10
 .DELETE_ON_ERROR:
 
@@ -30,8 +30,12 @@ lint: $(VENV)/installed-test
 docs: $(VENV)/installed-test
 	for page in commands contract schemas templates; do $(BIN)/python docs/$$page.py; done
 
-test: lint
+test: lint warm
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Beside `lint` under `make -j2`: each worker of a fresh clone would compile the numerical loops for itself.
+warm: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python tests/warm.py
 
 # The attacks of docs/reliability.md at their full number. What was tried is counted in faults.jsonl, and is not
 # tried again: a run that was stopped goes on.
@@ -77,9 +81,9 @@ $(VENV)/installed: $(VENV)/made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/installed-test: $(VENV)/installed
+$(VENV)/installed-test: $(VENV)/made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
-	touch $@
+	touch $(VENV)/installed $@
 
 $(VENV)/supply: $(VENV)/installed-test
 	$(BIN)/python -m pip install --quiet ".[supply]"
