@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from screening.documents.model import ModelDocument
 from screening.documents.notebook import model_html
+from screening.documents.stored import model_in
 from screening.errors import ModelError
 from screening.storage.arrays import pack
 from screening.storage.publishing import publish
@@ -70,6 +72,11 @@ class Model:
     directory: Path | None = field(default=None, compare=False)
     trained: datetime.datetime | None = field(default=None, compare=False)
 
+    @cached_property
+    def facts(self) -> ModelDocument:
+        """The document as its type, whichever version wrote it."""
+        return model_in(self.document)
+
     @property
     def digest(self) -> str:
         """SHA-256 over the whole directory, by way of the digests that `model.json` lists."""
@@ -83,29 +90,29 @@ class Model:
     @property
     def operating_points(self) -> list[dict[str, Any]]:
         """One operating point a watched class, as `model.json` has them."""
-        return self.document["operating_points"]
+        return list(self.document["operating_points"])
 
     @property
     def watched(self) -> list[str]:
         """The classes that are flagged, in the order of the columns of `scores`."""
-        return list(self.document["task"]["watched"])
+        return list(self.facts.task.watched)
 
     @property
     def thresholds(self) -> np.ndarray:
         """The operating points' thresholds, shape (n_watched,)."""
-        return np.array([point["threshold"] for point in self.operating_points], dtype=float)
+        return np.array([point.threshold for point in self.facts.operating_points], dtype=float)
 
     @property
     def watched_columns(self) -> list[int]:
         """Columns of `decisions` that belong to the watched classes."""
-        if self.document["task"]["kind"] == "binary":
+        if self.facts.task.kind == "binary":
             return [0]
-        classes = list(self.document["task"]["classes"])
+        classes = list(self.facts.task.classes)
         return [classes.index(name) for name in self.watched]
 
     def refuse_overdue(self) -> None:
         """ModelError where it holds rows of somebody who was erased, and was to be trained again by now."""
-        due = self.document.get("retrain_by")
+        due = self.facts.retrain_by
         if due is not None and datetime.date.today().isoformat() > due:
             raise ModelError(
                 f"the model holds rows of a patient who was erased, and was to be trained again by {due}; "
@@ -148,7 +155,7 @@ class Model:
 
         self.refuse_overdue()
         columns = ScoreColumns(self)
-        rows = open_cohort(frame, self.contract, gates=gates_of(self.document, self.contract))
+        rows = open_cohort(frame, self.contract, gates=gates_of(self.facts.training.profile, self.contract))
         tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
         return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
 
@@ -172,7 +179,7 @@ class Model:
         return np.column_stack([1 - chance, chance])
 
     def _repr_html_(self) -> str:
-        return model_html(self.document)
+        return model_html(self.facts)
 
     @cached_property
     def sealed(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
-from screening.documents.stored import model_in
+from screening.documents.shape import plain
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import OperatingPoint, Rule, overall
@@ -129,10 +130,7 @@ def train(
     points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
     _check(held_out, task, validation, points)
 
-    document = record.model_document(
-        ground, points, validation, held_out, seed=seed, max_rows=max_rows, command=command
-    )
-    document["validation"] |= appraise(
+    appraisal = appraise(
         ground.cohort, sample, task, points, validation,
         one_class=held_out.one_class, prevalence=prevalence,
         learn=partial(
@@ -140,14 +138,17 @@ def train(
             params=params, seed=seed, jobs=jobs, forward=False,
         ) if forward else None,
     )  # fmt: skip
-    document["validation"] |= comparison(
+    compared = comparison(
         sample, task, others, held_out, validation, points, ground.plan, rule,
         search=search, params=ground.params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
-    reasons = [*of_model(model_in(document)), *row_number_ids(ground.cohort)]
-    document["attention"] = [each.to_dict() for each in reasons]
+    document = record.model_document(
+        ground, points, validation, held_out, appraisal, compared,
+        seed=seed, max_rows=max_rows, command=command,
+    )  # fmt: skip
+    attention = [*of_model(document), *row_number_ids(ground.cohort)]
     return Model(
-        document=document,
+        document=plain(replace(document, attention=attention)),
         recipe=held_out.recipe,
         contract=ground.cohort.contract,
         encoder=held_out.encoder,
