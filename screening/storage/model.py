@@ -90,24 +90,24 @@ class Model:
     @property
     def operating_points(self) -> list[dict[str, Any]]:
         """One operating point a watched class, as `model.json` has them."""
-        return list(self.document["operating_points"])
+        return self.document["operating_points"]
 
     @property
     def watched(self) -> list[str]:
         """The classes that are flagged, in the order of the columns of `scores`."""
-        return list(self.facts.task.watched)
+        return list(self.document["task"]["watched"])
 
     @property
     def thresholds(self) -> np.ndarray:
         """The operating points' thresholds, shape (n_watched,)."""
-        return np.array([point.threshold for point in self.facts.operating_points], dtype=float)
+        return np.array([point["threshold"] for point in self.operating_points], dtype=float)
 
     @property
     def watched_columns(self) -> list[int]:
         """Columns of `decisions` that belong to the watched classes."""
-        if self.facts.task.kind == "binary":
+        if self.document["task"]["kind"] == "binary":
             return [0]
-        classes = list(self.facts.task.classes)
+        classes = list(self.document["task"]["classes"])
         return [classes.index(name) for name in self.watched]
 
     def refuse_overdue(self) -> None:
