@@ -11,6 +11,7 @@ from screening.cohort.contract import Contract
 from screening.cohort.database import Database
 from screening.cohort.drift import Gates
 from screening.cohort.frames import source_of
+from screening.cohort.image_folders import holds_images
 from screening.cohort.inference import inferred
 from screening.cohort.sources import Source, open_source
 from screening.cohort.stream import BATCH_ROWS, CohortStream
@@ -35,7 +36,7 @@ def read_cohort(
     ----------
     source : path, URL, Database, or a pandas, polars or Arrow table
         A CSV, Parquet or Excel file, a directory of them, or a glob, here or at `s3://`, `gs://`, `abfs://`;
-        or a table or query of a database.
+        a folder of NIfTI images, a folder a patient, or a BIDS dataset; or a table or query of a database.
     contract : Contract or path, optional
         Without one, or with one that names no features, types are inferred and stated in `notes`.
     label : str, optional
@@ -76,7 +77,7 @@ def read_cohort(
     """
     given = contract_of(contract, label=label, positive=positive, id=id, group=group, drop=drop)
     files = _opened(source)
-    complete, notes = (given, []) if given.features else inferred(files, given)
+    complete, notes = (given, []) if given.features else inferred(files, _grouped(given, files))
     stream = CohortStream(files, complete, batch_rows, given.label, need_label, notes)
     stream.check()
     return joined(list(stream))
@@ -114,7 +115,7 @@ def check_cohort(
     given = contract_of(contract, label=label)
     try:
         files = _opened(source)
-        complete, notes = (given, []) if given.features else inferred(files, given)
+        complete, notes = (given, []) if given.features else inferred(files, _grouped(given, files))
         stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
         stream.check()
     except CohortError as error:
@@ -138,7 +139,7 @@ def starter_contract(
     """
     given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
     files = _opened(source)
-    contract, notes = inferred(files, given, starter=True)
+    contract, notes = inferred(files, _grouped(given, files), starter=True)
     # What cannot be read with it is said now, with place and remedy, and not by the next command.
     CohortStream(files, contract).check()
     return contract, [*files.notes, *notes]
@@ -147,6 +148,10 @@ def starter_contract(
 def _opened(source: Readable) -> Source:
     """The source of a cohort: files by path or URL, a table or query of a database, or a table in memory."""
     if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
+        if holds_images(Path(source)):
+            from screening.cohort.images import open_images
+
+            return open_images(Path(source))
         return open_source(source)
     # SQLAlchemy and fsspec are loaded by who needs them.
     if isinstance(source, str):
@@ -158,6 +163,11 @@ def _opened(source: Readable) -> Source:
 
         return open_database(source)
     return source_of(source)
+
+
+def _grouped(given: Contract, source: Source) -> Contract:
+    """The roles given, and the patient of images as the group."""
+    return given if given.group else given.with_roles(group=source.group)
 
 
 def contract_of(contract: Contract | str | Path | None, **roles: str | Sequence[str] | None) -> Contract:
