@@ -37,9 +37,9 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
     axes = contract.coordinates or [axis for axis in AXES if axis in header]
     if len(axes) != 3 or not contract.group:
         raise UsageError("a neighbourhood is of voxels: it needs the patient (`--group`) and x, y, z")
-    contract = _joined_by(contract, header)
+    group, contract = contract.group, _joined_by(contract, header)
     roles = {
-        contract.id, contract.group, contract.label, contract.time, *axes, *contract.subgroup, *contract.drop,
+        contract.id, group, contract.label, contract.time, *axes, *contract.subgroup, *contract.drop,
         *contract.display,
     }  # fmt: skip
     known = contract.features
@@ -49,7 +49,7 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
         if name not in roles and (not known or any(each in known for each in derived(name)))
     ]
     owners: dict[object, int] = {}
-    parts = [_Neighbours(part, contract.group, axes, channels, size, owners) for part in source.files]
+    parts = [_Neighbours(part, group, axes, channels, size, owners) for part in source.files]
     # In place: a source fetched from elsewhere takes its files with it when it goes.
     source.files = parts
     return source, contract

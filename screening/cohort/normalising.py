@@ -139,6 +139,9 @@ def _robust(values: np.ndarray) -> tuple[float, float]:
 
 def scales_of(features: Mapping[str, Feature]) -> list[GroupScales | RobustScales]:
     """What standardises the features that are to be, none where there are none."""
-    kinds = {"within_group": GroupScales, "within_group_robust": RobustScales}
+    kinds: dict[str, type[GroupScales] | type[RobustScales]] = {
+        "within_group": GroupScales,
+        "within_group_robust": RobustScales,
+    }
     named = {kind: [name for name, each in features.items() if each.normalise == kind] for kind in kinds}
     return [kinds[kind](names) for kind, names in named.items() if names]
