@@ -42,7 +42,7 @@ def history(
     -------
     dict
         `runs`, one entry a run and revision, oldest first; `series`, one entry each; `threshold_changes`;
-        `promotions`; `audit`, with the number of `erased` parts.
+        `promotions`; `retrainings`; `audit`, with the number of `erased` parts.
 
     Raises
     ------
@@ -57,7 +57,9 @@ def history(
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         verdicts = in_order(connection, one)
         lots = _lots(connection, one)
-        told, promoted = (_changes(connection, one, action) for action in ("threshold", "promote"))
+        told, promoted, trained = (
+            _changes(connection, one, action) for action in ("threshold", "promote", "retrain")
+        )
         erased = connection.scalar(sa.select(sa.func.count()).where(CONTENTS.c.body.is_(None)))
         latest = {(run.series, run.night): run.entry for run in runs if run.published}
         units = _units(connection, runs, latest)
@@ -83,6 +85,7 @@ def history(
         "series": [_series(name, mine, by_series[name], told) for name, mine in of_series.items()],
         "threshold_changes": told,
         "promotions": promoted,
+        "retrainings": trained,
         "audit": {"entries": head.number, "head": head.digest, "verified": verify, "erased": erased},
     }
 
