@@ -119,10 +119,16 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     where = ["--ledger", folder / "l.db", "--series", SERIES]
     champion = load_model(folder / "m").digest
     with open_ledger(folder / "l.db", read_only=True) as ledger:
-        (entry,) = history(ledger, SERIES, verify=True)["retrainings"]
+        told = history(ledger, SERIES, verify=True)
+        (entry,), (point,) = told["retrainings"], load_model(folder / "m").operating_points
+        promised = told["series"][0]["forward"]["promised"]
         assert judged(ledger, SERIES, champion).series == SERIES
     assert (entry["champion"], entry["model"][:12]) == (champion, next_model["id"])
     assert entry["entry"] == next_model["entry"]
+    assert [promised[name]["value"] for name in ("sensitivity", "ppv")] == [
+        point["sensitivity"],
+        point["ppv"],
+    ]
     screen("promote", folder / "next", *where, "--reason", "newer", code=2)
     night = ["--out", folder / "third", "--date", "2026-03-03", *where]
     table = written(patients(60, seed=3).drop(columns="ill"), folder / "third.csv")

@@ -8,6 +8,7 @@ from typing import Annotated
 from screening.documents.beside import RuleFacts
 from screening.documents.control import ControlChart
 from screening.documents.drift import ScoreCounts
+from screening.documents.forward import ForwardNights
 from screening.documents.reason import Reason
 from screening.documents.retraining import TrainedOn
 from screening.documents.run import Unflagged
@@ -158,6 +159,8 @@ class SeriesFacts:
     misses: Misses
     drift: DriftOver | None
     control: Sequence[ControlChart] = ()
+    forward: ForwardNights | None = None
+    review_by: str | None = None
 
 
 @document

@@ -17,9 +17,11 @@ from screening.ledger import audit
 from screening.ledger.book import Ledger
 from screening.ledger.champions import find_series
 from screening.ledger.control import control_charts
+from screening.ledger.forward import forward_nights
 from screening.ledger.judged import Drawn, misses, of_flagged, of_judged, tally, to_date
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, RUNS, STATES
 from screening.ledger.verdicts import in_order
+from screening.ledger.verifying import rewritten
 from screening.ledger.verifying import verify as verify_trail
 from screening.ledger.window import RECENT_NIGHTS, drift_over
 
@@ -60,7 +62,8 @@ def history(
         told, promoted, trained = (
             _changes(connection, one, action) for action in ("threshold", "promote", "retrain")
         )
-        erased = connection.scalar(sa.select(sa.func.count()).where(CONTENTS.c.body.is_(None)))
+        # Told by the entries that erased: to look for what is gone all contents would have to be read.
+        erased = sum(digest is None for digest in rewritten(connection).values())
         latest = {(run.series, run.night): run.entry for run in runs if run.published}
         units = _units(connection, runs, latest)
     by_run, by_series = defaultdict(list), defaultdict(list)
@@ -97,6 +100,8 @@ class _Night:
     told: dict[str, Any]
     drawn: Drawn
     drift: ScoreCounts | None
+    promised: Mapping[str, Any] | None
+    review_by: str | None
 
 
 def _lots(connection: sa.Connection, series: str | None) -> Mapping[int, list[str]]:
@@ -173,7 +178,8 @@ def _night(
         "drift": drift and replace(drift, who=(), cell=()).to_dict(),
         "attention": facts.get("attention", []),
     }
-    return _Night(told, Drawn(run.night, counts["new"], lots), drift)
+    lotted = Drawn(run.night, counts["new"], lots)
+    return _Night(told, lotted, drift, facts.get("promised"), facts.get("review_by"))
 
 
 def _times(count: float, minutes: float | None) -> float | None:
@@ -191,6 +197,8 @@ def _series(
     # A patient flagged on five nights is one patient: counted by the last word on them.
     cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
     latest = [night.drift for night in in_force if night.told["model"] == used[-1]["model"]]
+    drawn = [night.drawn for night in in_force]
+    forward = forward_nights(used, drawn, verdicts, in_force[-1].promised if in_force else None)
     return {
         "series": name,
         "title": used[-1]["title"] if used else None,
@@ -199,7 +207,7 @@ def _series(
         "first": used[0]["night"] if used else None,
         "last": used[-1]["night"] if used else None,
         "ppv": of_judged(cases.values()),
-        "ppv_flagged": of_flagged([night.drawn for night in in_force], verdicts),
+        "ppv_flagged": of_flagged(drawn, verdicts),
         "verdicts": tally(cases.values()),
         "ppv_to_date": list(to_date([run["night"] for run in used], verdicts)),
         "workload": {
@@ -210,6 +218,8 @@ def _series(
         "misses": misses(used),
         "drift": drift_over(latest[-RECENT_NIGHTS:]),
         "control": [plain(chart) for chart in control_charts(used, changes)],
+        "forward": forward and plain(forward),
+        "review_by": in_force[-1].review_by if in_force else None,
     }
 
 
