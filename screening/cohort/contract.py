@@ -49,8 +49,10 @@ class Contract(BaseModel):
 
     Attributes
     ----------
-    title, intended_use : str, optional
+    title : str, optional
         What stands at the head of every page.
+    intended_use : str, optional
+        For whom and for what the screen is meant; it stands below the title.
     series : str, optional
         Name under which the ledger has this screen's nights follow each other, such as ward-7.sepsis.
     id : str, optional
