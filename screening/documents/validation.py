@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from screening.documents.beside import BesideFacts
 from screening.documents.figures import Area, OperatingPoint, PredictiveValues, Ranking, Rates
+from screening.documents.lesions import LesionFacts
 from screening.documents.shape import Setting, document, named, rare
 
 
@@ -20,6 +21,7 @@ class OperatingPointFacts(OperatingPoint):
     chosen_by: str
     reason: str | None
     chosen_at: str | None = rare()
+    lesions: LesionFacts | None = rare()
 
 
 @document

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from screening.documents.lesions import LesionFacts
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import model_html
 from screening.documents.stored import model_in
@@ -110,6 +111,11 @@ class Model:
         classes = list(self.document["task"]["classes"])
         return [classes.index(name) for name in self.watched]
 
+    @property
+    def lesions(self) -> LesionFacts | None:
+        """How maps of scores become clusters, where the operating point is one by lesions."""
+        return self.facts.operating_points[0].lesions
+
     def refuse_overdue(self) -> None:
         """ModelError where it holds rows of somebody who was erased, and was to be trained again by now."""
         due = self.facts.retrain_by
@@ -155,7 +161,12 @@ class Model:
 
         self.refuse_overdue()
         columns = ScoreColumns(self)
-        rows = open_cohort(frame, self.contract, gates=gates_of(self.facts.training.profile, self.contract))
+        rows = open_cohort(
+            frame,
+            self.contract,
+            gates=gates_of(self.facts.training.profile, self.contract),
+            whole_groups=self.lesions is not None,
+        )
         tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
         return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
 
