@@ -97,7 +97,7 @@ def fitted(plane: Plane, recipe: Recipe) -> tuple[Any, Any]:
 
 
 def heights(machine: Any, plane: Plane) -> list[np.ma.MaskedArray]:
-    """What is 0 on the machine's boundaries, at the grid: (SIDE, SIDE) of two classes, of each pair of several."""
+    """What is 0 on the machine's boundaries, (SIDE, SIDE) of two classes, of each pair of several."""
     if hasattr(machine, "decision_function"):
         values = machine.decision_function(plane.grid)
     else:
@@ -143,7 +143,7 @@ def with_factor(plane: Plane, recipe: Recipe, before: Any, after: Any) -> Any:
     )
     figure.colorbar(shades, ax=panels[0], shrink=0.85)
     own = " of the rarest class" if after.factor_at(plane.rows[:1]).shape[1] > 1 else ""
-    panels[0].set_title(f"c(x){own}, and the first boundary")
+    panels[0].set_title(f"c(x){own}")
     boundary(panels[0], before, plane, "dashed", "white")
 
     longer = magnification(plane, c, recipe, float(np.median(at_rows)))
@@ -170,7 +170,7 @@ def magnification(plane: Plane, c: np.ndarray, recipe: Recipe, usual: float) -> 
     root of it. The Laplacian has no metric; |Phi(x + dx) - Phi(x)|^2 is 2 gamma c^2 |dx| to first order, a
     length c.
     """
-    log_c = np.log(np.maximum(c / usual, FAINTEST**2))
+    log_c = np.log(np.maximum(c / usual, FAINTEST))
     if recipe.kernel["type"] == "laplacian":
         return log_c / np.log(10.0)
     across, up = plane.axes

@@ -23,13 +23,14 @@ KINDS = {
 }
 CAPTION = {
     True: (
-        "Left: c(x) on a logarithmic scale, and the first machine's boundary. Middle: how much longer a small "
-        "step becomes in the rescaled kernel's feature space, against the step at the median row. Right: the "
-        "boundary before and after. Both machines have the same parameters; thresholds are the machines' own."
+        "Left: c(x) on a logarithmic scale, and the first machine's boundary. Middle: how much longer a "
+        "small step becomes in the rescaled kernel's feature space, against the step at the median row. "
+        "Right: the boundary before and after. Both machines have the same parameters; "
+        "thresholds are the machines' own."
     ),
     False: (
-        "The boundary of the plain kernel machine and the method's own, on the same made rows; thresholds are "
-        "the methods' own."
+        "The boundary of the plain kernel machine and the method's own, on the same made rows; thresholds "
+        "are the methods' own."
     ),
 }
 
