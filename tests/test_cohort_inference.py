@@ -164,3 +164,28 @@ def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
 
     assert starter_contract(tmp_path / "parts")[0] == whole
     assert isinstance(whole, Contract)
+
+
+@pytest.mark.parametrize("name", ["Patient-ID", "patient no", "MRN", "PatientID", "subject_id", "pat_nr"])
+def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(tmp_path, name):
+    path = cohort_of(tmp_path, **{name: [f"P{i % 30}" for i in range(N)]})
+    contract, notes = starter_contract(path)
+
+    assert read_cohort(path).names == ["usable"]
+    assert contract.group == name
+    assert f"guessed role group: {name}" in notes
+
+
+def test_whole_numbers_that_count_the_rows_are_no_feature_whatever_their_name(tmp_path):
+    rng = np.random.default_rng(1)
+    path = cohort_of(tmp_path, visit=rng.permutation(N) + 17, platelets=rng.permutation(N) * 3)
+
+    assert read_cohort(path).names == ["usable", "platelets"]
+
+
+def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
+    days = pd.date_range("2024-01-13", periods=N).strftime("%d.%m.%Y")
+    columns = {"visit date": days, "birth date": days, "Discharge-Date": days}
+
+    assert starter_contract(cohort_of(tmp_path, **columns))[0].time == "visit date"
+    assert starter_contract(cohort_of(tmp_path, sampling_date=days, **columns))[0].time is None

@@ -142,6 +142,12 @@ def test_ids_that_are_ids_are_believed(tmp_path):
     assert row_number_ids(cohort) == []
 
 
+def test_rows_of_named_groups_need_no_ids(tmp_path):
+    cohort = read_cohort(written(patients(), tmp_path / "past.csv"), label="ill", group="patient")
+
+    assert row_number_ids(cohort) == []
+
+
 def test_a_table_without_ids_says_so_on_page_and_in_files_of_model_and_night(tmp_path):
     written(patients().drop(columns="patient"), tmp_path / "past.csv")
     written(patients(40, seed=1).drop(columns=["patient", "ill"]), tmp_path / "tonight.csv")

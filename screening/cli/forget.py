@@ -51,7 +51,8 @@ def forget(
     from screening.ledger.forgetting import Whom
     from screening.scoring.forgetting import Erasure, Places
 
-    name, last = _id(patient), _day(retrain_by)
+    soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
+    name, last = _id(patient), options.day_from("--retrain-by", retrain_by) or soon
     if Whom(name).in_words(reason) != reason:
         raise UsageError("--reason names the patient, and the trail keeps it; say it without")
     signer = options.signer_from(sign)
@@ -73,11 +74,3 @@ def _id(text: str) -> str:
     if not name.strip():
         raise UsageError("ID: no patient is named")
     return name
-
-
-def _day(text: str | None) -> datetime.date:
-    try:
-        soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
-        return soon if text is None else datetime.date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--retrain-by {text}: write the day as YYYY-MM-DD") from None

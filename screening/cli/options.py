@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shlex
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="COHORT", help="CSV, Parquet or Excel file, directory of them, glob, or a database's URL."
+        metavar="COHORT",
+        help="CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a database's URL.",
     ),
 ]
 Table = Annotated[str | None, typer.Option(metavar="NAME", help="Of a database: this table or view.")]
@@ -146,6 +148,14 @@ def parameters_from(texts: list[str]) -> dict[str, Any]:
         except ValueError:
             parameters[name.strip()] = value.strip()
     return parameters
+
+
+def day_from(option: str, text: str | None) -> datetime.date | None:
+    """Read a day written as YYYY-MM-DD."""
+    try:
+        return None if text is None else datetime.date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option} {text}: write the day as YYYY-MM-DD") from None
 
 
 def source_of(cohort: str, table: str | None, query: Path | None) -> str | Database:

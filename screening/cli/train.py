@@ -29,6 +29,10 @@ def train(
     id: options.Id = None,
     group: options.Group = None,
     drop: options.Drop = None,
+    neighbourhood: Annotated[
+        int | None,
+        typer.Option(metavar="3", help="Of voxels: features of the cube of this side around each."),
+    ] = None,
     contract: ContractFile = None,
     min_sensitivity: options.MinSensitivity = None,
     max_flag_rate: options.MaxFlagRate = None,
@@ -83,7 +87,7 @@ def train(
         past = read_cohort(
             options.source_of(cohort, table, query), contract, label=label, positive=positive,
             id=id, group=group,
-            drop=options.names_from(drop), need_label=True,
+            drop=options.names_from(drop), neighbourhood=neighbourhood, need_label=True,
         )  # fmt: skip
         method = load_recipe(recipe)
         if not force:

@@ -17,14 +17,18 @@ BATCH_ROWS = 65536
 LABELS = (
     "label", "outcome", "target", "class", "infected", "infection", "event", "case", "diseased", "disease",
     "ill", "diagnosis", "sepsis", "septic", "died", "death", "dead", "mortality", "positive", "result",
-    "status", "y",
+    "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
 )  # fmt: skip
 MOST_CLASSES = 20
-GROUPS = ("patient_id", "patient", "subject_id", "subject", "group")
+# Alone, or as the first word before "id" or "no".
+PEOPLE = frozenset(("patient", "pat", "subject", "person", "proband"))
+GROUPS = frozenset(("group", "mrn", "pid", "patientid", "patientennummer", "subjectid"))
 TIMES = (
     "date", "time", "admission_date", "admission", "admitted", "timestamp", "datum", "aufnahme",
     "aufnahmedatum", "fecha", "data",
 )  # fmt: skip
+# A date that is named otherwise is the row's if it is the only one, and not one of these.
+OTHER_DATES = frozenset(("birth", "death", "discharge", "review", "follow"))
 # The last word of a name, or the first where a number follows: MRN, patient_id, CaseID, Fallnummer, visit no.
 KEYS = frozenset(("id", "mrn", "pid", "uid", "uuid", "identifier", "key", "fallnummer", "patientennummer"))
 WHOSE = frozenset(
@@ -36,10 +40,22 @@ WORDS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+(?![a-z])|\d+")
 
 def names_rows(column: str) -> bool:
     """Whether a column is called as ids are."""
-    words = [word.lower() for word in WORDS.findall(column)]
+    words = _words(column)
     if not words:
         return False
     return words[-1] in KEYS or (len(words) > 1 and words[0] in WHOSE and words[-1] in NUMBERED)
+
+
+def names_people(column: str) -> bool:
+    """Whether a column is called as what several rows of one patient share."""
+    words = _words(column)
+    if len(words) == 1:
+        return words[0] in PEOPLE | GROUPS
+    return bool(words) and words[0] in PEOPLE and words[-1] in NUMBERED | KEYS
+
+
+def _words(column: str) -> list[str]:
+    return [word.lower() for word in WORDS.findall(column)]
 
 
 def guessed_roles(
@@ -55,13 +71,13 @@ def guessed_roles(
         found["label"] = free.pop(label) if label else None
     for lower, name in list(free.items()):
         summary = summaries[name]
-        if not (names_rows(name) or lower in GROUPS) or summary.present < summary.rows:
+        if not (names_rows(name) or names_people(name)) or summary.present < summary.rows:
             continue
-        role = "id" if _all_differ(source, name) else "group" if lower in GROUPS else None
+        role = "id" if _all_differ(source, name) else "group" if names_people(name) else None
         if role and not getattr(given, role) and not found.get(role):
             found[role] = free.pop(lower)
     if not given.time:
-        found["time"] = next((free[n] for n in TIMES if n in free and _dated(summaries[free[n]])), None)
+        found["time"] = _time({lower: name for lower, name in free.items() if _dated(summaries[name])})
     notes += [f"guessed role {role}: {column}" for role, column in found.items() if column]
     if not found.get("id") and not given.id:
         notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
@@ -77,6 +93,17 @@ def guessed_roles(
             f"column '{label}': some rows have no label; fill them before training, or leave them out"
         )
     return given.with_roles(**found)
+
+
+def _time(dated: dict[str, str]) -> str | None:
+    """The row's own date: by its name, or the only one whose last word says so."""
+    named = [dated[name] for name in TIMES if name in dated]
+    ending = [name for name in dated.values() if _is_date(_words(name))]
+    return named[0] if named else ending[0] if len(ending) == 1 else None
+
+
+def _is_date(words: list[str]) -> bool:
+    return bool(words) and words[-1] in TIMES and not OTHER_DATES & {*words}
 
 
 def _few(summary: ColumnSummary) -> bool:

@@ -24,10 +24,10 @@ REMEDY = "Name the column that holds the patients' ids (`--id`, or `id` in the c
 def row_number_ids(cohort: Cohort) -> list[Reason]:
     """Say where a row is known by its place alone, which names another patient in the next table.
 
-    Voxels are places; there it is the group that names the patient.
+    Where rows come in groups, the group names the patient.
     """
     column = cohort.contract.id
-    if cohort.contract.coordinates:
+    if cohort.contract.group or cohort.contract.coordinates:
         return []
     if column is None:
         words = "No column names the patients: the ids on this page are row numbers of the table."

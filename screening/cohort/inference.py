@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from screening.cohort.contract import Contract
-from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_rows
+from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_people, names_rows
 from screening.cohort.notation import truths
 from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
@@ -14,6 +14,9 @@ from screening.errors import CohortError
 from screening.spelling import did_you_mean
 
 INDICATOR_SHARE = 0.05
+# As many rows may have whole values without a gap by chance: the ages of a ward.
+FEW = 50
+LIKE_AN_ID = "looks like an id (name it with --id or --group)"
 INDEX_NAME = re.compile(r"index|row|row_?(nr|number)|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
 # Codes that are no category either; "none" or "unknown" may be an answer.
 NO_ANSWER = frozenset(("na", "n/a", "n.a.", "#n/a", "nan", "null", "n.d.", "nd", "k.a.", ".", "?", "-", "--"))
@@ -137,12 +140,20 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
         if counting and INDEX_NAME.fullmatch(name):
             return "a row index"
-        if summary.whole and distinct > 20 and names_rows(name):
-            return "looks like an id (name it with --id or --group)"
+        if summary.whole and distinct > 20 and _names_somebody(name):
+            return LIKE_AN_ID
+        if counting and summary.rows > FEW and summary.high - summary.low == summary.rows - 1:
+            return "a row index"
         return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None
+    if distinct > 20 and _names_somebody(name):
+        return LIKE_AN_ID
     if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
         return "id or free text (nearly every row differs)"
     return None
+
+
+def _names_somebody(column: str) -> bool:
+    return names_rows(column) or names_people(column)
 
 
 def _mostly_numbers(summary: ColumnSummary) -> bool:

@@ -129,22 +129,31 @@ def _too_wide(point: OperatingPointFacts, which: str) -> list[Reason]:
     return [Reason("intervals_too_wide", words, None, high - low, WIDEST, remedy)]
 
 
+def review_due(model: ModelDocument, trained: datetime.datetime | None = None) -> datetime.date | None:
+    """The day after which every night asks for a review; None where nothing tells the model's age."""
+    since = _learned_until(model) or (trained.date() if trained else None)
+    stated = _day(model.stated.review_by)
+    return stated or (since + datetime.timedelta(days=int(OLDEST_YEARS * 365.25)) if since else None)
+
+
+def _learned_until(model: ModelDocument) -> datetime.date | None:
+    """Day of its last patient, where the contract names a time."""
+    window = model.training.window
+    return _day(window[1]) if window else None
+
+
 def _age(run: RunDocument, trained: datetime.datetime | None) -> list[Reason]:
     """Whether the model is past its review on the night of the run."""
-    night, window = _day(run.date), run.model.training.window
-    due = _day(run.model.stated.review_by)
+    night, due = _day(run.date), review_due(run.model, trained)
+    if night is None or due is None or night <= due:
+        return []
     remedy = "Train it again, or review it and set review_by in the contract it is trained with."
-    if night is None:
-        return []
-    if due is not None:
-        words = f"This model was to be reviewed by {due}."
-        late = float((night - due).days)
-        return [Reason("past_review_date", words, None, late, 0.0, remedy)] if late > 0 else []
-    last = _day(window[1]) if window else None
-    since = last or (trained.date() if trained else None)
-    years = (night - since).days / 365.25 if since else 0.0
-    if years <= OLDEST_YEARS:
-        return []
+    if _day(run.model.stated.review_by):
+        words, late = f"This model was to be reviewed by {due}.", float((night - due).days)
+        return [Reason("past_review_date", words, None, late, 0.0, remedy)]
+    last = _learned_until(run.model)
+    since = last or (trained.date() if trained else night)
+    years = (night - since).days / 365.25
     origin = "the last patient it learned from is of" if last else "it was trained on"
     words = f"This model is {years:.1f} years old: {origin} {since}, and nobody set a date for its review."
     return [Reason("past_review_date", words, None, years, OLDEST_YEARS, remedy)]

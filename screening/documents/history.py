@@ -8,7 +8,9 @@ from typing import Annotated
 from screening.documents.beside import RuleFacts
 from screening.documents.control import ControlChart
 from screening.documents.drift import ScoreCounts
+from screening.documents.forward import ForwardNights
 from screening.documents.reason import Reason
+from screening.documents.retraining import TrainedOn
 from screening.documents.run import Unflagged
 from screening.documents.shadow import JudgedShare, NightsBeside
 from screening.documents.shape import document, named
@@ -157,6 +159,8 @@ class SeriesFacts:
     misses: Misses
     drift: DriftOver | None
     control: Sequence[ControlChart] = ()
+    forward: ForwardNights | None = None
+    review_by: str | None = None
 
 
 @document
@@ -197,6 +201,18 @@ class Promotion:
 
 
 @document
+class Retraining:
+    """A model trained on the verdicts of a series; in force only once it is promoted."""
+
+    series: str
+    champion: str
+    model: str
+    trained_on: TrainedOn
+    entry: int
+    recorded: str
+
+
+@document
 class Trail:
     """How far the audit trail reaches, and whether it was followed from its start."""
 
@@ -214,4 +230,5 @@ class HistoryDocument:
     series: Sequence[SeriesFacts]
     threshold_changes: Sequence[ThresholdChange]
     promotions: Sequence[Promotion] = ()
+    retrainings: Sequence[Retraining] = ()
     audit: Trail

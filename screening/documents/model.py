@@ -8,6 +8,7 @@ from typing import Any
 
 from screening.documents.contract import Declared, Stated, seen
 from screening.documents.reason import Reason
+from screening.documents.retraining import TrainedOn
 from screening.documents.shape import Range, Setting, document, rare
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
@@ -120,6 +121,7 @@ class TrainingFacts:
     profile: Profile | None
     leaks: Sequence[Leak]
     approximation: Approximation | None = rare()
+    verdicts: TrainedOn | None = rare()
 
 
 @document

@@ -32,3 +32,8 @@ def series_name(text: str) -> str:
 def shown_series(series: str) -> str:
     """The series as it is told: its name, or the first digits where nobody named it."""
     return series[:12] if DIGITS.fullmatch(series) else series
+
+
+def filled(pattern: str, series: str, night: str) -> str:
+    """A place of a night, such as that of its table: `{series}` and `{date}` of the pattern filled in."""
+    return pattern.replace("{series}", series).replace("{date}", night)

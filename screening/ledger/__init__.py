@@ -8,6 +8,7 @@ from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
 from screening.ledger.published import Published, published
 from screening.ledger.recognising import Known
+from screening.ledger.retraining import judged, record_retraining
 from screening.ledger.since import since_last
 from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.tables import VERDICTS, Unchained
@@ -26,12 +27,14 @@ __all__ = [
     "Verdict",
     "compare_nights",
     "history",
+    "judged",
     "open_ledger",
     "promote",
     "publish_night",
     "published",
     "pulses",
     "record_night",
+    "record_retraining",
     "record_threshold",
     "record_verdicts",
     "reviewable",

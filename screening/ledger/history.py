@@ -17,9 +17,11 @@ from screening.ledger import audit
 from screening.ledger.book import Ledger
 from screening.ledger.champions import find_series
 from screening.ledger.control import control_charts
+from screening.ledger.forward import forward_nights
 from screening.ledger.judged import Drawn, misses, of_flagged, of_judged, tally, to_date
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, RUNS, STATES
 from screening.ledger.verdicts import in_order
+from screening.ledger.verifying import rewritten
 from screening.ledger.verifying import verify as verify_trail
 from screening.ledger.window import RECENT_NIGHTS, drift_over
 
@@ -42,7 +44,7 @@ def history(
     -------
     dict
         `runs`, one entry a run and revision, oldest first; `series`, one entry each; `threshold_changes`;
-        `promotions`; `audit`, with the number of `erased` parts.
+        `promotions`; `retrainings`; `audit`, with the number of `erased` parts.
 
     Raises
     ------
@@ -57,8 +59,11 @@ def history(
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         verdicts = in_order(connection, one)
         lots = _lots(connection, one)
-        told, promoted = (_changes(connection, one, action) for action in ("threshold", "promote"))
-        erased = connection.scalar(sa.select(sa.func.count()).where(CONTENTS.c.body.is_(None)))
+        told, promoted, trained = (
+            _changes(connection, one, action) for action in ("threshold", "promote", "retrain")
+        )
+        # Told by the entries that erased: to look for what is gone all contents would have to be read.
+        erased = sum(digest is None for digest in rewritten(connection).values())
         latest = {(run.series, run.night): run.entry for run in runs if run.published}
         units = _units(connection, runs, latest)
     by_run, by_series = defaultdict(list), defaultdict(list)
@@ -83,6 +88,7 @@ def history(
         "series": [_series(name, mine, by_series[name], told) for name, mine in of_series.items()],
         "threshold_changes": told,
         "promotions": promoted,
+        "retrainings": trained,
         "audit": {"entries": head.number, "head": head.digest, "verified": verify, "erased": erased},
     }
 
@@ -94,6 +100,8 @@ class _Night:
     told: dict[str, Any]
     drawn: Drawn
     drift: ScoreCounts | None
+    promised: Mapping[str, Any] | None
+    review_by: str | None
 
 
 def _lots(connection: sa.Connection, series: str | None) -> Mapping[int, list[str]]:
@@ -170,7 +178,8 @@ def _night(
         "drift": drift and replace(drift, who=(), cell=()).to_dict(),
         "attention": facts.get("attention", []),
     }
-    return _Night(told, Drawn(run.night, counts["new"], lots), drift)
+    lotted = Drawn(run.night, counts["new"], lots)
+    return _Night(told, lotted, drift, facts.get("promised"), facts.get("review_by"))
 
 
 def _times(count: float, minutes: float | None) -> float | None:
@@ -188,6 +197,8 @@ def _series(
     # A patient flagged on five nights is one patient: counted by the last word on them.
     cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
     latest = [night.drift for night in in_force if night.told["model"] == used[-1]["model"]]
+    drawn = [night.drawn for night in in_force]
+    forward = forward_nights(used, drawn, verdicts, in_force[-1].promised if in_force else None)
     return {
         "series": name,
         "title": used[-1]["title"] if used else None,
@@ -196,7 +207,7 @@ def _series(
         "first": used[0]["night"] if used else None,
         "last": used[-1]["night"] if used else None,
         "ppv": of_judged(cases.values()),
-        "ppv_flagged": of_flagged([night.drawn for night in in_force], verdicts),
+        "ppv_flagged": of_flagged(drawn, verdicts),
         "verdicts": tally(cases.values()),
         "ppv_to_date": list(to_date([run["night"] for run in used], verdicts)),
         "workload": {
@@ -207,6 +218,8 @@ def _series(
         "misses": misses(used),
         "drift": drift_over(latest[-RECENT_NIGHTS:]),
         "control": [plain(chart) for chart in control_charts(used, changes)],
+        "forward": forward and plain(forward),
+        "review_by": in_force[-1].review_by if in_force else None,
     }
 
 

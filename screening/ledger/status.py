@@ -13,9 +13,12 @@ import sqlalchemy as sa
 from screening.documents import Reason, reasons_in
 from screening.documents.series import shown_series
 from screening.ledger.book import Ledger
+from screening.ledger.champions import every_series
 from screening.ledger.tables import AUDIT, RUNS
 
 DAY = datetime.timedelta(days=1)
+SOON = datetime.timedelta(days=60)
+"""How long before its day a review is announced."""
 NEVER = "no run has been published yet"
 
 
@@ -67,6 +70,8 @@ class Pulse:
         Why that night wants a look, though it came.
     counts : mapping, optional
         Rows and cases of that night.
+    review_by : str, optional
+        Day after which its model is to be reviewed; not known of nights from before it was kept.
     """
 
     fine: bool
@@ -77,6 +82,7 @@ class Pulse:
     age_hours: float | None = None
     attention: tuple[Reason, ...] = ()
     counts: dict[str, int] | None = None
+    review_by: str | None = None
 
 
 def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
@@ -88,10 +94,15 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
         Only these; one that the ledger does not know has not come. All it knows where there are none.
     """
     with ledger.reading() as connection:
-        champions = sa.select(RUNS.c.series).where(~RUNS.c.shadow).distinct().order_by(RUNS.c.series)
-        known = {shown_series(series): series for series in connection.scalars(champions)}
+        known = {shown_series(each): each for each in every_series(connection) if _screened(connection, each)}
         found = [_pulse(connection, name, known.get(name), due) for name in names or known]
     return found or [Pulse(False, NEVER)]
+
+
+def _screened(connection: sa.Connection, series: str) -> bool:
+    """Whether anything but a shadow was scored there."""
+    mine = sa.select(RUNS.c.entry).where(RUNS.c.series == series, ~RUNS.c.shadow)
+    return connection.scalar(mine.limit(1)) is not None
 
 
 def _pulse(connection: sa.Connection, name: str, series: str | None, due: Due) -> Pulse:
@@ -104,17 +115,25 @@ def _pulse(connection: sa.Connection, name: str, series: str | None, due: Due) -
     rows = facts["rows"]
     said = f"night {last.night}, {hours:.1f} h ago: {rows['flagged']} of {rows['scored']} flagged"
     fault = _fault(connection, series, last, hours, due)
-    waits = _waits(last.night, due)
+    waits, review_by = _waits(last.night, due), facts.get("review_by")
     return Pulse(
         fine=not fault,
-        said=said + (f"; {fault}" if fault else waits),
+        said=said + (f"; {fault}" if fault else waits) + _review(review_by, due),
         series=name,
         night=last.night,
         came=came,
         age_hours=hours,
         attention=tuple(reasons_in(facts.get("attention", ()))),
         counts=rows | facts["counts"],
+        review_by=review_by,
     )
+
+
+def _review(day: str | None, due: Due) -> str:
+    """What is said when the model's review comes near; what wants attention says it once it is past."""
+    if day is None or day > (due.now + SOON).date().isoformat():
+        return ""
+    return f"; its model is to be reviewed by {day}"
 
 
 def _last(connection: sa.Connection, series: str, due: Due) -> sa.Row[Any] | None:

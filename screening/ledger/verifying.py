@@ -45,7 +45,7 @@ def verify(connection: sa.Connection, printed: str | None = None) -> Head:
     """
     if printed is not None and len(printed) < SHORTEST_HEAD:
         raise UsageError(f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report")
-    check = _Check(connection, _rewritten(connection))
+    check = _Check(connection, rewritten(connection))
     known = printed is None
     for entry in _entries(connection):
         check.follow(entry)
@@ -103,7 +103,7 @@ def _said(part: sa.RowMapping) -> dict[str, Any]:
     return {} if part["body"] is None else dict(json.loads(part["body"]))
 
 
-def _rewritten(connection: sa.Connection) -> dict[tuple[int, int], str | None]:
+def rewritten(connection: sa.Connection) -> dict[tuple[int, int], str | None]:
     """Parts that a later entry erased (None) or wrote anew (digest); that entry is verified itself."""
     chosen = sa.select(CONTENTS.c.body).join(AUDIT, AUDIT.c.number == CONTENTS.c.entry)
     chosen = chosen.where(AUDIT.c.action.in_(ERASING), CONTENTS.c.part == audit.OPEN).order_by(AUDIT.c.number)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from screening.documents.series import series_name
+from screening.documents.series import filled, series_name
 from screening.errors import UsageError
 from screening.files import read_bounded
 from screening.kernels.placing import available_cores
@@ -158,11 +158,11 @@ class Network:
 
     def cohort(self, name: str, night: str) -> str:
         """Where the table of a night lies."""
-        return self._at(_filled(self.series[name].cohort, name, night))
+        return self._at(filled(self.series[name].cohort, name, night))
 
     def out(self, name: str, night: str, beside: Path | None = None) -> Path:
         """The run directory of a night; a shadow's lies beside it."""
-        place = self.runs / _filled(self.series[name].out, name, night)
+        place = self.runs / filled(self.series[name].out, name, night)
         return place if beside is None else place.with_name(f"{place.name}.shadow-{beside.name}")
 
     def place(self, path: Path) -> Path:
@@ -225,10 +225,6 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     return Network(site, known, folder, place, shown)
 
 
-def _filled(pattern: str, name: str, night: str) -> str:
-    return pattern.replace("{series}", name).replace("{date}", night)
-
-
 def _name(text: str, faults: list[str]) -> str:
     try:
         return series_name(text)
@@ -262,7 +258,7 @@ def _same_place(series: Mapping[str, SeriesPlan]) -> Iterator[str]:
     """Two that would replace each other's nights, or a shadow that cannot be told from another."""
     places: dict[str, str] = {}
     for name, plan in series.items():
-        place = _filled(plan.out, name, "{date}")
+        place = filled(plan.out, name, "{date}")
         if place in places:
             yield f"series.{name}.out: the same place as series.{places[place]}; put {{series}} in it"
         places[place] = name

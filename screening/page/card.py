@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from screening.documents.attention import review_due
 from screening.documents.model import FeatureFacts, FileFacts, MachineFacts, ModelDocument
 from screening.documents.run import NightFeature, RunDocument, RunModel
 from screening.documents.validation import SearchFacts
@@ -211,6 +212,8 @@ def _training(model: ModelDocument) -> list[tuple[str, str]]:
     positive = ", ".join(shown.name(value) for value in task.positive)
     facts.append(("Label", shown.name(task.label) + (f", positive: {positive}" if positive else "")))
     facts.append(("Seed", shown.name(training.seed)))
+    due = review_due(model)
+    facts.append(("To be reviewed by", shown.name(due) if due else "two years after its training"))
     return facts
 
 

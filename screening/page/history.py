@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from screening.documents.control import ControlChart
+from screening.documents.forward import Estimate, ForwardNights
 from screening.documents.history import (
     DriftOver,
     FlaggedShare,
@@ -67,8 +68,10 @@ def sentences(series: SeriesFacts) -> list[str]:
         _of_those_judged(series.ppv),
         _of_all_flagged(series.ppv_flagged),
         _missed(series.misses),
+        *(_forward_words(series.forward) if series.forward else []),
         *_control_words(series.control),
         *(_drift_words(series.drift) if series.drift else []),
+        *([f"the model is to be reviewed by {series.review_by}"] if series.review_by else []),
     ]
 
 
@@ -105,6 +108,25 @@ def _missed(misses: Misses) -> str:
     )
 
 
+def _forward_words(found: ForwardNights) -> list[str]:
+    """What the champion's nights showed beside what its page promised; nothing before they show anything."""
+    kinds = {
+        "of those with the condition were flagged": (found.seen.sensitivity, "sensitivity"),
+        "of the new cases had it": (found.seen.ppv, "ppv"),
+    }
+    said = []
+    for words, (seen, name) in kinds.items():
+        if seen.value is None:
+            continue
+        promise = None if found.promised is None else getattr(found.promised, name)
+        line = f"{_with_interval(seen)} {words} since {found.first} by lots and random samples"
+        if promise is not None and promise.value is not None:
+            line += f"; the page of model {found.model} promised {_with_interval(promise)}"
+            line += ", and that is not kept" * seen.below(promise)
+        said.append(line)
+    return said
+
+
 def _drift_words(drift: DriftOver) -> list[str]:
     if drift.reason:
         return [shown.text(drift.reason.words.removesuffix("."), 400)]
@@ -130,7 +152,7 @@ def _control_words(control: Sequence[ControlChart]) -> list[str]:
     return ["no night was beyond the control limits of workload, yield and data quality"] if known else []
 
 
-def _with_interval(found: JudgedShare) -> str:
+def _with_interval(found: JudgedShare | Estimate) -> str:
     return f"{shown.percent(found.value)} ({shown.interval(found.low, found.high)})"
 
 

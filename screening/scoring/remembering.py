@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from screening.documents.attention import of_run
+from screening.documents.attention import of_run, review_due
 from screening.documents.case import Case, GroupFacts, State, Verdict, Word
+from screening.documents.forward import Estimate, SensitivityAndPpv
+from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import Counts, LedgerFacts, RunDocument
 from screening.documents.series import shown_series
+from screening.documents.shape import plain
 from screening.storage.model import Model
 
 if TYPE_CHECKING:
@@ -59,6 +62,8 @@ def night_of(
             "missing": _missing(run),
             "drift": run.drift and run.drift.to_dict(),
             "table": ",".join(file.sha256[:16] for file in run.input.files),
+            "promised": _promised(run.model),
+            "review_by": due.isoformat() if (due := review_due(run.model, model.trained)) else None,
         },
         recognisable=recognisable,
         known_days=contract.known_days,
@@ -73,6 +78,18 @@ def _missing(run: RunDocument) -> dict[str, int]:
     """How many values of the features were missing, of how many: quality of the table, whoever is in it."""
     scored, shares = run.counts.scored, [each.missing for each in run.data]
     return {"missing": round(scored * sum(shares)), "values": scored * len(shares)}
+
+
+def _promised(model: ModelDocument) -> dict[str, Any] | None:
+    """What the model's page says of a night, where its rows are the patients that the ledger counts."""
+    if len(model.operating_points) != 1 or model.stated.group is not None:
+        return None
+    (point,) = model.operating_points
+    sensitivity, ppv = (
+        Estimate(value=value, low=low, high=high)
+        for value, low, high in (point.sensitivity_ends, point.ppv_ends)
+    )
+    return plain(SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv))
 
 
 def _question(model: Model) -> dict[str, Any]:

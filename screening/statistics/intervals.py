@@ -211,3 +211,24 @@ def predictive_interval(prevalence: float, right: tuple, wrong: tuple) -> tuple[
     down = np.sqrt((hit - hit_low) ** 2 + (false_high - false) ** 2)
     up = np.sqrt((hit_high - hit) ** 2 + (false - false_low) ** 2)
     return expit(odds - down), expit(odds + up)
+
+
+def ratio_interval(one: tuple, other: tuple) -> tuple[float, float]:
+    """95 % interval of a ratio of two independent figures, each of which may come from anywhere.
+
+    MOVER for ratios (Donner and Zou 2012): the ends are those of both figures, recovered as variances. The
+    upper end is infinite where the other figure may be 0.
+
+    Parameters
+    ----------
+    one, other : (value, low, high)
+        At least 0 each; `other` above 0.
+    """
+    (a, a_low, a_high), (b, b_low, b_high) = one, other
+    product = a * b
+    spread = np.sqrt(max(product**2 - a_low * b_high * (2 * a - a_low) * (2 * b - b_high), 0.0))
+    low = a_low * (2 * a - a_low) / (product + spread) if a_low > 0 else 0.0
+    if b_low <= 0:
+        return low, float("inf")
+    spread = np.sqrt(max(product**2 - a_high * b_low * (2 * a - a_high) * (2 * b - b_low), 0.0))
+    return float(low), float((product + spread) / (b_low * (2 * b - b_low)))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.images import AXES
 from screening.statistics.operating_point import excess, overall
 from screening.statistics.p_values import p_values
 from screening.storage.chances import CHANCES, Chances
@@ -73,6 +74,7 @@ class ScoreColumns:
         self.chances = Chances(model)
         fields = [("id", pa.string())]
         fields += [("group", pa.string())] if model.contract.group else []
+        fields += [(axis, pa.float64()) for axis in AXES if model.contract.coordinates]
         fields += [("score", pa.float64()), ("p_value", pa.float64()), ("flagged", pa.bool_())]
         fields += [(name, pa.float64()) for name in CHANCES if self.chances.earned]
         if self.classes is not None:
@@ -85,6 +87,8 @@ class ScoreColumns:
     def table(self, batch: Cohort, scored: Scored) -> pa.Table:
         """One batch of rows."""
         columns: dict[str, Any] = {"id": batch.id, "group": batch.group}
+        if batch.coordinates is not None:
+            columns |= dict(zip(AXES, batch.coordinates.T, strict=True))
         columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}
         if self.chances.earned:
             found = self.chances.of(scored.score, scored.column)

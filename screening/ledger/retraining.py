@@ -1,0 +1,117 @@
+"""What reviewers said, for whoever trains again; and that a model was trained so, entered in the trail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from screening.documents.series import shown_series
+from screening.errors import UsageError
+from screening.ledger import audit
+from screening.ledger.audit import Head
+from screening.ledger.book import Ledger
+from screening.ledger.champions import champion, find_series
+from screening.ledger.tables import RUNS
+from screening.ledger.verdicts import in_order
+
+
+@dataclass(frozen=True)
+class LastWord:
+    """The last verdict on a case, and the table it was given on.
+
+    Parameters
+    ----------
+    case_id : str
+        Id of the row, or of the group where rows come in groups.
+    night : str
+    verdict : {"confirmed", "not", "unsure", "known"}
+    table : str
+        Digests of that night's files as the ledger keeps them; empty for nights from before it did.
+    """
+
+    case_id: str
+    night: str
+    verdict: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the ledger has of a series for a model that is to be trained on it.
+
+    Parameters
+    ----------
+    series : str
+        Its key in the ledger.
+    words : tuple of LastWord
+        In order of their nights, one a case.
+    """
+
+    series: str
+    words: tuple[LastWord, ...]
+
+
+def judged(ledger: Ledger, series: str, model: str) -> Judged:
+    """The last word on every case that was judged in a series, flagged or drawn at random.
+
+    Parameters
+    ----------
+    series : str
+        As `history` takes it.
+    model : str
+        Digest of its champion.
+
+    Raises
+    ------
+    UsageError
+        There is no such series, or another model is its champion.
+    """
+    with ledger.reading() as connection:
+        found = find_series(connection, series)
+        _refuse_other(connection, found, model)
+        last = {said.case_id: said for said in in_order(connection, found)}
+        # Every table of a series is some kilobytes of facts: only those of judged nights are read.
+        keys = sorted({said.key for said in last.values()})
+        tables = {}
+        for key in keys:
+            mine = sa.select(RUNS.c.facts).where(RUNS.c.key == key).order_by(RUNS.c.revision.desc()).limit(1)
+            tables[key] = json.loads(str(connection.scalar(mine))).get("table") or ""
+    ordered = sorted(last.values(), key=lambda said: (said.night, said.case_id))
+    return Judged(
+        found, tuple(LastWord(said.case_id, said.night, said.verdict, tables[said.key]) for said in ordered)
+    )
+
+
+def record_retraining(ledger: Ledger, series: str, before: str, after: str, facts: Mapping[str, Any]) -> Head:
+    """Enter that a model was trained on the verdicts; the champion stays what it was.
+
+    Parameters
+    ----------
+    before, after : str
+        Digests of the champion and of the new model.
+    facts : mapping
+        What it was trained on; no patient in it.
+
+    Raises
+    ------
+    UsageError
+        Another model has become champion meanwhile.
+    """
+    said = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
+    with ledger.writing() as connection:
+        _refuse_other(connection, series, before)
+        return audit.append(connection, ledger.clock(), "retrain", said)
+
+
+def _refuse_other(connection: sa.Connection, series: str, model: str) -> None:
+    known = champion(connection, series)
+    if known != model:
+        scored = "no model yet" if known is None else f"model {known[:12]}"
+        raise UsageError(
+            f"series {shown_series(series)} is scored with {scored}, and this is {model[:12]}: "
+            "give the directory of the champion"
+        )

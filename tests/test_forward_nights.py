@@ -1,0 +1,143 @@
+"""What a model's nights show beside what its page promised, and when it is to be reviewed."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_ledger import FACTS, enter
+from test_series import of_ward
+
+from screening.documents.stored import history_in
+from screening.ledger import Due, Verdict, history, open_ledger, pulses, record_verdicts
+from screening.ledger.metrics import exposition
+from screening.page.history import sentences
+from screening.statistics.intervals import ratio_interval, wilson
+
+PATIENTS, ILL, FOUND, FALSE = 60, 0.15, 0.8, 0.1
+PROMISED = {
+    "sensitivity": {"value": 0.9, "low": 0.8, "high": 0.96},
+    "ppv": {"value": 0.5, "low": 0.4, "high": 0.6},
+}
+
+
+def simulate(ledger, nights: int, model: str = "m", first: int = 1, promised=PROMISED, seed: int = 0):
+    """Nights of a ward where others lie every night; everybody flagged or drawn is judged."""
+    rng = np.random.default_rng(seed)
+    for day in range(first, first + nights):
+        ill = rng.random(PATIENTS) < ILL
+        flagged = rng.random(PATIENTS) < np.where(ill, FOUND, FALSE)
+        names = np.array([f"{day}-{at}" for at in range(PATIENTS)], object)
+        sampled = rng.permutation(np.flatnonzero(~flagged))[:8]
+        facts = FACTS | {
+            "model": model * 64, "promised": promised, "review_by": "2026-04-01",
+            "rows": {"read": PATIENTS, "scored": PATIENTS, "refused": 0, "flagged": int(flagged.sum())},
+            "unflagged": {"cases": int((~flagged).sum())},
+        }  # fmt: skip
+        one = replace(
+            of_ward("ward-1", day, "", model), facts=facts, flagged=tuple(names[flagged]),
+            sampled=tuple(names[sampled]),
+        )  # fmt: skip
+        enter(ledger, one, force=True)
+        judged = [*np.flatnonzero(flagged), *sampled]
+        words = [Verdict(names[at], "confirmed" if ill[at] else "not") for at in judged]
+        record_verdicts(ledger, one.key, words)
+
+
+@pytest.fixture
+def ledger(place):
+    with open_ledger(place, make=True) as opened:
+        yield opened
+
+
+def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(ledger):
+    simulate(ledger, 28)
+    told = history(ledger, "ward-1")
+    found = history_in(told).series[0].forward
+    truth = ILL * FOUND / (ILL * FOUND + (1 - ILL) * FALSE)
+
+    assert (found.nights, found.model) == (28, "m" * 12)
+    assert found.seen.sensitivity.low < FOUND < found.seen.sensitivity.high
+    assert found.seen.ppv.low < truth < found.seen.ppv.high
+    cases = np.mean([run["cases"] for run in told["runs"]]) * found.seen.ppv.value
+    missed = told["series"][0]["misses"]["per_night"]
+    assert found.seen.sensitivity.value == pytest.approx(cases / (cases + missed))
+
+
+def test_only_nights_of_the_champion_speak_for_it(ledger):
+    simulate(ledger, 4)
+    before = history(ledger, "ward-1")["series"][0]["forward"]
+    simulate(ledger, 3, model="n", first=5, promised=None, seed=1)
+    after = history(ledger, "ward-1")["series"][0]["forward"]
+
+    assert (before["nights"], before["promised"]) == (4, PROMISED)
+    assert (after["model"], after["nights"], after["first"]) == ("n" * 12, 3, "2026-01-05")
+    assert after["promised"] is None
+
+
+def test_a_promise_that_the_nights_do_not_keep_is_said_in_words(ledger):
+    high = {name: {"value": 0.99, "low": 0.98, "high": 0.995} for name in PROMISED}
+    simulate(ledger, 28, promised=high)
+    lines = [line for line in sentences(history_in(history(ledger)).series[0]) if "promised" in line]
+
+    assert len(lines) == 2
+    assert all("promised 99" in line and line.endswith("and that is not kept") for line in lines)
+
+
+def test_nights_nobody_judged_promise_and_show_nothing(ledger):
+    enter(ledger, of_ward("ward-1", 1, "ab"))
+    (series,) = history_in(history(ledger)).series
+
+    assert series.forward.seen.sensitivity.value is None
+    assert series.forward.promised is None
+    assert not [line for line in sentences(series) if "promised" in line or "by lots and" in line]
+
+
+def test_status_announces_a_review_two_months_before_its_day(ledger):
+    simulate(ledger, 1)
+    day = datetime.datetime(2026, 4, 1, 9, tzinfo=datetime.UTC)
+    (near,) = pulses(ledger, Due(day - datetime.timedelta(days=60)))
+    (far,) = pulses(ledger, Due(day - datetime.timedelta(days=61)))
+
+    assert near.review_by == far.review_by == "2026-04-01"
+    assert "to be reviewed by 2026-04-01" in near.said
+    assert "to be reviewed" not in far.said
+    assert 'screening_review_timestamp_seconds{series="ward-1"} 1775001600' in exposition([near])
+
+
+figures = st.tuples(*[st.floats(0.01, 1)] * 3).map(lambda ends: sorted(ends))
+
+
+@given(figures, figures, st.floats(0.1, 10))
+def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
+    (low, a, high), (other_low, b, other_high) = one, other
+    found = ratio_interval((a, low, high), (b, other_low, other_high))
+    scaled = ratio_interval((times * a, times * low, times * high), (b, other_low, other_high))
+
+    assert found[0] <= a / b * (1 + 1e-9) and a / b <= found[1] * (1 + 1e-9)
+    assert scaled == pytest.approx([times * end for end in found])
+
+
+@given(st.floats(0.01, 1), st.floats(0.01, 1))
+def test_figures_without_spread_have_a_ratio_without_spread(a, b):
+    assert ratio_interval((a, a, a), (b, b, b)) == pytest.approx((a / b, a / b), rel=1e-6)
+
+
+def test_a_figure_that_may_be_nothing_leaves_the_ratio_without_an_upper_end():
+    assert ratio_interval((0.5, 0.4, 0.6), (0.1, 0.0, 0.2))[1] == float("inf")
+    assert ratio_interval((0.0, 0.0, 0.3), (0.5, 0.4, 0.6))[0] == 0.0
+
+
+def test_intervals_of_a_ratio_of_shares_cover_it_nineteen_times_of_twenty():
+    rng, shares, sizes = np.random.default_rng(0), (0.05, 0.5), (200, 60)
+    held = 0
+    for counts in rng.binomial(sizes, shares, (600, 2)):
+        pair = [(count / n, *map(float, wilson(count, n))) for count, n in zip(counts, sizes, strict=True)]
+        low, high = ratio_interval(*pair)
+        held += low <= shares[0] / shares[1] <= high
+
+    assert held / 600 >= 0.93
