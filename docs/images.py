@@ -61,16 +61,19 @@ SHOTS = {
     "run.png": Shot(RUN, "body"),
     "telephone.png": Shot(RUN, "body", (390, 844)),
     "without_scripts.png": Shot(RUN, "body", scripts=False),
-    "paper.png": Shot(RUN, "body", (794, 1123), media="print"),
+    "paper.png": Shot(RUN, "body", (794, 560), media="print"),
     "case_dark.png": Shot("case.html", "body", (1000, 640), scheme="dark"),
     "voxels.png": Shot("prostate_run/report.html", "#list", unfold="#list .c summary"),
     "model.png": Shot(MODEL, "body"),
     "trade_off.png": Shot(MODEL, "#tradeoff", (1000, 660), presses=12),
-    "classes.png": Shot("prostate_model/report.html", "body"),
+    "classes.png": Shot("prostate_model/report.html", "#classes", (1000, 900)),
     "comparison.png": Shot("compared/report.html", "body"),
     "history.png": Shot("history.html", "body"),
+    "control.png": Shot("history.html", ".columns.control", (1000, 640)),
     "overview.png": Shot(f"site/overview/{NIGHT}.html", "body", (1000, 560)),
-    "turned_out.png": Shot("labelled_run/report.html", "body"),
+    "turned_out.png": Shot(
+        "labelled_run/report.html", "#evaluation", (1000, 480), unfold="details:has(#evaluation) > summary"
+    ),
     "teaching.png": Shot("teaching.html", "body"),
 }
 
