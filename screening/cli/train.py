@@ -39,6 +39,10 @@ def train(
     miss_cost: options.MissCost = None,
     g_mean: options.GMean = False,
     threshold: options.Threshold = None,
+    lesions: Annotated[
+        bool,
+        typer.Option("--lesions", help="Of voxels: count lesions, smooth maps, leave small clusters out."),
+    ] = False,
     confidence: options.Confidence = None,
     prevalence: options.Prevalence = None,
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Fix a parameter.")] = None,
@@ -107,6 +111,7 @@ def train(
             progress=bar("Training"),
             command=options.command_of(context, WHERE_AND_HOW),
             beside=options.others_from(beside),
+            lesions=lesions,
         )
         options.say_unsigned(out, signer)
         write_model(model, folder, partial(render_model, templates=templates), signer)

@@ -11,6 +11,7 @@ from screening.cohort.contract import Contract
 from screening.cohort.database import Database
 from screening.cohort.drift import Gates
 from screening.cohort.frames import source_of
+from screening.cohort.grouping import GroupStream
 from screening.cohort.image_folders import holds_images
 from screening.cohort.inference import inferred
 from screening.cohort.sources import Source, open_source
@@ -95,8 +96,9 @@ def open_cohort(
     batch_rows: int = BATCH_ROWS,
     label: str | None = None,
     gates: Gates | None = None,
+    whole_groups: bool = False,
 ) -> CohortStream:
-    """Open a cohort for scoring, in batches of at most `batch_rows` rows.
+    """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each.
 
     `contract` must name its features. A label is read only if `label` names its column. `gates` see every row
     in the first pass.
@@ -107,7 +109,8 @@ def open_cohort(
             "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
         )
     files, complete = _opened(source, complete)
-    return CohortStream(files, complete, batch_rows, label, gates=gates, to_score=True)
+    kind = GroupStream if whole_groups else CohortStream
+    return kind(files, complete, batch_rows, label, gates=gates, to_score=True)
 
 
 def check_cohort(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.images import AXES
+from screening.lesions.maps import lesion_map
 from screening.statistics.operating_point import excess, overall
 from screening.statistics.p_values import p_values
 from screening.storage.chances import CHANCES, Chances
@@ -38,6 +39,10 @@ class Scored:
     p_value: np.ndarray
     flagged: np.ndarray
 
+    def take(self, rows: np.ndarray) -> Scored:
+        """The figures of some rows, by their numbers or a mask."""
+        return Scored(*(getattr(self, each.name)[rows] for each in fields(self)))
+
     @property
     def column(self) -> np.ndarray:
         """The watched class that speaks loudest for each row, shape (n_rows,)."""
@@ -45,9 +50,12 @@ class Scored:
 
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
-    """Score the rows of one batch at the model's operating points."""
+    """Score the rows of one batch at the model's operating points; by lesions, a batch is a whole patient."""
     encoded = model.encoder.transform(batch)
     decisions = model.decisions(encoded)
+    if model.lesions is not None:
+        how, places = model.lesions, np.asarray(batch.coordinates)
+        decisions = lesion_map(places, decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
     watched = decisions[:, model.watched_columns]
     one = overall(watched, model.thresholds)
     return Scored(
