@@ -1,25 +1,264 @@
-"""The pictures in README are those that the script makes, small, and told in words too."""
+"""Folders of images: the voxels of a table, patient by patient, and nothing of a hostile file believed."""
 
 from __future__ import annotations
 
-import re
-import runpy
-from pathlib import Path
+import gzip
+import struct
 
-ROOT = Path(__file__).parents[1]
+import nibabel
+import numpy as np
+import pandas as pd
+import pytest
+from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table_of
+from typer.testing import CliRunner
+
+from screening import read_cohort, score, train
+from screening.cli import app
+from screening.cohort import check_cohort, starter_contract
+from screening.cohort.images import open_images
+from screening.errors import CohortError, UsageError
+from screening.scoring.erasing import without
+
+PAST, NIGHT = brains(6), brains(3, seed=1)
 
 
-def test_readme_shows_every_picture_that_the_script_makes_and_says_what_is_on_it() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "images.py"))
-    shown = re.findall(r"!\[(.*?)\]\(docs/images/(.*?)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
-
-    assert sorted(name for _, name in shown) == sorted(made["SHOTS"])
-    assert {path.name for path in made["FOLDER"].iterdir()} == set(made["SHOTS"])
-    assert all(len(words) > 30 for words, _ in shown)
+@pytest.fixture(scope="module")
+def model():
+    past = read_cohort(table_of(PAST), label="lesion", group="patient_id")
+    return train(past, "logistic", search=1, jobs=1)
 
 
-def test_pictures_are_small_and_are_pictures() -> None:
-    pictures = [path.read_bytes() for path in (ROOT / "docs" / "images").iterdir()]
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    return folder_of(NIGHT, tmp_path_factory.mktemp("night"))
 
-    assert all(one.startswith(b"\x89PNG\r\n") for one in pictures)
-    assert max(map(len, pictures)) < 150_000
+
+@pytest.fixture(scope="module")
+def run(model, night, tmp_path_factory):
+    return score(model, night, tmp_path_factory.mktemp("run") / "run", batch_rows=100)
+
+
+def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
+    images = read_cohort(folder_of(PAST, tmp_path), label="lesion")
+    table = read_cohort(table_of(PAST), label="lesion", group="patient_id")
+
+    assert images.contract == table.contract
+    assert images.contract.coordinates == ["x", "y", "z"] and images.contract.group == "patient_id"
+    pd.testing.assert_frame_equal(images.features, table.features)
+    assert np.array_equal(images.coordinates, table.coordinates)
+    assert np.array_equal(images.group, table.group) and np.array_equal(images.label, table.label)
+
+
+def test_images_score_as_the_table_of_the_same_voxels_does(model, run, tmp_path):
+    other = score(model, table_of(NIGHT), tmp_path / "run")
+    one, same = (pd.read_parquet(each.directory / "scores.parquet") for each in (run, other))
+
+    pd.testing.assert_frame_equal(one, same)
+
+
+@pytest.mark.parametrize("batch_rows", [7, 10_000])
+def test_batches_of_images_change_nothing(night, batch_rows):
+    whole = read_cohort(night, label="lesion")
+    parts = read_cohort(night, label="lesion", batch_rows=batch_rows)
+
+    pd.testing.assert_frame_equal(whole.features, parts.features)
+
+
+def test_a_bids_dataset_is_read_with_the_masks_and_labels_of_its_derivatives(tmp_path):
+    bids = read_cohort(bids_of(PAST, tmp_path / "bids"), label="lesion")
+    plain = read_cohort(folder_of(PAST, tmp_path / "plain"), label="lesion")
+
+    assert bids.names == ["FLAIR", "T1w"]
+    assert np.array_equal(bids.features, plain.features)
+    assert np.array_equal(bids.label, plain.label)
+    assert [name.removeprefix("sub-") for name in bids.group] == list(plain.group)
+
+
+def test_a_subject_of_two_sessions_is_refused(tmp_path):
+    folder = bids_of(brains(1), tmp_path / "bids")
+    for session in ("ses-1", "ses-2"):
+        save(folder / "sub-P00" / session / "anat" / f"sub-P00_{session}_T2w.nii.gz", PAST["P00"]["t1"])
+
+    with pytest.raises(UsageError, match="several sessions"):
+        open_images(folder)
+
+
+def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient(run):
+    grids = run.document["geometries"]
+
+    assert [each["group"] for each in grids] == list(NIGHT)
+    assert grids[0]["affine"] == AFFINE.tolist() and list(grids[0]["shape"]) == [9, 8, 7]
+    assert "P11" not in str(without(run.document, "P11"))
+
+
+def test_without_a_mask_what_is_zero_in_every_channel_is_left_out(tmp_path):
+    patients = {"A": brain(1), "B": brain(2)}
+    for volumes in patients.values():
+        mask = volumes.pop("mask")
+        volumes["flair"], volumes["t1"] = volumes["flair"] * mask, volumes["t1"] * mask
+
+    cohort = read_cohort(folder_of(patients, tmp_path), label="lesion")
+
+    assert cohort.n_rows == 2 * 7 * 6 * 5
+    assert any("without a mask" in note for note in cohort.notes)
+
+
+def test_a_missing_value_of_a_channel_is_missing_and_not_a_number(tmp_path):
+    patients = {"A": brain(1), "B": brain(2)}
+    patients["A"]["flair"][3, 3, 3] = np.nan
+
+    cohort = read_cohort(folder_of(patients, tmp_path), label="lesion")
+
+    assert cohort.features["flair"].isna().sum() == 1
+
+
+@pytest.mark.parametrize("slope", [0.5, 2.0])
+def test_scaled_and_swapped_bytes_are_read_as_nibabel_reads_them(tmp_path, slope):
+    volumes = brain(1)
+    image = nibabel.Nifti1Image(
+        (volumes["flair"]).astype(">i2"), AFFINE, nibabel.Nifti1Header(endianness=">")
+    )
+    image.header.set_slope_inter(slope, 3.0)
+    folder = folder_of({"A": volumes, "B": brain(2)}, tmp_path)
+    nibabel.save(image, folder / "A" / "flair.nii.gz")
+    values = nibabel.load(folder / "A" / "flair.nii.gz").get_fdata()
+
+    found = read_cohort(folder, label="lesion")
+
+    at = tuple(found.coordinates[0].astype(int))
+    assert found.features["flair"][0] == values[at]
+
+
+def test_a_starter_contract_of_images_reads_them(tmp_path):
+    folder = folder_of(PAST, tmp_path)
+
+    contract, _ = starter_contract(folder, label="lesion")
+
+    assert contract.group == "patient_id" and contract.coordinates == ["x", "y", "z"]
+    assert check_cohort(folder, contract, label="lesion")[0] == []
+
+
+def spoiled(folder, what):
+    """A folder of two patients with a fault in the first."""
+    folder_of({"secret": brain(1), "other": brain(2)}, folder)
+    place = folder / "secret"
+    volumes = brain(1)
+    if what == "missing channel":
+        (place / "t1.nii.gz").unlink()
+    if what == "another shape":
+        save(place / "t1.nii.gz", volumes["t1"][:-1])
+    if what == "another place":
+        save(place / "t1.nii.gz", volumes["t1"], AFFINE + np.eye(4) * 0.01)
+    if what == "a series":
+        save(place / "t1.nii.gz", np.stack([volumes["t1"]] * 3, axis=-1))
+    if what == "an empty mask":
+        save(place / "mask.nii.gz", 0 * volumes["mask"])
+    if what == "cut short":
+        content = gzip.decompress((place / "t1.nii.gz").read_bytes())
+        (place / "t1.nii.gz").write_bytes(gzip.compress(content[:-8]))
+    if what == "a damaged archive":
+        content = (place / "t1.nii.gz").read_bytes()
+        (place / "t1.nii.gz").write_bytes(content[: len(content) // 2])
+    if what == "more than it says":
+        with gzip.open(place / "t1.nii.gz", "ab") as file:
+            file.write(bytes(10_000_000))
+    if what == "a huge header":
+        content = bytearray(gzip.decompress((place / "t1.nii.gz").read_bytes()))
+        content[40:48] = struct.pack("<4h", 3, 30_000, 30_000, 30_000)
+        (place / "t1.nii.gz").write_bytes(gzip.compress(content))
+    if what == "a far offset":
+        content = bytearray(gzip.decompress((place / "t1.nii.gz").read_bytes()))
+        content[108:112] = struct.pack("<f", 4e9)
+        (place / "t1.nii.gz").write_bytes(gzip.compress(content))
+    if what == "no NIfTI":
+        (place / "t1.nii.gz").write_bytes(b"PK\3\4 something else")
+    if what == "colours":
+        save(place / "t1.nii.gz", np.zeros((9, 8, 7), dtype=[("R", "u1"), ("G", "u1"), ("B", "u1")]))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("missing channel", "missing column"),
+        ("another shape", "another shape than flair"),
+        ("another place", "another place in space than flair"),
+        ("a series", "4 axes"),
+        ("an empty mask", "mask is empty"),
+        ("cut short", "fewer voxels"),
+        ("a damaged archive", "damaged or cut short"),
+        ("more than it says", "more content"),
+        ("a huge header", "more than 134217728 voxels"),
+        ("a far offset", "begin where none can be"),
+        ("no NIfTI", "not a NIfTI file"),
+        ("colours", "write plain numbers"),
+    ],
+)
+def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_name(
+    model, tmp_path, what, words
+):
+    folder = spoiled(tmp_path / "night", what)
+
+    with pytest.raises(CohortError, match=words) as error:
+        score(model, folder, tmp_path / "run")
+
+    assert "secret" not in str(error.value) and "image 2" in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
+    out = tmp_path / "maps"
+    done = CliRunner().invoke(app, ["export", str(run.directory), "--to", "nifti", "--out", str(out)])
+    rows = pd.read_parquet(run.directory / "scores.parquet")
+
+    assert done.exit_code == 0, done.output
+    for name, volumes in NIGHT.items():
+        flags, scores = (nibabel.load(out / f"{name}_{what}.nii.gz") for what in ("flags", "scores"))
+        own = rows[rows["group"] == name]
+        at = tuple(own[axis].to_numpy(dtype=int) for axis in "xyz")
+        assert np.array_equal(flags.affine, AFFINE) and flags.shape == (9, 8, 7)
+        assert np.array_equal(np.asarray(flags.dataobj)[at], own["flagged"])
+        assert np.asarray(flags.dataobj).sum() == own["flagged"].sum() > 0
+        assert np.array_equal(np.asarray(scores.dataobj)[at], own["score"].astype(np.float32))
+        assert np.array_equal(np.isfinite(np.asarray(scores.dataobj)), volumes["mask"] > 0)
+
+
+def test_what_was_exported_is_read_back_as_images(run, tmp_path):
+    out = tmp_path / "maps"
+    CliRunner().invoke(app, ["export", str(run.directory), "--to", "nifti", "--out", str(out)])
+    for name in NIGHT:
+        for what in ("flags", "scores"):
+            (tmp_path / "again" / name).mkdir(parents=True, exist_ok=True)
+            (out / f"{name}_{what}.nii.gz").rename(tmp_path / "again" / name / f"{what}.nii.gz")
+        save(tmp_path / "again" / name / "mask.nii.gz", NIGHT[name]["mask"])
+
+    again = read_cohort(tmp_path / "again", label="flags")
+    rows = pd.read_parquet(run.directory / "scores.parquet")
+
+    assert np.array_equal(again.features["scores"], rows["score"].astype(np.float32))
+    assert np.array_equal(again.label == "1", rows["flagged"])
+
+
+def test_a_run_of_a_table_is_not_exported_as_images(model, tmp_path):
+    run = score(model, table_of(NIGHT), tmp_path / "run")
+
+    done = CliRunner().invoke(
+        app, ["export", str(run.directory), "--to", "nifti", "--out", str(tmp_path / "maps")]
+    )
+
+    assert done.exit_code == 2 and "no reference geometry" in done.output
+    assert not (tmp_path / "maps").exists()
+
+
+def test_an_affine_is_never_invented(model, tmp_path):
+    folder = folder_of(NIGHT, tmp_path / "night")
+    for path in folder.glob("*/*.nii.gz"):
+        image = nibabel.load(path)
+        values = np.asarray(image.dataobj)
+        nowhere = nibabel.Nifti1Image(values, None)
+        nowhere.header["qform_code"] = nowhere.header["sform_code"] = 0
+        nibabel.save(nowhere, path)
+    run = score(model, folder, tmp_path / "run")
+
+    assert "geometries" not in run.document
+    assert any("state no place in space" in note for note in run.document["input"]["notes"])

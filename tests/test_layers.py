@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 # From top to bottom, one room a layer.
 ROOMS = (
     "__main__", "cli", "", "network", "comparison", "deidentify", "scoring", "training", "ledger",
-    "validation", "storage", "recipes", "remedies", "machines", "solvers", "factors", "kernels",
+    "validation", "storage", "recipes", "remedies", "machines", "solvers", "factors", "lesions", "kernels",
     "statistics", "page", "cohort", "documents", "registry", "keeping", "files", "errors", "spelling",
 )  # fmt: skip
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}

@@ -17,10 +17,11 @@ from hypothesis.extra.numpy import arrays
 from report_voxel_fixture import voxel_run
 
 from screening import read_cohort, score, train
+from screening.cohort.grid import on_grid, steps
 from screening.documents.run import Slice, Volume, Voxels
 from screening.documents.stored import run_in
 from screening.page.voxels import voxels as voxel_block
-from screening.scoring.clusters import fullest_slices, largest_clusters, on_grid, steps
+from screening.scoring.clusters import fullest_slices, largest_clusters
 from screening.scoring.png import palette_png, ramp
 
 ONES = np.ones(3)

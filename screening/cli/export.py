@@ -21,13 +21,14 @@ class Form(StrEnum):
     fhir = "fhir"
     omop = "omop"
     table = "table"
+    nifti = "nifti"
 
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")],
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write; of omop a directory of two.")
+        Path | None, typer.Option(metavar="FILE", help="File to write; of omop and nifti a directory.")
     ] = None,
     url: Annotated[str | None, typer.Option(metavar="URL", help="Of table: the database.")] = None,
     table: Annotated[str | None, typer.Option(metavar="NAME", help="Of table: its name.")] = None,
@@ -40,7 +41,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the flagged rows of RUN for another system."""
+    """Write the flagged rows of RUN for another system; of images, flags and scores as volumes."""
     from screening.scoring.exports.flagged import read_flagged
 
     if (to is Form.table) != bool(url and table) or (to is Form.table) == bool(out):
@@ -60,6 +61,12 @@ def export(
         with publish(place, "omop") as folder:
             for name, content in omop_of(flagged, definition).items():
                 (folder / name).write_bytes(content)
+    elif to is Form.nifti:
+        from screening.scoring.exports.volumes import nifti_of, write_volumes
+        from screening.storage.publishing import publish
+
+        with publish(place, "volumes") as folder:
+            write_volumes(folder, flagged.run, nifti_of(run, flagged.run))
     else:
         from screening.scoring.exports import fhir, sheets
         from screening.storage.publishing import write_whole

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="COHORT", help="CSV, Parquet or Excel file, directory of them, glob, or a database's URL."
+        metavar="COHORT",
+        help="CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a database's URL.",
     ),
 ]
 Table = Annotated[str | None, typer.Option(metavar="NAME", help="Of a database: this table or view.")]

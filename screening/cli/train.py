@@ -29,12 +29,20 @@ def train(
     id: options.Id = None,
     group: options.Group = None,
     drop: options.Drop = None,
+    neighbourhood: Annotated[
+        int | None,
+        typer.Option(metavar="3", help="Of voxels: features of the cube of this side around each."),
+    ] = None,
     contract: ContractFile = None,
     min_sensitivity: options.MinSensitivity = None,
     max_flag_rate: options.MaxFlagRate = None,
     miss_cost: options.MissCost = None,
     g_mean: options.GMean = False,
     threshold: options.Threshold = None,
+    lesions: Annotated[
+        bool,
+        typer.Option("--lesions", help="Of voxels: count lesions, smooth maps, leave small clusters out."),
+    ] = False,
     confidence: options.Confidence = None,
     prevalence: options.Prevalence = None,
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Fix a parameter.")] = None,
@@ -83,7 +91,7 @@ def train(
         past = read_cohort(
             options.source_of(cohort, table, query), contract, label=label, positive=positive,
             id=id, group=group,
-            drop=options.names_from(drop), need_label=True,
+            drop=options.names_from(drop), neighbourhood=neighbourhood, need_label=True,
         )  # fmt: skip
         method = load_recipe(recipe)
         if not force:
@@ -103,6 +111,7 @@ def train(
             progress=bar("Training"),
             command=options.command_of(context, WHERE_AND_HOW),
             beside=options.others_from(beside),
+            lesions=lesions,
         )
         options.say_unsigned(out, signer)
         write_model(model, folder, partial(render_model, templates=templates), signer)

@@ -44,6 +44,12 @@ def _series(value: str | None) -> str | None:
     return series_name(value) if value else None
 
 
+def _side(value: int) -> int:
+    if value % 2 == 0:
+        raise ValueError("the side of a cube around a voxel is odd, such as 3")
+    return value
+
+
 class Contract(BaseModel):
     """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each.
 
@@ -73,6 +79,9 @@ class Contract(BaseModel):
         Columns whose values the figures are also given by.
     coordinates : list of str
         Columns of a voxel's place: x, y, z.
+    neighbourhood : int, optional
+        Side of the cube around a voxel, such as 3: mean, standard deviation and gradient of every channel in
+        it become features, within the mask.
     display : list of str
         Columns shown beside a patient on the page and in flagged.csv, such as ward, bed and name; the page
         filters by the first. Read when a night is scored, never learned from unless listed under features.
@@ -117,6 +126,7 @@ class Contract(BaseModel):
     date_order: Literal["dmy", "mdy"] | None = None
     subgroup: Texts = []
     coordinates: Texts = []
+    neighbourhood: Annotated[int, AfterValidator(_side), Field(ge=3, le=15)] | None = None
     display: Texts = []
     drop: Texts = []
     on_violation: Literal["stop", "refuse_rows"] = "stop"
@@ -225,7 +235,7 @@ class Contract(BaseModel):
         stated = self.model_dump(mode="json", exclude_defaults=True)
         return contract_toml(stated, notes, keys_of(Contract), keys_of(Feature))
 
-    def with_roles(self, **roles: str | Sequence[str] | None) -> Contract:
+    def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
         """The same contract with other roles (values that are None or empty are left as they are)."""
         content = self.to_dict()
         content["cohort"].update({role: value for role, value in roles.items() if value})

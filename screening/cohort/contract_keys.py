@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
 
 # What stands in a starter contract for a key that is not set; a number cannot be left blank.
-EXAMPLES = {"number": "0.1", "integer": "10", "array": "[]", "string": '""', "boolean": "false"}
+EXAMPLES = {"number": "0.1", "integer": "5", "array": "[]", "string": '""', "boolean": "false"}
 DAY = "2030-01-31"
 
 

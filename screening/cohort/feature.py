@@ -49,8 +49,9 @@ class Feature(BaseModel):
         Texts that mean missing, such as "NA". An empty cell always does.
     censored : {"refuse", "limit", "half"}
         "<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90.
-    normalise : "within_group", optional
-        Subtract the mean of the row's group and divide by its standard deviation.
+    normalise : {"within_group", "within_group_robust"}, optional
+        Subtract the mean of the row's group and divide by its standard deviation; or the median, and divide
+        by 1.4826 times the median distance from it, which a lesion or an artefact hardly moves.
     available : {"before", "after"}
         Whether the value is known before the outcome; one that is not is left out of every model.
     description : str, optional
@@ -69,7 +70,7 @@ class Feature(BaseModel):
     missing: Literal["impute", "indicator", "refuse", "category", "no"] = "impute"
     missing_values: Texts = []
     censored: Literal["refuse", "limit", "half"] = "refuse"
-    normalise: Literal["within_group"] | None = None
+    normalise: Literal["within_group", "within_group_robust"] | None = None
     available: Literal["before", "after"] = "before"
     on_unseen: OnUnseen | None = None
     on_unit_change: OnUnitChange | None = None

@@ -1,9 +1,17 @@
-"""Mean and standard deviation of every group, gathered row by row so that batches do not matter."""
+"""Centre and spread of every group, gathered row by row so that batches do not matter."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
+
+from screening.cohort.feature import Feature
+from screening.errors import CohortError
+
+# By which the median distance from the median is multiplied to be the standard deviation of normal values.
+NORMAL = 1.4826
 
 
 class GroupScales:
@@ -63,3 +71,77 @@ class GroupScales:
             values = features[name].to_numpy()
             standard[name] = (values - mean[places, column]) / spread[places, column]
         return standard
+
+
+class RobustScales:
+    """Standardise columns within groups by the median and 1.4826 times the median distance from it.
+
+    Where more than half of a group's values are equal, the standard deviation takes the distance's place.
+    Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
+
+    Parameters
+    ----------
+    columns : list of str
+        Names of the columns to standardise.
+    """
+
+    def __init__(self, columns: list[str]):
+        self.columns = columns
+        self._known: dict[str, np.ndarray] = {}  # centre and spread of every column, shape (2, n_columns)
+        self._held: list[np.ndarray] = []
+        self._group: str | None = None
+
+    def add(self, group: np.ndarray, features: pd.DataFrame) -> None:
+        """Take in the rows of one batch.
+
+        Raises
+        ------
+        CohortError
+            Rows of a group come after those of another.
+        """
+        values = features[self.columns].to_numpy(dtype=np.float64)
+        starts = [0, *(1 + np.flatnonzero(group[1:] != group[:-1]))] if len(group) else []
+        for part, start in zip(np.split(values, starts[1:]), starts, strict=False):
+            if group[start] != self._group:
+                self._conclude()
+                self._group = group[start]
+                if self._group in self._known:
+                    raise CohortError(
+                        "rows of a group do not stand together, as normalising by the median needs it; "
+                        "sort the table by its group"
+                    )
+            self._held.append(part)
+
+    def applied(self, group: np.ndarray, features: pd.DataFrame) -> pd.DataFrame:
+        """The features, standardised; 0 in a group where a column is constant."""
+        self._conclude()
+        codes, names = pd.factorize(group)
+        centre, spread = np.stack([self._known[name] for name in names], axis=1)[:, codes]
+        standard = features.copy()
+        standard[self.columns] = (features[self.columns].to_numpy(dtype=np.float64) - centre) / spread
+        return standard
+
+    def _conclude(self) -> None:
+        if self._held and self._group is not None:
+            values = np.concatenate(self._held)
+            self._known[self._group] = np.array([_robust(column) for column in values.T]).T
+            self._held = []
+
+
+def _robust(values: np.ndarray) -> tuple[float, float]:
+    there = values[np.isfinite(values)]
+    if not there.size:
+        return 0.0, np.inf
+    centre = float(np.median(there))
+    spread = NORMAL * float(np.median(np.abs(there - centre))) or float(there.std())
+    return centre, spread or np.inf
+
+
+def scales_of(features: Mapping[str, Feature]) -> list[GroupScales | RobustScales]:
+    """What standardises the features that are to be, none where there are none."""
+    kinds: dict[str, type[GroupScales] | type[RobustScales]] = {
+        "within_group": GroupScales,
+        "within_group_robust": RobustScales,
+    }
+    named = {kind: [name for name, each in features.items() if each.normalise == kind] for kind in kinds}
+    return [kinds[kind](names) for kind, names in named.items() if names]

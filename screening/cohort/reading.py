@@ -11,6 +11,8 @@ from screening.cohort.contract import Contract
 from screening.cohort.database import Database
 from screening.cohort.drift import Gates
 from screening.cohort.frames import source_of
+from screening.cohort.grouping import GroupStream
+from screening.cohort.image_folders import holds_images
 from screening.cohort.inference import inferred
 from screening.cohort.sources import Source, open_source
 from screening.cohort.stream import BATCH_ROWS, CohortStream
@@ -27,7 +29,8 @@ __all__ = ["CohortStream", "check_cohort", "infer_contract", "open_cohort", "rea
 def read_cohort(
     source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
     positive: str | Sequence[str] | None = None, id: str | None = None, group: str | None = None,
-    drop: str | Sequence[str] = (), need_label: bool = False, batch_rows: int = BATCH_ROWS,
+    drop: str | Sequence[str] = (), neighbourhood: int | None = None, need_label: bool = False,
+    batch_rows: int = BATCH_ROWS,
 ) -> Cohort:  # fmt: skip
     """Read a whole cohort, every row checked.
 
@@ -35,7 +38,7 @@ def read_cohort(
     ----------
     source : path, URL, Database, or a pandas, polars or Arrow table
         A CSV, Parquet or Excel file, a directory of them, or a glob, here or at `s3://`, `gs://`, `abfs://`;
-        or a table or query of a database.
+        a folder of NIfTI images, a folder a patient, or a BIDS dataset; or a table or query of a database.
     contract : Contract or path, optional
         Without one, or with one that names no features, types are inferred and stated in `notes`.
     label : str, optional
@@ -48,6 +51,8 @@ def read_cohort(
         Column whose rows are never on both sides of a fold, such as the patient of a voxel.
     drop : str or sequence of str
         Columns to leave out.
+    neighbourhood : int, optional
+        Of voxels: side of the cube in which mean, spread and gradient of each channel become features.
     need_label : bool
         A row without label is then a violation.
     batch_rows : int
@@ -74,8 +79,10 @@ def read_cohort(
     >>> cohort.n_rows, int(sum(cohort.label == "yes"))
     (683, 75)
     """
-    given = contract_of(contract, label=label, positive=positive, id=id, group=group, drop=drop)
-    files = _opened(source)
+    given = contract_of(
+        contract, label=label, positive=positive, id=id, group=group, drop=drop, neighbourhood=neighbourhood
+    )
+    files, given = _opened(source, given)
     complete, notes = (given, []) if given.features else inferred(files, given)
     stream = CohortStream(files, complete, batch_rows, given.label, need_label, notes)
     stream.check()
@@ -89,8 +96,9 @@ def open_cohort(
     batch_rows: int = BATCH_ROWS,
     label: str | None = None,
     gates: Gates | None = None,
+    whole_groups: bool = False,
 ) -> CohortStream:
-    """Open a cohort for scoring, in batches of at most `batch_rows` rows.
+    """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each.
 
     `contract` must name its features. A label is read only if `label` names its column. `gates` see every row
     in the first pass.
@@ -100,7 +108,9 @@ def open_cohort(
         raise CohortError(
             "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
         )
-    return CohortStream(_opened(source), complete, batch_rows, label, gates=gates, to_score=True)
+    files, complete = _opened(source, complete)
+    kind = GroupStream if whole_groups else CohortStream
+    return kind(files, complete, batch_rows, label, gates=gates, to_score=True)
 
 
 def check_cohort(
@@ -113,7 +123,7 @@ def check_cohort(
     """
     given = contract_of(contract, label=label)
     try:
-        files = _opened(source)
+        files, given = _opened(source, given)
         complete, notes = (given, []) if given.features else inferred(files, given)
         stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
         stream.check()
@@ -137,16 +147,33 @@ def starter_contract(
     percentile), and declares missing-value codes and censoring it meets, so that the table reads with it.
     """
     given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
-    files = _opened(source)
+    files, given = _opened(source, given)
     contract, notes = inferred(files, given, starter=True)
     # What cannot be read with it is said now, with place and remedy, and not by the next command.
     CohortStream(files, contract).check()
     return contract, [*files.notes, *notes]
 
 
-def _opened(source: Readable) -> Source:
-    """The source of a cohort: files by path or URL, a table or query of a database, or a table in memory."""
+def _opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
+    """The source of a cohort, and the contract with what such a source brings: patients, neighbourhoods."""
+    files = _source(source)
+    if not given.features and not given.group:
+        given = given.with_roles(group=files.group)
+    if given.neighbourhood is None:
+        return files, given
+    # SciPy's images are read by who needs them.
+    from screening.cohort.neighbourhood import with_neighbourhood
+
+    return with_neighbourhood(files, given)
+
+
+def _source(source: Readable) -> Source:
+    """Files by path or URL, a folder of images, a table or query of a database, or a table in memory."""
     if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
+        if holds_images(Path(source)):
+            from screening.cohort.images import open_images
+
+            return open_images(Path(source))
         return open_source(source)
     # SQLAlchemy and fsspec are loaded by who needs them.
     if isinstance(source, str):
@@ -160,9 +187,14 @@ def _opened(source: Readable) -> Source:
     return source_of(source)
 
 
-def contract_of(contract: Contract | str | Path | None, **roles: str | Sequence[str] | None) -> Contract:
+def contract_of(
+    contract: Contract | str | Path | None,
+    neighbourhood: int | None = None,
+    **roles: str | Sequence[str] | None,
+) -> Contract:
     """The contract given (or an empty one), with roles from flags put in."""
     base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
+    base = base.with_roles(neighbourhood=neighbourhood) if neighbourhood else base
     drop = roles.get("drop")
     if isinstance(drop, str):
         roles["drop"] = [name.strip() for name in drop.split(",") if name.strip()]

@@ -18,6 +18,7 @@ from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_for
 from screening.cohort.parquet_pages import TooLarge, check_pages
 from screening.cohort.parts import Block, Form, Part, header_faults, whole_block
 from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
+from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import refuse_other_bytes
 
@@ -63,7 +64,7 @@ class SourceFile:
         CohortError
             The file is damaged, or was changed since it was opened.
         """
-        if _stamp(self.path) != self.stamp:
+        if stamp_of(self.path) != self.stamp:
             raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
         wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
         rows = 0
@@ -83,10 +84,16 @@ class SourceFile:
 
 @dataclass
 class Source:
-    """The parts of a cohort, in reading order, with what was detected about them."""
+    """The parts of a cohort, in reading order, with what was detected about them.
+
+    Where they are patients' images, `group` is the column of the patient, and `geometries` say where voxels
+    lie.
+    """
 
     files: Sequence[Part]
     notes: list[str] = field(default_factory=list)
+    group: str | None = None
+    geometries: Sequence[Geometry] = ()
 
     @property
     def n_rows(self) -> int | None:
@@ -213,7 +220,8 @@ def tables_among(names: Iterable[str], source: object) -> tuple[list[str], list[
     return tables, [f"{left} other file(s) of the directory were not read"] if left else []
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def stamp_of(path: Path) -> tuple[int, int]:
+    """Size and time of a file, by which a change is seen; of one that is gone, those of none."""
     try:
         status = path.stat()
     except OSError:
@@ -222,7 +230,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _opened(path: Path) -> SourceFile:
-    digest, stamp = hashlib.sha256(), _stamp(path)
+    digest, stamp = hashlib.sha256(), stamp_of(path)
     try:
         with path.open("rb") as stream:
             head = stream.read(1 << 16)

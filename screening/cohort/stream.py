@@ -12,7 +12,7 @@ import pandas as pd
 from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
-from screening.cohort.normalising import GroupScales
+from screening.cohort.normalising import scales_of
 from screening.cohort.parts import Block, Part
 from screening.cohort.sources import Source
 from screening.cohort.typing import read_coordinate, read_feature, read_text, read_time
@@ -76,8 +76,8 @@ class CohortStream:
         self._checked = False
         self._several = len(source.files) > 1
         self._repeated = np.zeros(0, dtype=np.uint64)
-        normalised = [name for name, feature in contract.features.items() if feature.normalise]
-        self._scales = GroupScales(normalised) if normalised else None
+        self._scales = scales_of(contract.features)
+        self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._display = list(contract.display) if to_score else []
         self._columns = list(
             dict.fromkeys([*contract.columns(), *self._display, *([label] if label else [])])
@@ -119,9 +119,9 @@ class CohortStream:
             if self.gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
                 self.gates.add(typed.parts["features"], typed.parts["group"], typed.unlisted)
-            if self._scales:
+            for scales in self._scales:
                 good = ~counted
-                self._scales.add(typed.parts["group"][good], typed.parts["features"][good])
+                scales.add(typed.parts["group"][good], typed.parts["features"][good])
             total += block.n_rows
             kept += int(np.count_nonzero(~counted))
         if self.contract.id:
@@ -264,10 +264,9 @@ class CohortStream:
                     )
         if parts["id"] is None:
             parts["id"] = rows[good].astype(str).astype(object)
-        raw = None
-        if self._scales:
-            raw = parts["features"][self._scales.columns]
-            parts["features"] = self._scales.applied(parts["group"], parts["features"])
+        raw = parts["features"][self._normalised] if self._normalised else None
+        for scales in self._scales:
+            parts["features"] = scales.applied(parts["group"], parts["features"])
         return Cohort(
             **parts, raw=raw, rows=rows[good], contract=self.contract, source=self.source,
             notes=self.notes, refused=self.refused,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from screening.documents.case import Case, GroupFacts
 from screening.documents.drift import ScoreCounts
 from screening.documents.figures import Observed
+from screening.documents.geometry import Geometry
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.shape import document, rare
@@ -234,8 +235,8 @@ class RunDocument:
 
     `evaluation` is there where the table had labels: figures of each watched class by its name, and of
     several classes `confusion` and `per_class`. `drift` says how the scores lie among those of training.
-    `outputs` has the SHA-256 of the tables beside it. `erased` counts patients whom the page named and no
-    longer does; the counts stay.
+    `geometries` are the grids of the images that were scored. `outputs` has the SHA-256 of the tables beside
+    it. `erased` counts patients whom the page named and no longer does; the counts stay.
     """
 
     format: int
@@ -266,6 +267,7 @@ class RunDocument:
     subgroups: Sequence[NightSubgroup]
     prevalence_estimate: Share | None
     voxels: Voxels | None = rare()
+    geometries: Sequence[Geometry] = rare(())
     ledger: LedgerFacts | None = rare()
     since: Since | None = rare(beside="ledger")
     stopping: Stopping | None = None

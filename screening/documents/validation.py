@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from screening.documents.beside import BesideFacts
 from screening.documents.figures import Area, Point, PredictiveValues, Ranking, Rates
-from screening.documents.shape import Setting, document, named
+from screening.documents.lesions import LesionFacts
+from screening.documents.shape import Setting, document, named, rare
 
 
 @document
@@ -18,6 +19,7 @@ class OperatingPointFacts(Point):
     chosen_by: str
     reason: str | None
     chosen_at: str | None = None
+    lesions: LesionFacts | None = rare()
 
 
 @document

@@ -10,6 +10,7 @@ from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.validation import OperatingPointFacts
 from screening.page import format as shown
+from screening.page import lesions
 
 
 def score_places(model: ModelDocument, others: list[float]) -> int:
@@ -54,7 +55,10 @@ def _operating_point(
         "basis": _basis(model, point, run),
         "prevalence": shown.percent(point.prevalence),
         "prevalence_from": "of the training cohort" if model.stated.prevalence is None else "given",
-        "sentence": _sentence(point, model.unit_of_review if model.multi else ""),
+        "sentence": lesions.sentence(point.lesions)
+        if point.lesions
+        else _sentence(point, model.unit_of_review if model.multi else ""),
+        "lesions": lesions.words(point.lesions) if point.lesions else "",
         "notes": [shown.text(note) for note in point.notes],
     }
 

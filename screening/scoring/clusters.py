@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.cohort.grid import MOST_CELLS, on_grid
 from screening.documents.run import Cluster
 
 LARGEST = 3
-MOST_CELLS = 50_000_000
-
-
-def steps(values: np.ndarray) -> float:
-    """Distance between neighbouring grid planes: the smallest gap between distinct coordinates, 1 for one."""
-    gaps = np.diff(np.unique(np.round(values, 6)))
-    return float(gaps.min()) if gaps.size else 1.0
-
-
-def on_grid(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Whole grid positions of coordinates, from 0 along each axis, shape (n, 3)."""
-    if not len(coordinates):
-        return np.zeros((0, 3), dtype=np.int64)
-    return np.rint((coordinates - coordinates.min(axis=0)) / step).astype(np.int64)
 
 
 def largest_clusters(

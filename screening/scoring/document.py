@@ -95,6 +95,7 @@ def run_document(
         subgroups=blocks.subgroups.facts(),
         prevalence_estimate=None if groups else _prevalence(model, counts.flagged, counts.scored),
         voxels=_voxels(blocks, stream, scores),
+        geometries=tuple(stream.source.geometries),
         times=Times(started=started, seconds=0.0),
         sha256="",
     )

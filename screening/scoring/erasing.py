@@ -78,6 +78,8 @@ def without(document: Mapping[str, Any], name: str | None) -> dict[str, Any]:
     if document.get("voxels"):
         shown = [each for each in document["voxels"]["patients"] if not goes(each["group"])]
         fewer["voxels"] = document["voxels"] | {"patients": shown}
+    if document.get("geometries"):
+        fewer["geometries"] = [each for each in document["geometries"] if not goes(each["group"])]
     drift = document.get("drift")
     if drift:
         lot = None if name is None else kept_lot(name, document["model"]["digest"])

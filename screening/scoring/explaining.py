@@ -96,7 +96,7 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         raise UsageError(
             f"--model is model {model.id}, but the run was scored by {document['model']['id']}; give that one"
         )
-    stream = open_cohort(cohort, model.contract)
+    stream = open_cohort(cohort, model.contract, whole_groups=model.lesions is not None)
     digests = [file["sha256"] for file in stream.source.to_dict()["files"]]
     if digests != [file["sha256"] for file in document["input"]["files"]]:
         raise UsageError(
@@ -111,7 +111,9 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         if not alike.any():
             continue
         rows = batch.take(alike)
-        scored = score_batch(model, rows)
+        # By lesions a voxel's score is that of the clusters around it.
+        whole = model.lesions is not None
+        scored = score_batch(model, batch).take(alike) if whole else score_batch(model, rows)
         at = int(np.argmax(scored.score))
         if best is not None and best[:2] >= (named, float(scored.score[at])):
             continue

@@ -171,7 +171,10 @@ def score(
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), publish(out, "run") as folder:
         gates = gates_of(model.document, model.contract)
-        stream = open_cohort(source, model.contract, batch_rows=batch_rows, label=label, gates=gates)
+        stream = open_cohort(
+            source, model.contract, batch_rows=batch_rows, label=label, gates=gates,
+            whole_groups=model.lesions is not None,
+        )  # fmt: skip
         stream.check()
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
         tally = Night(model, seed=int(key[:16], 16))

@@ -12,8 +12,9 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
+from screening.cohort.grid import on_grid, steps
 from screening.documents.run import Slice, Volume, Voxels
-from screening.scoring.clusters import fullest_slices, largest_clusters, on_grid, steps
+from screening.scoring.clusters import fullest_slices, largest_clusters
 from screening.scoring.png import as_text, palette_png, ramp
 
 PATIENTS_SHOWN = 12

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from screening.documents.lesions import LesionFacts
 from screening.documents.notebook import model_html
+from screening.documents.shape import read
 from screening.errors import ModelError
 from screening.storage.arrays import pack
 from screening.storage.publishing import publish
@@ -103,6 +105,12 @@ class Model:
         classes = list(self.document["task"]["classes"])
         return [classes.index(name) for name in self.watched]
 
+    @cached_property
+    def lesions(self) -> LesionFacts | None:
+        """How maps of scores become clusters, where the operating point is one by lesions."""
+        stored = self.operating_points[0].get("lesions")
+        return None if stored is None else read(LesionFacts, stored, "model.json")
+
     def refuse_overdue(self) -> None:
         """ModelError where it holds rows of somebody who was erased, and was to be trained again by now."""
         due = self.document.get("retrain_by")
@@ -148,7 +156,12 @@ class Model:
 
         self.refuse_overdue()
         columns = ScoreColumns(self)
-        rows = open_cohort(frame, self.contract, gates=gates_of(self.document, self.contract))
+        rows = open_cohort(
+            frame,
+            self.contract,
+            gates=gates_of(self.document, self.contract),
+            whole_groups=self.lesions is not None,
+        )
         tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
         return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
 

@@ -24,6 +24,8 @@ FILES = {
     "run": ("run.json", "scores.parquet", "flagged.csv", "report.html"),
     "comparison": ("comparison.json", "scores.parquet", "report.html"),
     "omop": ("cohort_definition.csv", "cohort.csv"),
+    # The volumes beside it are called after patients: a folder with such in it is never replaced.
+    "volumes": ("volumes.json",),
 }
 # Stands in every lock of ours, so that nobody else's is ever taken for one.
 MARK = b"screening\n"
@@ -60,7 +62,7 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     ----------
     directory : path
         Absent, empty, or an earlier directory of the same kind, which is replaced in one step.
-    kind : {"model", "run", "comparison"}
+    kind : {"model", "run", "comparison", "omop", "volumes"}
 
     Yields
     ------

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.images import AXES
+from screening.lesions.maps import lesion_map
 from screening.statistics.operating_point import excess, overall
 from screening.statistics.p_values import p_values
 from screening.storage.chances import CHANCES, Chances
@@ -37,6 +39,10 @@ class Scored:
     p_value: np.ndarray
     flagged: np.ndarray
 
+    def take(self, rows: np.ndarray) -> Scored:
+        """The figures of some rows, by their numbers or a mask."""
+        return Scored(*(getattr(self, each.name)[rows] for each in fields(self)))
+
     @property
     def column(self) -> np.ndarray:
         """The watched class that speaks loudest for each row, shape (n_rows,)."""
@@ -44,9 +50,12 @@ class Scored:
 
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
-    """Score the rows of one batch at the model's operating points."""
+    """Score the rows of one batch at the model's operating points; by lesions, a batch is a whole patient."""
     encoded = model.encoder.transform(batch)
     decisions = model.decisions(encoded)
+    if model.lesions is not None:
+        how, places = model.lesions, np.asarray(batch.coordinates)
+        decisions = lesion_map(places, decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
     watched = decisions[:, model.watched_columns]
     one = overall(watched, model.thresholds)
     return Scored(
@@ -73,6 +82,7 @@ class ScoreColumns:
         self.chances = Chances(model)
         fields = [("id", pa.string())]
         fields += [("group", pa.string())] if model.contract.group else []
+        fields += [(axis, pa.float64()) for axis in AXES if model.contract.coordinates]
         fields += [("score", pa.float64()), ("p_value", pa.float64()), ("flagged", pa.bool_())]
         fields += [(name, pa.float64()) for name in CHANCES if self.chances.earned]
         if self.classes is not None:
@@ -85,6 +95,8 @@ class ScoreColumns:
     def table(self, batch: Cohort, scored: Scored) -> pa.Table:
         """One batch of rows."""
         columns: dict[str, Any] = {"id": batch.id, "group": batch.group}
+        if batch.coordinates is not None:
+            columns |= dict(zip(AXES, batch.coordinates.T, strict=True))
         columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}
         if self.chances.earned:
             found = self.chances.of(scored.score, scored.column)

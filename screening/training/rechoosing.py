@@ -39,6 +39,11 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
     """
     if not reason.strip():
         raise UsageError("--reason: say why in a few words; every page will show it")
+    if model.lesions is not None:
+        raise UsageError(
+            "the operating point of this model is one by lesions, whose maps are not kept; train it again "
+            "with --lesions and another --min-sensitivity"
+        )
     if watched is not None and watched not in model.watched:
         raise UsageError(f"--class {watched}: the model watches {', '.join(model.watched)}")
     task = Task.from_dict(model.document["task"])

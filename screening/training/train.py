@@ -14,6 +14,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
+from screening.documents.shape import plain
 from screening.documents.stored import model_in
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
@@ -23,6 +24,7 @@ from screening.training import card as record
 from screening.training.appraisal import appraise
 from screening.training.beside import comparison, recipes_of
 from screening.training.erasing import HELD, held_rows
+from screening.training.lesions import by_lesions, refuse_without_lesions
 from screening.training.planning import laid
 from screening.validation.blending import held_out_by
 from screening.validation.checks import check_model, check_promise
@@ -51,6 +53,7 @@ def train(
     command: str | None = None,
     forward: bool = True,
     beside: Sequence[str] | None = (),
+    lesions: bool = False,
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
 
@@ -88,6 +91,10 @@ def train(
         Also train on the past alone and test on what came after, where the contract names a time column.
     beside : sequence of str, optional
         Recipes to compare the method with on the same folds; None for those that `screen train` takes.
+    lesions : bool
+        Of voxels: `rule` counts lesions, connected voxels that are positive; how maps of scores are smoothed
+        and which clusters are too small is chosen with the threshold. Other methods, which are judged voxel
+        by voxel, are not compared with then.
 
     Returns
     -------
@@ -114,6 +121,9 @@ def train(
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
     prevalence = rule.prevalence or cohort.contract.prevalence
+    if lesions:
+        refuse_without_lesions(cohort, rule, repeats)
+        repeats, beside, forward = 1, (), False
     ground = laid(
         cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, max_rows=max_rows, seed=seed
     )
@@ -125,13 +135,17 @@ def train(
         sample, recipe, task, ground.plan, params=ground.params, search=search, seed=seed,
         effort=Effort(jobs, memory, progress),
     )  # fmt: skip
-    validation = Validation.of(held_out, sample, task, ground.plan.groups)
+    chosen = by_lesions(ground, held_out, seed) if lesions else None
+    validation = Validation.of(chosen.held_out if chosen else held_out, sample, task, ground.plan.groups)
+    rule = chosen.rule if chosen else rule
     points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
-    _check(held_out, task, validation, points)
+    _check(held_out, task, validation, points, maps=lesions)
 
     document = record.model_document(
         ground, points, validation, held_out, seed=seed, max_rows=max_rows, command=command
     )
+    if chosen:
+        document["operating_points"][0]["lesions"] = plain(chosen.facts)
     document["validation"] |= appraise(
         ground.cohort, sample, task, points, validation,
         one_class=held_out.one_class, prevalence=prevalence,
@@ -159,12 +173,15 @@ def train(
     )
 
 
-def _check(held_out: HeldOut, task: Task, validation: Validation, points: list[OperatingPoint]) -> None:
+def _check(
+    held_out: HeldOut, task: Task, validation: Validation, points: list[OperatingPoint], maps: bool
+) -> None:
     """Refuse a model that would not do what it promises."""
     check_promise(task, points)
-    own = held_out.ensemble.decisions(held_out.lesson.x)
     columns = [0] if task.kind == "binary" else task.watched_columns
-    check_model(held_out.recipe.name, task, points, validation, own[:, columns])
+    # Maps are of whole patients, of whom the rows may be a sample: those of patients held out stand for them.
+    own = validation.scores if maps else held_out.ensemble.decisions(held_out.lesson.x)[:, columns]
+    check_model(held_out.recipe.name, task, points, validation, own)
 
 
 def _table(

@@ -1,0 +1,159 @@
+"""Patients' images as a cohort: a voxel a row, a channel a column, patient by patient."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+
+from screening.cohort.image_folders import MASK, Files, patients_in
+from screening.cohort.nifti import Nifti, read_header
+from screening.cohort.parts import Block, Form, header_faults, whole_block
+from screening.cohort.sources import Source, refuse_many, stamp_of
+from screening.documents.geometry import Geometry
+from screening.errors import CohortError
+from screening.files import digest_of
+
+PATIENT = "patient_id"
+AXES = ("x", "y", "z")
+
+
+class PatientImages:
+    """The images of one patient, read like a table: the voxels of the mask in the order of the files.
+
+    Parameters
+    ----------
+    patient : str
+    name : str
+        What errors call it: a patient's name goes into no log.
+    files : list of (str, Path)
+        Columns and their NIfTI files; `mask` says which voxels are rows. Without one those are that are not 0
+        in every channel.
+
+    Raises
+    ------
+    CohortError
+        A file cannot be read, or lies on another grid; every fault is named.
+    """
+
+    form: Form = None
+    origin: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, patient: str, name: str, files: Files):
+        self.patient, self.name = patient, name
+        self.rows: int | None = None
+        self.header = [PATIENT, *AXES, *(column for column, _ in files if column != MASK)]
+        self._stamps = {path: stamp_of(path) for _, path in files}
+        faults, volumes = [*header_faults(self)], list[tuple[str, Nifti]]()
+        for column, path in files:
+            try:
+                volumes.append((column, read_header(path, f"{name}, {column}")))
+            except CohortError as error:
+                faults += error.violations
+        for column, volume in volumes[1:]:
+            for differs, what in (
+                (volume.shape != volumes[0][1].shape, "shape"),
+                (not volume.same_place(volumes[0][1]), "place in space"),
+            ):
+                if differs:
+                    faults.append(
+                        f"{name}, {column}: another {what} than {volumes[0][0]}; bring the images of a "
+                        "patient onto one grid"
+                    )
+        if faults:
+            raise CohortError(faults)
+        self.volumes = dict(volumes)
+        self._grid = volumes[0][1]
+        self.bytes = sum(size for size, _ in self._stamps.values())
+        digests = [f"{column} {digest_of(path)}\n" for column, path in files]
+        self.sha256 = hashlib.sha256("".join(digests).encode()).hexdigest()
+
+    @property
+    def geometry(self) -> Geometry | None:
+        """The grid in space; None where the images do not state one."""
+        affine = self._grid.affine
+        if affine is None:
+            return None
+        return Geometry(group=self.patient, shape=list(self._grid.shape), affine=affine.tolist())
+
+    def decimal(self, column: str) -> str:
+        """The decimal mark of a column's texts."""
+        return "."
+
+    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """Yield the voxels of the mask, x running fastest.
+
+        Raises
+        ------
+        CohortError
+            A file is damaged, or was changed since it was opened; the mask is empty.
+        """
+        if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
+            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
+        wanted = self.header if columns is None else list(dict.fromkeys(columns))
+        inside = self._inside()
+        # As the file has them: the last axis is the slowest.
+        places = np.flatnonzero(inside.ravel(order="F"))
+        cells: dict[str, pa.Array] = {}
+        for name, volume in self.volumes.items():
+            if name in wanted:
+                values = volume.values().ravel(order="F")[places]
+                cells[name] = pa.array(values.astype(values.dtype.newbyteorder("=")), from_pandas=True)
+        for name, axis in zip(AXES, np.unravel_index(places, inside.shape, order="F"), strict=True):
+            cells[name] = pa.array(axis.astype(np.int32))
+        self.rows = len(places)
+        for start in range(0, len(places), batch_rows):
+            n_rows = min(batch_rows, len(places) - start)
+            part = {PATIENT: pa.array([self.patient] * n_rows)}
+            part |= {name: column.slice(start, n_rows) for name, column in cells.items()}
+            yield whole_block({name: part[name] for name in wanted}, n_rows, start + 1)
+
+    def _inside(self) -> np.ndarray:
+        """Which voxels are rows, shape (x, y, z)."""
+        if MASK in self.volumes:
+            mask = self.volumes[MASK].values()
+            inside = np.isfinite(mask) & (mask != 0)
+        else:
+            inside = np.zeros(self._grid.shape, dtype=bool)
+            for volume in self.volumes.values():
+                values = volume.values()
+                inside |= np.isfinite(values) & (values != 0)
+        if not inside.any():
+            raise CohortError(f"{self.name}: the mask is empty, or every voxel is 0")
+        return inside
+
+
+def open_images(folder: Path) -> Source:
+    """The source that a folder of NIfTI files or a BIDS dataset is.
+
+    Raises
+    ------
+    UsageError
+        There are no images, or nibabel is not installed.
+    CohortError
+        Images that cannot be read or do not fit each other; all of them are named.
+    """
+    patients = patients_in(folder)
+    refuse_many(len(patients), folder)
+    parts: list[PatientImages] = []
+    faults: list[str] = []
+    for number, (patient, files) in enumerate(patients.items(), start=1):
+        try:
+            parts.append(PatientImages(patient, f"image {number}", files))
+        except CohortError as error:
+            faults += error.violations
+    if faults:
+        raise CohortError(faults)
+    placed = [part.geometry for part in parts]
+    notes = [f"images of {len(parts)} patients, numbered in the order of their names"]
+    masked = sum(MASK in part.volumes for part in parts)
+    if masked < len(parts):
+        notes.append(f"{len(parts) - masked} without a mask: voxels that are 0 in every channel are left out")
+    nowhere = placed.count(None)
+    if nowhere:
+        notes.append(f"{nowhere} state no place in space: they cannot be exported as images")
+    return Source(parts, notes, group=PATIENT, geometries=[each for each in placed if each])

@@ -1,0 +1,235 @@
+"""Neighbourhood features of voxels: mean, spread and gradient of each channel, within the mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from scipy.ndimage import uniform_filter
+
+from screening.cohort.contract import Contract
+from screening.cohort.grid import cells_of
+from screening.cohort.images import AXES
+from screening.cohort.parts import Block, Form, Part, whole_block
+from screening.cohort.sources import Source
+from screening.cohort.typing import floats, is_numeric, plain
+from screening.errors import CohortError, UsageError
+
+STATISTICS = ("mean", "sd", "gradient")
+
+
+def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Contract]:
+    """A source of voxels whose parts have the contract's neighbourhood features as columns, and the contract.
+
+    Features of a contract that names none of them are joined by those of its numbers, declared alike.
+
+    Raises
+    ------
+    UsageError
+        There are no coordinates, or no patients.
+    """
+    size = contract.neighbourhood
+    if size is None:
+        return source, contract
+    header = source.files[0].header
+    axes = contract.coordinates or [axis for axis in AXES if axis in header]
+    if len(axes) != 3 or not contract.group:
+        raise UsageError("a neighbourhood is of voxels: it needs the patient (`--group`) and x, y, z")
+    group, contract = contract.group, _joined_by(contract, header)
+    roles = {
+        contract.id, group, contract.label, contract.time, *axes, *contract.subgroup, *contract.drop,
+        *contract.display,
+    }  # fmt: skip
+    known = contract.features
+    channels = [
+        name
+        for name in header
+        if name not in roles and (not known or any(each in known for each in derived(name)))
+    ]
+    owners: dict[object, int] = {}
+    parts = [_Neighbours(part, group, axes, channels, size, owners) for part in source.files]
+    # In place: a source fetched from elsewhere takes its files with it when it goes.
+    source.files = parts
+    return source, contract
+
+
+def derived(channel: str) -> list[str]:
+    """Names of a channel's neighbourhood features."""
+    return [f"{channel}_{what}" for what in STATISTICS]
+
+
+def _joined_by(contract: Contract, header: Sequence[str]) -> Contract:
+    numbers = [name for name, each in contract.features.items() if each.type == "number" and name in header]
+    names = {each: name for name in numbers for each in derived(name)}
+    if not names or any(name in contract.features for name in names):
+        return contract
+    content = contract.to_dict()
+    for name, channel in names.items():
+        declared = {"type": "number", "normalise": contract.features[channel].normalise}
+        content["features"][name] = declared
+        content["feature_order"].append(name)
+    return Contract.from_dict(content)
+
+
+def around(values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: int) -> list[np.ndarray]:
+    """Mean, standard deviation and length of the gradient around each voxel; what is missing does not count.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        Of one channel of one patient; NaN where missing.
+    place : ndarray of int, shape (n, 3)
+        Cells of the voxels.
+    shape : tuple of int
+        Of the grid.
+    size : int
+        Side of the cube around a voxel, odd.
+
+    Returns
+    -------
+    list of three ndarray, shape (n,)
+        NaN where no voxel around has a value. The gradient is per voxel: half the difference of the two
+        neighbours along an axis, the difference to the only one, 0 where there is none.
+    """
+    at, there = tuple(place.T), np.isfinite(values)
+    # Squares of what lies far from 0 would leave no digits for the spread.
+    middle = float(values[there].mean()) if there.any() else 0.0
+    inside, grid = np.zeros(shape), np.zeros(shape)
+    inside[at] = there
+    grid[at] = np.where(there, values - middle, 0.0)
+
+    def total(each: np.ndarray) -> np.ndarray:
+        return np.asarray(uniform_filter(each, size, mode="constant"))[at]
+
+    share = total(inside)
+    some = share > 0.5 / size**3
+    safe = np.where(some, share, 1.0)
+    mean = total(grid) / safe
+    square = total(grid**2) / safe
+    variance = square - mean**2
+    # What rounding leaves of a constant surrounding is no spread.
+    spread = np.sqrt(np.where(variance > 1e-12 * square, variance, 0.0))
+    slope = sum(_slope(grid, inside > 0, axis) ** 2 for axis in range(3))
+    return [
+        np.where(some, mean + middle, np.nan),
+        np.where(some, spread, np.nan),
+        np.where(there, np.sqrt(slope)[at], np.nan),
+    ]
+
+
+def _slope(grid: np.ndarray, inside: np.ndarray, axis: int) -> np.ndarray:
+    """Difference along an axis at every cell, from the neighbours that are inside."""
+    behind, before = (
+        tuple(part if each == axis else slice(None) for each in range(3))
+        for part in (slice(1, None), slice(None, -1))
+    )
+    both = inside[behind] & inside[before]
+    step = np.where(both, np.diff(grid, axis=axis), 0.0)
+    found, count = np.zeros_like(grid), np.zeros_like(grid)
+    for side in (behind, before):
+        found[side] += step
+        count[side] += both
+    return np.asarray(found / np.maximum(count, 1.0))
+
+
+class _Neighbours:
+    """A part of voxels, read patient by patient, with the neighbourhood features behind its own columns."""
+
+    def __init__(
+        self, part: Part, group: str, axes: Sequence[str], channels: Sequence[str], size: int,
+        owners: dict[object, int],
+    ):  # fmt: skip
+        self.part, self.group, self.axes, self.channels = part, group, list(axes), list(channels)
+        self.size, self.owners = size, owners
+        self.name, self.sha256, self.bytes = part.name, part.sha256, part.bytes
+        self.origin: Mapping[str, str] = part.origin
+        self.form: Form = part.form
+        self.header = [*part.header, *(name for channel in channels for name in derived(channel))]
+        self.rows: int | None = None
+
+    def decimal(self, column: str) -> str:
+        """The decimal mark of a column's texts."""
+        return self.part.decimal(column)
+
+    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """Yield the rows in order.
+
+        Raises
+        ------
+        CohortError
+            A patient's rows do not stand together, a channel is text, or coordinates are no grid.
+        """
+        wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
+        asked = [channel for channel in self.channels if {*derived(channel)} & {*wanted}]
+        own = [name for name in wanted if name in self.part.header]
+        needed = list(dict.fromkeys([*own, *((self.group, *self.axes, *asked) if asked else ())]))
+        if not asked:
+            yield from self.part.blocks(needed, batch_rows)
+            self.rows = self.part.rows
+            return
+        first = 1
+        for cells in self._patients(needed, batch_rows):
+            cells |= self._around(cells, asked)
+            n_rows = len(cells[self.group])
+            for start in range(0, n_rows, batch_rows):
+                part = {name: cells[name].slice(start, batch_rows) for name in wanted}
+                yield whole_block(part, min(batch_rows, n_rows - start), first + start)
+            first += n_rows
+        self.rows = first - 1
+
+    def _around(self, cells: Mapping[str, pa.Array], channels: Sequence[str]) -> dict[str, pa.Array]:
+        found = cells_of(np.column_stack([self._floats(cells, axis) for axis in self.axes]))
+        if found is None:
+            raise CohortError(
+                f"{self.name}: a patient's coordinates are no grid (two voxels in one place, or far apart)"
+            )
+        return {
+            name: pa.array(values, from_pandas=True)
+            for channel in channels
+            for name, values in zip(
+                derived(channel), around(self._floats(cells, channel), *found, self.size), strict=True
+            )
+        }
+
+    def _floats(self, cells: Mapping[str, pa.Array], column: str) -> np.ndarray:
+        typed = plain(cells[column])
+        if not is_numeric(typed):
+            raise CohortError(
+                f"{self.name}: column '{column}' is text; a neighbourhood is of numbers as Parquet or images "
+                "hold them (name other columns with --drop)"
+            )
+        return floats(typed)
+
+    def _patients(self, needed: Sequence[str], batch_rows: int) -> Iterator[dict[str, pa.Array]]:
+        """The columns of one patient after the other."""
+        held: list[dict[str, pa.Array]] = []
+        seen: set[object] = set()
+        name: object = None
+        for block in self.part.blocks(needed, batch_rows):
+            groups = plain(block.columns[self.group]).to_numpy(zero_copy_only=False)
+            starts = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])), len(groups)]
+            for start, end in pairwise(starts):
+                if end == start:
+                    continue
+                if held and groups[start] != name:
+                    yield _whole(held)
+                    held = []
+                if not held:
+                    name = self._new(groups[start], seen)
+                held.append(
+                    {key: plain(each).slice(start, end - start) for key, each in block.columns.items()}
+                )
+        if held:
+            yield _whole(held)
+
+    def _new(self, patient: object, seen: set[object]) -> object:
+        if patient in seen or self.owners.setdefault(patient, id(self)) != id(self):
+            raise CohortError(f"{self.name}: rows of a patient do not stand together; sort them by patient")
+        seen.add(patient)
+        return patient
+
+
+def _whole(parts: Sequence[Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
+    return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,169 @@
+"""Lesions found against false clusters a patient, and the setting and threshold chosen by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from screening.documents.lesions import Froc, LesionFacts
+from screening.errors import UsageError
+from screening.lesions.maps import CONNECTIVITY, Grid, opened, smoothed
+from screening.statistics.intervals import beta_quantile, design_effect, percentiles, students_share
+from screening.statistics.rules import FLAG_EVERYTHING, Rule, pick
+
+# Standard deviations of the Gaussian, in voxels, and sizes of the smallest cluster that counts.
+SMOOTHINGS = (0.0, 1.0)
+SMALLEST = (1, 5, 20)
+CURVE = 30
+"""Thresholds of the FROC curve."""
+DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Patient:
+    """One patient whose lesions are known.
+
+    Parameters
+    ----------
+    grid : Grid
+    scores : ndarray, shape (n,)
+        Of a machine that has not seen the patient.
+    lesion : ndarray of int, shape (n,)
+        Number of the connected lesion that a voxel lies in, from 1; 0 for none.
+    """
+
+    grid: Grid
+    scores: np.ndarray
+    lesion: np.ndarray
+
+    @classmethod
+    def of(cls, coordinates: np.ndarray, scores: np.ndarray, positive: np.ndarray) -> Patient:
+        """A patient by the voxels that are positive: those that touch are one lesion."""
+        grid = Grid.of(coordinates)
+        return cls(grid, scores, grid.clusters(positive))
+
+    def peaks(self, scores: np.ndarray) -> np.ndarray:
+        """The highest score in each lesion, shape (n_lesions,)."""
+        found = np.full(int(self.lesion.max(initial=0)) + 1, -np.inf)
+        np.maximum.at(found, self.lesion, scores)
+        return found[1:]
+
+    def false_clusters(self, scores: np.ndarray, threshold: float) -> int:
+        """How many connected clusters at or above the threshold touch no lesion."""
+        number = self.grid.clusters(scores >= threshold)
+        return int(number.max(initial=0)) - len(np.unique(number[(number > 0) & (self.lesion > 0)]))
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What one way of smoothing and opening finds."""
+
+    smoothing: float
+    min_voxels: int
+    peaks: np.ndarray
+    codes: np.ndarray
+    threshold: float
+    design: float
+    false: np.ndarray
+
+    @property
+    def cost(self) -> tuple[float, float, int]:
+        """Fewest false clusters first, then the least that is done to the map."""
+        return float(self.false.mean()), self.smoothing, self.min_voxels
+
+
+def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tuple[float, LesionFacts]:
+    """The threshold, and how maps are smoothed and opened: fewest false clusters at the sensitivity asked.
+
+    Parameters
+    ----------
+    patients : sequence of Patient
+        With held-out scores.
+    rule : Rule
+        "min_sensitivity", of lesions.
+    seed : int
+        Of the draws behind the interval of false clusters.
+
+    Raises
+    ------
+    UsageError
+        There are too few lesions for the promise.
+    """
+    found = [_setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST]
+    best = min(found, key=lambda each: each.cost)
+    m, misses = len(best.peaks), int((best.peaks < best.threshold).sum())
+    worth = students_share(len(np.unique(best.codes))) / best.design
+    hits, missed = worth * (m - misses), worth * misses
+    draws = np.random.default_rng(seed).choice(best.false, (DRAWS, len(best.false))).mean(axis=1)
+    low, high = percentiles(draws[:, None], len(best.false))
+    sensitivity = (m - misses) / (m + best.design)
+    return best.threshold, LesionFacts(
+        smoothing=best.smoothing,
+        min_voxels=best.min_voxels,
+        connectivity=CONNECTIVITY,
+        asked=float(rule.value or 0.0),
+        n_patients=len(patients),
+        n_lesions=m,
+        missed=misses,
+        sensitivity=sensitivity,
+        sensitivity_low=min(float(beta_quantile(0.025, hits, missed + 1)), sensitivity),
+        sensitivity_high=max(float(beta_quantile(0.975, hits + 1, missed)), sensitivity),
+        false_positives=float(best.false.mean()),
+        false_positives_low=max(float(low[0]), 0.0),
+        false_positives_high=float(high[0]),
+        n_settings=len(found),
+        froc=_curve(patients, best),
+    )
+
+
+def _maps(patients: Sequence[Patient], sd: float, least: int) -> list[np.ndarray]:
+    return [opened(each.grid, smoothed(each.grid, each.scores, sd), least) for each in patients]
+
+
+def _setting(patients: Sequence[Patient], rule: Rule, sd: float, least: int) -> _Setting:
+    maps = _maps(patients, sd, least)
+    peaks = [each.peaks(scores) for each, scores in zip(patients, maps, strict=True)]
+    codes = np.repeat(np.arange(len(peaks)), [len(each) for each in peaks])
+    every = np.concatenate(peaks)
+    threshold, design = _threshold(every, codes, rule)
+    false = [each.false_clusters(scores, threshold) for each, scores in zip(patients, maps, strict=True)]
+    return _Setting(sd, least, every, codes, threshold, design, np.array(false, dtype=float))
+
+
+def _threshold(peaks: np.ndarray, codes: np.ndarray, rule: Rule) -> tuple[float, float]:
+    """The largest threshold that keeps the promise of new lesions, and the design effect of those below."""
+    m = len(peaks)
+    distinct = np.unique(peaks)
+    thresholds = np.concatenate([[FLAG_EVERYTHING], distinct])
+    hits = m - np.searchsorted(np.sort(peaks), thresholds, side="left")
+    cut = np.sort(peaks)[min(int((1 - (rule.value or 0.0)) * m), m - 1)] if m else 0.0
+    below = peaks < cut
+    design = design_effect(below, codes) if below.any() and not below.all() else 1.0
+    # Too few patients for a promise about new ones: it then holds for further lesions of these, and the
+    # expected sensitivity says what that is worth for others.
+    for each in (design, 1.0):
+        column = int(pick(rule, hits, np.ones(len(hits)), each)) if m else 0
+        if column:
+            return float(thresholds[column]), design
+    raise UsageError(
+        f"{m} lesions are too few to promise that {rule.value:g} of new ones are found; bring more patients, "
+        "or ask for less with --min-sensitivity"
+    )
+
+
+def _curve(patients: Sequence[Patient], best: _Setting) -> Froc:
+    maps = _maps(patients, best.smoothing, best.min_voxels)
+    ordered = np.sort(best.peaks)
+    places = np.linspace(0, len(ordered) - 1, CURVE).round().astype(int)
+    thresholds = np.unique(np.append(ordered[places], best.threshold))
+    false = [
+        float(np.mean([each.false_clusters(own, t) for each, own in zip(patients, maps, strict=True)]))
+        for t in thresholds
+    ]
+    return Froc(
+        threshold=thresholds.tolist(),
+        sensitivity=[float(np.mean(best.peaks >= t)) for t in thresholds],
+        false_positives=false,
+    )

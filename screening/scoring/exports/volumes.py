@@ -1,0 +1,146 @@
+"""A run of images as volumes again: flags and scores of each patient on the grid the voxels came from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from screening.cohort.images import AXES
+from screening.documents.geometry import Geometry
+from screening.documents.run import RunDocument
+from screening.errors import ModelError, UsageError
+
+MILLIMETRES = "mm"
+ROWS = 1 << 16
+# What a name must not hold that is to become that of a file.
+NO_NAME = ("", ".", "..")
+
+
+@dataclass(frozen=True)
+class PatientMaps:
+    """What a run says of one patient's voxels.
+
+    Parameters
+    ----------
+    geometry : Geometry
+    flags : ndarray of uint8
+        1 where flagged, on the grid of the geometry.
+    scores : ndarray of float32
+        NaN where no voxel was scored.
+    """
+
+    geometry: Geometry
+    flags: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def affine(self) -> np.ndarray:
+        """From voxel numbers to millimetres, RAS+, shape (4, 4)."""
+        return np.array(self.geometry.affine)
+
+
+def maps_of(folder: str | Path, run: RunDocument) -> Iterator[PatientMaps]:
+    """The maps of every patient of a run, one at a time.
+
+    Parameters
+    ----------
+    folder : path
+        The run directory; its digests were compared.
+    run : RunDocument
+
+    Raises
+    ------
+    UsageError
+        The run was scored from a table, or images that state no place: an affine is never invented.
+    ModelError
+        A voxel lies outside its patient's grid.
+    """
+    grids = {each.group: each for each in run.geometries}
+    if not grids:
+        raise UsageError(
+            "this run has no reference geometry: it was scored from a table, or from images that state none; "
+            "score the folder of images"
+        )
+    for name, rows in _by_patient(Path(folder) / "scores.parquet"):
+        if name not in grids:
+            raise UsageError(
+                f"{len({*grids})} patients have a reference geometry and others have none; "
+                "score those whose images state their place in space"
+            )
+        yield _maps(grids[name], rows)
+
+
+def nifti_of(folder: str | Path, run: RunDocument) -> Iterator[tuple[str, bytes]]:
+    """`PATIENT_flags.nii.gz` and `PATIENT_scores.nii.gz` of all patients, with content; as `maps_of`."""
+    import nibabel
+
+    for maps in maps_of(folder, run):
+        name = file_name(maps.geometry.group)
+        for what, values in (("flags", maps.flags), ("scores", maps.scores)):
+            image = nibabel.Nifti1Image(values, maps.affine)
+            image.header.set_xyzt_units(MILLIMETRES)
+            yield f"{name}_{what}.nii.gz", gzip.compress(image.to_bytes(), mtime=0)
+
+
+def write_volumes(folder: Path, run: RunDocument, volumes: Iterator[tuple[str, bytes]]) -> None:
+    """Write volumes, and `volumes.json`, which says which run of which model they are of."""
+    names = []
+    for name, content in volumes:
+        (folder / name).write_bytes(content)
+        names.append(name)
+    facts = {"run_id": run.run_id, "date": run.date, "model": run.model.id, "files": names}
+    (folder / "volumes.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def file_name(patient: str) -> str:
+    """A patient's name as the name of a file, which it was part of when the images were read.
+
+    Raises
+    ------
+    ModelError
+        It would name another place.
+    """
+    if patient in NO_NAME or "/" in patient or "\\" in patient or "\0" in patient:
+        raise ModelError("run.json names a patient by what can be no file's name")
+    return patient
+
+
+def _maps(geometry: Geometry, rows: dict[str, np.ndarray]) -> PatientMaps:
+    places = np.rint(np.stack([rows[axis] for axis in AXES])).astype(np.int64)
+    if (places < 0).any() or (places >= np.array(geometry.shape)[:, None]).any():
+        raise ModelError("a voxel of scores.parquet lies outside the grid that run.json states")
+    flags = np.zeros(geometry.shape, dtype=np.uint8)
+    scores = np.full(geometry.shape, np.nan, dtype=np.float32)
+    flags[tuple(places)] = rows["flagged"]
+    scores[tuple(places)] = rows["score"]
+    return PatientMaps(geometry, flags, scores)
+
+
+def _by_patient(path: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """The rows of one patient after the other, as scoring wrote them."""
+    columns = [*AXES, "score", "flagged"]
+    name, parts = "", list[dict[str, np.ndarray]]()
+    with pq.ParquetFile(path) as table:
+        for batch in table.iter_batches(batch_size=ROWS, columns=["group", *columns]):
+            groups = batch.column("group").to_numpy(zero_copy_only=False)
+            values = {each: batch.column(each).to_numpy(zero_copy_only=False) for each in columns}
+            starts = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])), len(groups)]
+            for start, end in pairwise(starts):
+                if parts and groups[start] != name:
+                    yield name, _joined(parts)
+                    parts = []
+                name = groups[start]
+                parts.append({each: cells[start:end] for each, cells in values.items()})
+    if parts:
+        yield name, _joined(parts)
+
+
+def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

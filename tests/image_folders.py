@@ -1,0 +1,72 @@
+"""Small brains with lesions: as folders of NIfTI files, as a BIDS dataset, and as the table of the voxels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pandas as pd
+
+SHAPE = (9, 8, 7)
+# Voxels of 2 x 2 x 3 mm, left first: x runs against RAS, as scanners often write it.
+AFFINE = np.array([[-2.0, 0, 0, 10], [0, 2.0, 0, -8], [0, 0, 3.0, 5], [0, 0, 0, 1]])
+
+
+def brain(seed: int, shape: tuple[int, int, int] = SHAPE, n_lesions: int = 2) -> dict[str, np.ndarray]:
+    """Channels, mask and lesions of one patient; a lesion is a bright block of 2 x 2 x 2."""
+    rng = np.random.default_rng(seed)
+    mask = np.zeros(shape, dtype=np.uint8)
+    mask[1:-1, 1:-1, 1:-1] = 1
+    lesion = np.zeros(shape, dtype=np.uint8)
+    for _ in range(n_lesions):
+        x, y, z = (int(rng.integers(1, side - 2)) for side in shape)
+        lesion[x : x + 2, y : y + 2, z : z + 2] = 1
+    lesion &= mask
+    flair = rng.normal(100, 10, shape) + 40 * lesion + rng.normal(0, 5)
+    t1 = rng.normal(60, 8, shape) - 10 * lesion
+    return {"flair": flair.astype(np.float32), "t1": t1.astype(np.float32), "mask": mask, "lesion": lesion}
+
+
+def brains(n: int, seed: int = 0, **kept: object) -> dict[str, dict[str, np.ndarray]]:
+    """Several patients by name."""
+    return {f"P{seed}{number}": brain(100 * seed + number, **kept) for number in range(n)}  # type: ignore[arg-type]
+
+
+def save(path: Path, values: np.ndarray, affine: np.ndarray | None = AFFINE) -> Path:
+    """Write a volume as NIfTI."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(values, affine), path)
+    return path
+
+
+def folder_of(patients: dict[str, dict[str, np.ndarray]], folder: Path, affine: np.ndarray = AFFINE) -> Path:
+    """A folder a patient, a file a channel."""
+    for name, volumes in patients.items():
+        for column, values in volumes.items():
+            save(folder / name / f"{column}.nii.gz", values, affine)
+    return folder
+
+
+def bids_of(patients: dict[str, dict[str, np.ndarray]], folder: Path) -> Path:
+    """A BIDS dataset with the masks and label maps among its derivatives."""
+    folder.mkdir(parents=True)
+    (folder / "dataset_description.json").write_text(json.dumps({"Name": "x", "BIDSVersion": "1.9.0"}))
+    for name, volumes in patients.items():
+        for raw, suffix in (("flair", "FLAIR"), ("t1", "T1w")):
+            save(folder / f"sub-{name}" / "anat" / f"sub-{name}_{suffix}.nii.gz", volumes[raw])
+        derived = folder / "derivatives" / "lesions" / f"sub-{name}" / "anat"
+        save(derived / f"sub-{name}_desc-brain_mask.nii.gz", volumes["mask"])
+        save(derived / f"sub-{name}_label-lesion_mask.nii.gz", volumes["lesion"])
+    return folder
+
+
+def table_of(patients: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
+    """The voxels of the masks, x running fastest."""
+    tables = []
+    for name, volumes in patients.items():
+        z, y, x = np.nonzero(volumes["mask"].T)
+        columns = {key: values[x, y, z] for key, values in volumes.items() if key != "mask"}
+        tables.append(pd.DataFrame({"patient_id": name, "x": x, "y": y, "z": z} | columns))
+    return pd.concat(tables, ignore_index=True)

@@ -1,0 +1,195 @@
+"""An operating point by lesions: openings held to brute force, promises to patients held out, one rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from image_folders import brains, folder_of, table_of
+from scipy.ndimage import label
+from typer.testing import CliRunner
+
+from screening import Rule, read_cohort, score, train
+from screening.cli import app
+from screening.cohort.grouping import whole_groups
+from screening.errors import CohortError, UsageError
+from screening.lesions.froc import Patient, chosen_by_lesions
+from screening.lesions.maps import Grid, opened, smoothed
+from screening.page import render_model
+from screening.storage.loading import load_model
+from screening.storage.model import save_model
+from screening.training.rechoosing import rechoose
+
+TOUCHING = np.ones((3, 3, 3))
+PAST, NIGHT = brains(10, shape=(14, 13, 12), n_lesions=3), brains(3, seed=1, shape=(14, 13, 12))
+ROLES = {"label": "lesion", "group": "patient_id"}
+
+
+@pytest.fixture(scope="module")
+def model():
+    past = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
+    return train(past, "logistic", search=1, jobs=1, rule=Rule("min_sensitivity", 0.7), lesions=True)
+
+
+def some_map(seed: int, levels: int) -> tuple[Grid, np.ndarray]:
+    """A map of few levels, so that many voxels are alike, on a mask with holes and islands."""
+    rng = np.random.default_rng(seed)
+    places = np.argwhere(rng.random((6, 5, 4)) < rng.uniform(0.3, 1))
+    places = places if len(places) else np.zeros((1, 3), int)
+    return Grid.of(places), rng.integers(0, levels, len(places)).astype(float)
+
+
+def large_enough(grid: Grid, chosen: np.ndarray, least: int) -> np.ndarray:
+    """Which voxels lie in a cluster of at least so many chosen voxels, by counting."""
+    number = label(grid.filled(chosen), structure=TOUCHING)[0][grid.at]
+    return (number > 0) & (np.bincount(number)[number] >= least)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([2, 5, 1000]), st.integers(1, 30))
+def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(seed, levels, least):
+    grid, scores = some_map(seed, levels)
+
+    found = opened(grid, scores, least)
+
+    for threshold in np.unique(scores)[1:]:
+        assert np.array_equal(found >= threshold, large_enough(grid, scores >= threshold, least))
+    assert (found <= scores).all()
+    assert np.array_equal(opened(grid, found, least), found)
+
+
+@given(st.integers(0, 10**6), st.floats(0.3, 2), st.floats(-100, 100))
+def test_smoothing_keeps_what_is_level_and_moves_with_it(seed, sd, level):
+    grid, scores = some_map(seed, 1000)
+
+    np.testing.assert_allclose(smoothed(grid, np.full(len(scores), level), sd), level, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(
+        smoothed(grid, scores + level, sd), smoothed(grid, scores, sd) + level, atol=1e-8
+    )
+    assert smoothed(grid, scores, 0.0) is scores
+
+
+def test_peaks_and_false_clusters_are_those_counted_by_hand():
+    line = np.array([(x, 0, 0) for x in range(12)], float)
+    scores = np.array([0, 5, 1, 0, 3, 0, 4, 4, 0, 0, 9, 0], float)
+    patient = Patient.of(line, scores, np.isin(np.arange(12), [1, 2, 6]))
+
+    assert patient.peaks(scores).tolist() == [5, 4]
+    assert [patient.false_clusters(scores, t) for t in (1, 4, 6, 10)] == [2, 1, 1, 0]
+
+
+def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
+    rng = np.random.default_rng(0)
+    places = np.argwhere(np.ones((10, 10, 10), bool))
+    patients = []
+    for _ in range(12):
+        corner = rng.integers(0, 7, 3)
+        lesion = ((places >= corner) & (places < corner + 3)).all(axis=1)
+        patients.append(Patient.of(places, rng.normal(0, 1, 1000) + 2.5 * lesion, lesion))
+
+    threshold, facts = chosen_by_lesions(patients, Rule("min_sensitivity", 0.8), seed=0)
+
+    assert facts.n_lesions == 12 and facts.missed <= 0.2 * 13 - 1
+    assert facts.sensitivity >= 0.8
+    # Lone voxels of noise are what a smallest cluster or smoothing is for.
+    assert facts.min_voxels > 1 or facts.smoothing > 0
+    assert facts.false_positives_low <= facts.false_positives <= facts.false_positives_high
+    assert threshold in facts.froc.threshold
+    assert (np.diff(facts.froc.sensitivity) <= 0).all()
+
+
+def test_flags_are_whole_clusters_and_one_rule_of_score_and_threshold(model, tmp_path):
+    run = score(model, table_of(NIGHT), tmp_path / "run", batch_rows=50)
+    rows = pd.read_parquet(run.directory / "scores.parquet")
+    facts, threshold = model.lesions, model.thresholds[0]
+
+    assert rows["flagged"].any() and not rows["flagged"].all()
+    assert np.array_equal(rows["flagged"], rows["score"] >= threshold)
+    for _, own in rows.groupby("group"):
+        grid = Grid.of(own[["x", "y", "z"]].to_numpy())
+        flagged = own["flagged"].to_numpy()
+        assert np.array_equal(large_enough(grid, flagged, facts.min_voxels), flagged)
+
+
+def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
+    tables = [
+        pd.read_parquet(score(model, source, tmp_path / name, batch_rows=rows).directory / "scores.parquet")
+        for name, source, rows in (
+            ("a", folder_of(NIGHT, tmp_path / "night"), 16_384),
+            ("b", table_of(NIGHT), 33),
+        )
+    ]
+
+    pd.testing.assert_frame_equal(*tables)
+    assert np.array_equal(model.score_frame(table_of(NIGHT))["score"], tables[0]["score"])
+
+
+def test_the_operating_point_by_lesions_is_stored_and_read_back(model, tmp_path):
+    again = load_model(save_model(model, tmp_path / "model"))
+
+    assert again.lesions == model.lesions and again.lesions.connectivity == 26
+    assert again.lesions.n_patients == 10 and again.lesions.asked == 0.7
+    assert again.operating_points[0]["rule"]["name"] == "threshold"
+
+
+def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
+    past = read_cohort(table_of(PAST), **ROLES)
+    model = train(
+        past, "logistic", search=1, jobs=1, rule=Rule("min_sensitivity", 0.7), lesions=True, max_rows=3000
+    )
+
+    assert len(model.validation) == 3000
+    assert model.lesions.n_lesions == sum(
+        label(volumes["lesion"], structure=TOUCHING)[1] for volumes in PAST.values()
+    )
+
+
+def test_the_pages_say_what_lesions_are_found_and_at_which_cost(model):
+    page = render_model(model.sealed)
+
+    assert "false clusters a patient" in page and "26" in page
+    assert 'id="froc-t"' in page
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (lambda table: table, {"rule": Rule("g_mean")}, "min-sensitivity"),
+        (lambda table: table, {"repeats": 2}, "repeats"),
+        (lambda table: table, {"folds": 11}, "fewer --folds"),
+        (lambda table: table, {"rule": Rule("min_sensitivity", 0.999)}, "too few"),
+        (lambda table: table.drop(columns="x"), {}, "voxels"),
+    ],
+    ids=["another rule", "repeats", "too few patients", "too few lesions", "no voxels"],
+)
+def test_lesions_that_cannot_be_promised_are_refused(change, options, words):
+    past = read_cohort(change(table_of(PAST)), **ROLES)
+
+    with pytest.raises(UsageError, match=words):
+        train(past, "logistic", **{"search": 1, "jobs": 1, "lesions": True} | options)
+
+
+def test_another_threshold_is_not_chosen_without_the_maps(model):
+    with pytest.raises(UsageError, match="train it again"):
+        rechoose(model, Rule("min_sensitivity", 0.5), "more")
+
+
+def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):
+    scattered = table_of(NIGHT).sort_values("z", kind="stable")
+    plain = read_cohort(table_of(NIGHT).sort_values("z", kind="stable"), **ROLES)
+
+    with pytest.raises(CohortError, match="stand together"):
+        score(model, scattered, tmp_path / "run")
+    with pytest.raises(CohortError, match="stand together"):
+        list(whole_groups([plain]))
+
+
+def test_train_takes_lesions(tmp_path):
+    folder = folder_of(PAST, tmp_path / "past")
+    words = ["train", str(folder), "--recipe", "logistic", "--label", "lesion", "--lesions", "--search", "1"]
+
+    done = CliRunner().invoke(app, [*words, "--min-sensitivity", "0.7", "--out", str(tmp_path / "model")])
+
+    assert done.exit_code == 0, done.output
+    assert load_model(tmp_path / "model").lesions.n_patients == 10

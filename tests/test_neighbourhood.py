@@ -1,0 +1,181 @@
+"""Features of a voxel's surroundings, and robust scales in a patient, held to what can be counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from image_folders import brains, folder_of, table_of
+from typer.testing import CliRunner
+
+from screening import read_cohort, score, train
+from screening.cli import app
+from screening.cohort.contract import Contract
+from screening.cohort.grid import cells_of
+from screening.cohort.neighbourhood import around
+from screening.cohort.normalising import RobustScales
+from screening.errors import CohortError, UsageError
+
+PAST, NIGHT = brains(6), brains(2, seed=1)
+ROLES = {"label": "lesion", "group": "patient_id"}
+
+
+def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
+    """Mean, sd and gradient of every voxel by looking at every other one."""
+    found = []
+    where = {tuple(place): value for place, value in zip(places.tolist(), values, strict=True)}
+    for place in places:
+        near = (abs(places - place) <= size // 2).all(axis=1) & np.isfinite(values)
+        slopes = []
+        for axis in np.eye(3, dtype=int):
+            here, back, forth = (where.get(tuple(place + step * axis), np.nan) for step in (0, -1, 1))
+            sides = np.array([here - back, forth - here])
+            slopes.append(np.nansum(sides) / max(np.isfinite(sides).sum(), 1))
+        some = near.any()
+        found.append(
+            [
+                values[near].mean() if some else np.nan,
+                values[near].std() if some else np.nan,
+                np.linalg.norm(slopes) if np.isfinite(where[tuple(place)]) else np.nan,
+            ]
+        )
+    return np.array(found).T
+
+
+@given(st.integers(0, 10**6), st.sampled_from([3, 5]), st.floats(-1e3, 1e3))
+def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
+    rng = np.random.default_rng(seed)
+    places = np.unique(rng.integers(0, 5, (50, 3)), axis=0)
+    values = rng.normal(level, 3, len(places))
+    values[rng.random(len(places)) < 0.1] = np.nan
+
+    found = around(values, *cells_of(places.astype(float)), size)
+
+    np.testing.assert_allclose(found, by_hand(values, places, size), atol=1e-6)
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 7), st.floats(-500, 500))
+def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, origin):
+    rng = np.random.default_rng(seed)
+    places = np.unique(rng.integers(0, 5, (40, 3)), axis=0).astype(float)
+    values, order = rng.normal(size=len(places)), rng.permutation(len(places))
+
+    one = around(values, *cells_of(places), 3)
+    other = around(values[order], *cells_of(places[order] * spacing + origin), 3)
+
+    np.testing.assert_allclose(np.array(one)[:, order], other, atol=1e-9)
+
+
+def test_images_and_their_table_have_the_same_surroundings_and_score_alike(tmp_path):
+    images = read_cohort(folder_of(PAST, tmp_path / "past"), label="lesion", neighbourhood=3)
+    table = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
+    model = train(images, "logistic", search=1, jobs=1)
+    one = score(model, folder_of(NIGHT, tmp_path / "night"), tmp_path / "one", batch_rows=64)
+    other = score(model, table_of(NIGHT), tmp_path / "other")
+
+    assert images.names == [
+        "flair", "t1", *(f"{each}_{what}" for each in ("flair", "t1") for what in ("mean", "sd", "gradient"))
+    ]  # fmt: skip
+    pd.testing.assert_frame_equal(images.features, table.features)
+    assert model.contract.neighbourhood == 3
+    assert (one.directory / "scores.parquet").read_bytes()[:4] == b"PAR1"
+    pd.testing.assert_frame_equal(
+        *(pd.read_parquet(each.directory / "scores.parquet") for each in (one, other))
+    )
+
+
+def test_a_contract_that_lists_channels_only_declares_their_surroundings_alike():
+    contract = Contract.from_dict(
+        {
+            "cohort": {"group": "patient_id", "coordinates": ["x", "y", "z"], "neighbourhood": 3},
+            "features": {"flair": {"type": "number", "normalise": "within_group_robust"}},
+        }
+    )
+
+    cohort = read_cohort(table_of(PAST).drop(columns="t1"), contract, label="lesion")
+
+    assert cohort.names == ["flair", "flair_mean", "flair_sd", "flair_gradient"]
+    assert {each.normalise for each in cohort.contract.features.values()} == {"within_group_robust"}
+
+
+def test_surroundings_make_the_lesions_of_noisy_images_stand_out(tmp_path):
+    plain, near = (
+        train(read_cohort(table_of(PAST), **ROLES, neighbourhood=size), "logistic", search=1, jobs=1)
+        for size in (None, 3)
+    )
+    one, other = (each.document["validation"]["summary"]["1"]["auroc"] for each in (plain, near))
+
+    assert other > one
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda table: table.sort_values("z", kind="stable"), "do not stand together"),
+        (lambda table: table.assign(x=0), "no grid"),
+        (lambda table: table.assign(t1="dark"), "is text"),
+    ],
+    ids=["not together", "two in one place", "text"],
+)
+def test_voxels_without_surroundings_are_refused(change, words):
+    with pytest.raises(CohortError, match=words):
+        read_cohort(change(table_of(PAST)), **ROLES, neighbourhood=3)
+
+
+def test_rows_that_are_no_voxels_have_no_surroundings():
+    with pytest.raises(UsageError, match="voxels"):
+        read_cohort(table_of(PAST).drop(columns="x"), **ROLES, neighbourhood=3)
+    with pytest.raises(CohortError, match="odd"):
+        read_cohort(table_of(PAST), **ROLES, neighbourhood=4)
+
+
+def test_train_takes_the_neighbourhood_and_keeps_it(tmp_path):
+    folder = folder_of(PAST, tmp_path / "past")
+    words = ["train", str(folder), "--recipe", "logistic", "--label", "lesion", "--neighbourhood", "3"]
+
+    done = CliRunner().invoke(
+        app, [*words, "--search", "1", "--beside", "none", "--out", str(tmp_path / "m")]
+    )
+
+    assert done.exit_code == 0, done.output
+    assert '"neighbourhood":3' in (tmp_path / "m" / "model.json").read_text().replace(" ", "")
+
+
+@given(st.integers(0, 10**6), st.integers(1, 9))
+def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed, batch):
+    rng = np.random.default_rng(seed)
+    group = np.repeat(["a", "b", "c"], rng.integers(1, 12, 3)).astype(object)
+    features = pd.DataFrame({"x": rng.normal(size=len(group)), "y": rng.integers(0, 3, len(group)) * 1.0})
+    scales = RobustScales(["x", "y"])
+    for start in range(0, len(group), batch):
+        scales.add(group[start : start + batch], features[start : start + batch])
+
+    found = scales.applied(group, features)
+
+    own = features["x"][group == "b"]
+    spread = 1.4826 * np.median(abs(own - own.median())) or np.inf
+    np.testing.assert_allclose(found["x"][group == "b"], (own - own.median()) / spread)
+    assert np.isfinite(found.to_numpy()).all()
+
+
+def test_a_lesion_hardly_moves_robust_scales():
+    healthy = pd.DataFrame({"x": np.random.default_rng(0).normal(size=1000)})
+    ill = healthy.copy()
+    ill.loc[:49, "x"] += 100
+    scales = [RobustScales(["x"]) for _ in range(2)]
+    group = np.full(1000, "a", dtype=object)
+    found = []
+    for each, table in zip(scales, (healthy, ill), strict=True):
+        each.add(group, table)
+        found.append(each.applied(group, table)["x"][50:])
+
+    assert abs(found[0] - found[1]).max() < 0.3
+
+
+def test_groups_that_come_twice_cannot_be_scaled_by_their_median():
+    scales = RobustScales(["x"])
+
+    with pytest.raises(CohortError, match="stand together"):
+        scales.add(np.array(["a", "b", "a"], dtype=object), pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
