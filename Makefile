@@ -13,7 +13,7 @@ help:
 	@echo "make demo     the whole job on the sample cohorts, reports under demo/"
 	@echo "make test     formatting, types and all tests"
 	@echo "make lint     formatting and types only"
-	@echo "make docs     write again what the code knows: commands, contract, schemas, templates"
+	@echo "make docs     write again what the code knows, and build the site of it: build/site/index.html"
 	@echo "make faults   the attacks of docs/reliability.md at their full number (hours)"
 	@echo "make fuzz     generated input for MINUTES=10"
 	@echo "make lock sbom audit   what an installation consists of"
@@ -27,8 +27,10 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(VENV)/installed-test
-	for page in commands contract schemas templates; do $(BIN)/python docs/$$page.py; done
+# Needs no network once the extra is installed. The pictures of pages are made by docs/images.py, in Chromium.
+docs: $(VENV)/docs
+	for page in commands contract schemas templates methods reference; do $(BIN)/python docs/$$page.py || exit 1; done
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
 
 test: lint warm
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -84,6 +86,10 @@ $(VENV)/installed: $(VENV)/made pyproject.toml
 $(VENV)/installed-test: $(VENV)/made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $(VENV)/installed $@
+
+$(VENV)/docs: $(VENV)/installed-test
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
 
 $(VENV)/supply: $(VENV)/installed-test
 	$(BIN)/python -m pip install --quiet ".[supply]"

@@ -275,3 +275,15 @@ def test_free_alphas_are_not_sent_uphill_under_a_factor_of_twelve_decades(seed):
     # Where moves uphill stayed, these ran to any limit.
     assert solution.n_iter < 100_000
     assert solution.gap <= 1e-3
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Gaussian(10.0), Laplacian(1.0)], ids=repr)
+def test_few_rows_are_solved_to_their_last_digits_and_no_further(kernel):
+    for seed in range(5):
+        x = np.random.default_rng(seed).normal(size=(7, 3))
+        problem = problem_of("one_class", kernel(x, x), x, np.ones(7))
+
+        solved = smo.solve(problem, 1e-10, max_iter=20_000)
+
+        assert solved.n_iter < 20_000
+        assert solved.gap < 4e-9  # of the millionth of the level that differences are resolved to

@@ -26,6 +26,7 @@ _CUBE = (
 _FREE = 4000  # alphas solved for at once, at most: their block takes 128 MB
 _UPHILL = 1e-9  # of what a move adds and takes: above the rounding of their sum
 _FULL_CHECKS = 6
+_LAST_DIGITS = 16 * float(np.finfo(float).eps)  # of a level: what rounding leaves of it after many steps
 
 
 @dataclass
@@ -221,9 +222,11 @@ class _Engine:
 
     def _tightened(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
         """Whether the solution so far asks for a smaller violation than the one that was to be left."""
-        stop = self.tol * self.problem.unit(alpha, s, v)
+        stop = min(self.stop, self.tol * self.problem.unit(alpha, s, v))
+        # Levels are known to their last digits alone: under a wide kernel few rows would be asked for more.
+        stop = max(stop, _LAST_DIGITS * float(np.abs(v).max()))
         tighter = stop < self.stop
-        self.stop = min(stop, self.stop)
+        self.stop = stop
         return tighter
 
     def _levels(self) -> np.ndarray:

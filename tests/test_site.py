@@ -1,0 +1,211 @@
+"""The documents hold together: links lead somewhere, commands run, and what is generated says everything."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import secrets
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from commands import screen
+from docutils.utils.math.latex2mathml import tex2mathml
+
+import screening
+from screening.documents.schemas import DOCUMENTS
+from screening.recipes.loading import list_recipes
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+METHODS = runpy.run_path(str(DOCS / "methods.py"))
+REFERENCE = runpy.run_path(str(DOCS / "reference.py"))
+MADE = {"methods": METHODS["pages"](), "reference": REFERENCE["pages"]()}
+SHOWN = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "sample_cohorts/README.md")
+WRITTEN = [path for path in DOCS.rglob("*.md") if path.parent.name not in MADE]
+TEXTS = {path: path.read_text(encoding="utf-8") for path in [*WRITTEN, *(ROOT / name for name in SHOWN)]} | {
+    DOCS / folder / name: text for folder, pages in MADE.items() for name, text in pages.items()
+}
+"""Every document by its place, with those that `make docs` writes."""
+
+LITTLE = ["--search", "1", "--folds", "2", "--jobs", "1"]
+QUICK = {"train": ["--recipe", "svm_weighted", *LITTLE], "compare": LITTLE}
+PICTURES = {DOCS / "methods" / f"{recipe.name}.png" for recipe in list_recipes()}
+WORDS = tomllib.loads((DOCS / "methods.toml").read_text(encoding="utf-8"))
+TUTORIAL = TEXTS[DOCS / "tutorial.md"]
+
+
+def prose(text: str) -> str:
+    """A document without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path: Path) -> set[str]:
+    """What a link may point to inside a document: its headings, as GitHub and MyST spell them, and marks."""
+    included = re.findall(r"^```\{include\} (.*)$", TEXTS[path], flags=re.MULTILINE)
+    text = "".join([TEXTS[path], *(TEXTS[(path.parent / one).resolve()] for one in included)])
+    titles = re.findall(r"^#+ (.*)$", prose(text), flags=re.MULTILINE)
+    marks = re.findall(r"^\((.*)\)=$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles} | {*marks}
+
+
+def links() -> list[tuple[Path, str]]:
+    found = [
+        (path, link) for path, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", prose(text))
+    ]
+    return [(path, link) for path, link in found if "://" not in link]
+
+
+def leads_somewhere(path: Path, link: str) -> bool:
+    place, _, mark = link.partition("#")
+    target = (path.parent / place).resolve() if place else path
+    there = target in TEXTS or target in PICTURES or (target.exists() and target.suffix != ".md")
+    return there and (not mark or mark in anchors(target))
+
+
+def test_every_link_between_documents_leads_to_a_page_and_a_heading_that_are_there():
+    assert len(links()) > 150
+    assert [
+        f"{path.relative_to(ROOT)}: {link}" for path, link in links() if not leads_somewhere(path, link)
+    ] == []
+
+
+def test_every_page_is_in_the_sites_table_of_contents():
+    listed = set()
+    for path in (DOCS / "index.md", DOCS / "methods" / "index.md"):
+        for tree in re.findall(r"^```\{toctree\}\n(.*?)^```$", TEXTS[path], flags=re.DOTALL | re.MULTILINE):
+            listed |= {path.parent / f"{line}.md" for line in tree.splitlines() if line and line[0] != ":"}
+
+    assert listed == {path for path in TEXTS if path.is_relative_to(DOCS)} - {DOCS / "index.md"}
+
+
+def test_a_test_that_a_document_names_is_there():
+    named = {name for text in TEXTS.values() for name in re.findall(r"`(tests/[\w/]+\.py)`", text)}
+
+    assert len(named) > 30
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+@pytest.mark.parametrize("recipe", list_recipes(), ids=lambda recipe: recipe.name)
+def test_every_method_has_a_page_with_its_parts_its_recipe_and_a_paragraph(recipe):
+    page = MADE["methods"][f"{recipe.name}.md"]
+    parts = METHODS["parts_of"](recipe, WORDS)
+
+    assert WORDS["recipe"][recipe.name].strip() in page
+    assert recipe.text.strip() in page
+    assert len(parts) == bool(recipe.kernel) + bool(recipe.factor) + len(recipe.remedies) + (
+        recipe.machine != "baseline"
+    )
+    assert all(part["formula"] in page for part in parts)
+
+
+def test_no_paragraph_is_of_a_method_that_is_gone():
+    assert set(WORDS["recipe"]) == {recipe.name for recipe in list_recipes()}
+
+
+@pytest.mark.parametrize("page", MADE["methods"])
+def test_every_formula_becomes_mathml(page):
+    text = prose(MADE["methods"][page])
+    formulas = re.findall(r"\$\$(.*?)\$\$", text, flags=re.DOTALL)
+    formulas += re.findall(r"\$([^$\n]+)\$", re.sub(r"\$\$.*?\$\$", "", text, flags=re.DOTALL))
+
+    assert all("<math" in tex2mathml(formula) for formula in formulas)
+
+
+def test_the_reference_has_every_document_and_every_public_name():
+    documents, names = MADE["reference"]["documents.md"], MADE["reference"]["python.md"]
+
+    assert {name for name in DOCUMENTS if f"\n## {name}\n" not in documents} == set()
+    assert {name for name in screening.__all__ if f" screening.{name}\n" not in names} == {"__version__"}
+
+
+def test_figures_with_intervals_on_the_page_of_choice_are_those_of_the_benchmarks():
+    figures = re.findall(r"[+-]\d\.\d \([+-]\d+\.\d to [+-]\d+\.\d\)", TEXTS[DOCS / "choosing.md"])
+
+    assert len(figures) == 12
+    assert {figure for figure in figures if figure not in TEXTS[DOCS / "benchmarks.md"]} == set()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TUTORIAL, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(page: str) -> list[str]:
+    return re.findall(r"^\$ screen (.*)$", page, flags=re.MULTILINE)
+
+
+def set_keys(contract: Path, lines: str) -> None:
+    """Write keys into a starter contract, as its reader would."""
+    text = contract.read_text(encoding="utf-8")
+    for line in lines.splitlines()[1:]:
+        text, n = re.subn(rf"^(# )?{line.split()[0]} = .*$", line, text, count=1, flags=re.MULTILINE)
+        assert n == 1, line
+    contract.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder in which the tutorial was followed from top to bottom, with fewer patients."""
+    folder = tmp_path_factory.mktemp("desk")
+    tables, later = blocks("python")
+    contract, night = blocks("toml")
+    names: dict = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec(tables, names)
+        (folder / "init.txt").write_text(screen(*words_of(commands(TUTORIAL)[0])).stdout)
+        for name, rows in (("past", 260), ("night", 60)):
+            lines = (folder / f"{name}.csv").read_text().splitlines(keepends=True)
+            (folder / f"{name}.csv").write_text("".join(lines[: rows + 1]))
+        set_keys(folder / "cohort.toml", contract)
+        (folder / "NIGHT.toml").write_text(night)
+        for line in commands(TUTORIAL)[1:6]:
+            screen(*words_of(line))
+        run = json.loads((folder / "runs/2026-01-14/run.json").read_text())
+        verdicts = [{"id": run["cases"][0]["id"], "verdict": "confirmed"}]
+        saved = {"format": 1, "run_id": run["run_id"], "site": "", "initials": "xy", "verdicts": verdicts}
+        (folder / "verdicts.json").write_text(json.dumps(saved))
+        for line in commands(TUTORIAL)[6:8]:
+            screen(*words_of(line))
+        exec(later, names)
+        for line in commands(TUTORIAL)[8:]:
+            screen(*words_of(line))
+    return folder
+
+
+def words_of(line: str) -> list[str]:
+    """A command's words, with less to try where it trains; what the document says itself wins."""
+    command, *words = (word.strip('"') for word in re.findall(r'"[^"]*"|\S+', line))
+    return [command, *QUICK.get(command, []), *words]
+
+
+def test_the_tutorial_ends_with_a_second_night_that_knows_the_first(desk):
+    night = json.loads((desk / "nights/ward-7.infection/2026-01-15/run.json").read_text())
+
+    assert len(commands(TUTORIAL)) == 10
+    assert night["counts"]["read"] == 40
+    assert night["counts"]["ongoing"] + night["counts"]["known"] > 0
+
+
+def test_what_init_says_in_the_tutorial_is_what_it_says(desk):
+    (shown,) = blocks("text")
+
+    assert shown in (desk / "init.txt").read_text()
+
+
+def test_every_how_to_works_from_where_the_tutorial_ends(desk, monkeypatch):
+    monkeypatch.chdir(desk)
+    first = pd.read_csv("runs/2026-01-14/flagged.csv", dtype=str)["id"][0]
+    Path("site.key").write_text(secrets.token_hex(32))
+    Path("site.key").chmod(0o600)
+    lines = commands(TEXTS[DOCS / "howto.md"])
+
+    for line in lines:
+        screen(*words_of(line.replace("0091046", first)))
+
+    assert len(lines) >= 12
+    assert all(
+        Path(name).exists() for name in ("list.csv", "list.xlsx", "compared/report.html", "teaching.html")
+    )
