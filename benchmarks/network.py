@@ -1,120 +1,382 @@
-"""A hospital network in one ledger: seconds of a write, of the history of a series, of the status of all.
+"""A hospital network in one ledger, and whether what the ledger says of it adds up.
 
-Every ward has a champion and two shadows; half of the nights are judged. Growth is measured at several
-numbers of nights. Run with the URL of an empty database, or without for a SQLite file:
+    python benchmarks/network.py --wards 40 --nights 400 [--out DIR | postgresql+psycopg://...]
 
-    python benchmarks/network.py --wards 40 --shadows 2 --nights 100,200,400 [postgresql+psycopg://...]
+Every ward has a champion and two shadows. Nights are missed and caught up, old nights corrected, every second
+night judged; half-way half of the wards promote a shadow, and the other half train a model again that is
+promoted thirty nights later; on the last night one ward is silent. The nights are written by the ledger's own
+functions without scoring tables: what is tried here is the memory, and not the machines.
+
+The simulation counts for itself, by the rules as `docs/nightly.md` has them, and compares: every run of every
+ward, its series, the status of all and the overview of the last night (drawn from that status). Then the
+history of each is held to that of a ledger of its own. Seconds are told as the ledger grows.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import tempfile
 import time
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from screening.documents.overview import OverviewDocument, SeriesNight
 from screening.ledger import (
     Due,
+    Ledger,
     NightCases,
+    Pulse,
     Verdict,
-    compare_nights,
     history,
     open_ledger,
+    promote,
     publish_night,
     pulses,
     record_night,
+    record_retraining,
     record_verdicts,
 )
+from screening.page.overview import render_overview
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FIRST = datetime.date(2023, 1, 1)
-ROWS, FLAGGED, STAY = 240, 20, 5
-CHAMPION = "0" * 64
+ROWS, AT_RISK, FLAGGED, SAMPLED, STAY, KNOWN_DAYS = 240, 60, 20, 5, 5, 30
+MISSED, CORRECTED, JUDGED, TRIAL, SILENT = 0.02, 0.01, 8, 30, 1
+EVIDENCE = {"nights": 0}
 
 
-def night(ward: int, number: int, model: str, rng: np.random.Generator) -> NightCases:
-    """A night of a ward: patients stay five nights, twenty of them are flagged."""
-    date = str(FIRST + datetime.timedelta(days=number))
-    names = [f"P{ward:02d}-{number // STAY}-{place:03d}" for place in range(ROWS)]
-    flagged = tuple(names[place] for place in sorted(rng.choice(60, FLAGGED, replace=False)))
-    cells = rng.integers(0, 20, ROWS)
-    drift = {
-        "unit": "row", "known": [50] * 20, "counted": np.bincount(cells, minlength=20).tolist(),
-        "distance": 0.1, "p": 0.4, "higher": False,
-        "who": rng.integers(0, 2**32, ROWS).tolist(), "cell": cells.tolist(),
-    }  # fmt: skip
-    facts = {
-        "run_id": "r", "model": model, "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
-        "minutes_per_review": 10.0, "capacity": 30, "table": date, "drift": drift,
-        "rows": {"read": ROWS, "scored": ROWS, "refused": 0, "flagged": FLAGGED},
-        "unflagged": {"cases": ROWS - FLAGGED},
-    }  # fmt: skip
-    key = f"{ward} {date} {model[:1]}"
-    shadow, rest = model != CHAMPION, tuple(names[-5:])
-    return NightCases(key, QUESTION, date, flagged, rest, facts, named=f"ward-{ward:02d}", shadow=shadow)
+def date_of(number: int) -> str:
+    """The night of a number."""
+    return str(FIRST + datetime.timedelta(days=number))
 
 
-def write(ledger, one: NightCases) -> float:
-    """Enter a night; return the seconds it took."""
-    began = time.perf_counter()
-    found = record_night(ledger, one)
-    publish_night(ledger, one.key, found.revision)
-    return time.perf_counter() - began
+def model(name: str) -> str:
+    """The digest of a model known by a letter."""
+    return name * 64
 
 
-def timed(work) -> tuple[float, object]:
-    """Seconds, and what came of it."""
-    began = time.perf_counter()
-    found = work()
-    return time.perf_counter() - began, found
+@dataclass(frozen=True)
+class Entered:
+    """Something that is entered in a ledger: a night, verdicts, or another champion."""
+
+    night: NightCases | None = None
+    force: bool = False
+    key: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    champion: tuple[str, str, str, str] | None = None
+    at: str = ""
+
+    def into(self, ledger: Ledger) -> None:
+        """Enter it, at its own time."""
+        ledger.clock = lambda: self.at
+        if self.night is not None:
+            found = record_night(ledger, self.night, force=self.force)
+            publish_night(ledger, self.night.key, found.revision)
+        elif self.champion is not None:
+            action, series, before, after = self.champion
+            if action == "promote":
+                promote(ledger, series, after, "found more in shadow", EVIDENCE)
+            else:
+                record_retraining(ledger, series, before, after, {"series": series})
+        else:
+            record_verdicts(ledger, self.key, self.verdicts)
 
 
-def measure(ledger, wards: int, shadows: int, until: list[int]) -> None:
-    """Fill the ledger up to each number of nights, and time what is asked of it there."""
-    rng, written = np.random.default_rng(0), 0
-    for nights in until:
-        times = []
-        for number in range(written, nights):
-            for ward in range(wards):
-                for model in range(shadows + 1):
-                    one = night(ward, number, str(model) * 64, rng)
-                    times.append(write(ledger, one))
-                    if not one.shadow and number % 2:
-                        said = [Verdict(name, "not") for name in one.flagged[:8]]
-                        record_verdicts(ledger, one.key, said)
-        written = nights
-        whole, told = timed(lambda: history(ledger, "ward-00"))
-        beside, found = timed(lambda: compare_nights(ledger, "ward-00", "1" * 12))
-        now = datetime.datetime.combine(FIRST, datetime.time(9), datetime.UTC)
-        due = Due(now, night=FIRST + datetime.timedelta(days=nights - 1))
-        status, states = timed(partial(pulses, ledger, due))
-        assert len(told["runs"]) == found.nights == nights and len(states) == wards
-        print(
-            f"{nights:5d} nights, {wards * (shadows + 1) * nights:7d} runs: write median "
-            f"{1000 * np.median(times[-500:]):.0f} ms, slowest of 500 {1000 * max(times[-500:]):.0f} ms; "
-            f"history {whole:.2f} s; beside {beside:.2f} s; status of all {status:.2f} s",
-            flush=True,
+@dataclass
+class Ward:
+    """A ward as the simulation knows it: what it entered, and what that must have come to."""
+
+    name: str
+    rng: np.random.Generator
+    champion: str = "a"
+    shadows: list[str] = field(default_factory=lambda: ["b", "c"])
+    entered: list[Entered] = field(default_factory=list)
+    # By night in force: its key, and of each case flagged for how many nights in a row.
+    in_force: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
+    said: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    counted: list[dict[str, object]] = field(default_factory=list)
+    missed: list[int] = field(default_factory=list)
+    changes: Counter = field(default_factory=Counter)
+    today: int = 0
+
+    def enter(self, one: Entered) -> Entered:
+        """Remember what is entered, for the ledger of its own."""
+        one = replace(one, at=f"{date_of(self.today)}T04:00:00+00:00")
+        self.entered.append(one)
+        return one
+
+    def nights(self, number: int, last: bool) -> Iterator[Entered]:
+        """What the ward enters on a night: those it missed first, as `screen run` does."""
+        if last or self.rng.random() < MISSED:
+            self.missed.append(number)
+            return
+        for late in [*self.missed, number]:
+            yield from self.night(late)
+        self.missed.clear()
+        old = number - 9
+        if date_of(old) in self.in_force and self.rng.random() < CORRECTED:
+            yield from self.night(old, table="corrected")
+
+    def night(self, number: int, table: str = "") -> Iterator[Entered]:
+        """The champion's night, its shadows', and every second night the verdicts."""
+        for name in [self.champion, *([] if table else self.shadows)]:
+            yield self.enter(self._run(number, name, table))
+        key = f"{self.name} {date_of(number)} {table or self.champion}"
+        if number % 2 and not table:
+            flagged = list(self.in_force[date_of(number)][1])
+            names = [*flagged[:JUDGED], *self._patients(number)[-SAMPLED:]]
+            words = {name: "confirmed" if hash_of(name) % 4 == 0 else "not" for name in names}
+            self.said |= {(date_of(number), name, key): word for name, word in words.items()}
+            yield self.enter(
+                Entered(key=key, verdicts=tuple(Verdict(name, word) for name, word in words.items()))
+            )
+
+    def change(self, action: str, after: str) -> Iterator[Entered]:
+        """Train a model again that takes a shadow's place, or promote a shadow."""
+        self.changes[action] += 1
+        yield self.enter(Entered(champion=(action, self.name, model(self.champion), model(after))))
+        if action == "promote":
+            self.shadows[self.shadows.index(after)], self.champion = self.champion, after
+        else:
+            self.shadows[-1] = after
+
+    def _patients(self, number: int) -> list[str]:
+        return [f"{self.name}-{number // STAY}-{place:03d}" for place in range(ROWS)]
+
+    def _run(self, number: int, name: str, table: str) -> Entered:
+        names, date, shadow = self._patients(number), date_of(number), name != self.champion
+        flagged = tuple(names[at] for at in sorted(self.rng.choice(AT_RISK, FLAGGED, replace=False)))
+        cells = self.rng.integers(0, 20, ROWS)
+        drift = {
+            "unit": "row", "known": [50] * 20, "counted": np.bincount(cells, minlength=20).tolist(),
+            "distance": 0.1, "p": 0.4, "higher": False,
+            "who": [hash_of(each) for each in names], "cell": cells.tolist(),
+        }  # fmt: skip
+        facts = {
+            "run_id": "r", "model": model(name), "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
+            "minutes_per_review": 10.0, "capacity": 30, "table": table or date, "drift": drift,
+            "rows": {"read": ROWS, "scored": ROWS, "refused": 0, "flagged": FLAGGED},
+            "unflagged": {"cases": ROWS - FLAGGED},
+        }  # fmt: skip
+        key = f"{self.name} {date} {table or name}"
+        one = NightCases(
+            key, QUESTION, date, flagged, tuple(names[-SAMPLED:]), facts, named=self.name, shadow=shadow,
+            known_days=KNOWN_DAYS,
+        )  # fmt: skip
+        if not shadow:
+            self._count(one)
+        return Entered(night=one, force=bool(table))
+
+    def _count(self, one: NightCases) -> None:
+        """What the night must come to, by the rules as the documents tell them."""
+        before = sorted(night for night in self.in_force if night < one.night)
+        yesterday = self.in_force[before[-1]][1] if before else {}
+        recent = str(datetime.date.fromisoformat(one.night) - datetime.timedelta(days=KNOWN_DAYS))
+        last = {
+            name: (night, word) for (night, name, _), word in sorted(self.said.items()) if night < one.night
+        }
+        states: Counter = Counter()
+        for name in one.flagged:
+            row, (night, word) = yesterday.get(name, 0), last.get(name, ("", ""))
+            since_first = row > 0 and night >= before[-min(row, len(before))]
+            if word == "confirmed" and (since_first or night >= recent):
+                states["known"] += 1
+            elif row and word == "not" and since_first:
+                states["reviewed"] += 1
+            else:
+                states["ongoing" if row else "new"] += 1
+        self.in_force[one.night] = (one.key, {name: yesterday.get(name, 0) + 1 for name in one.flagged})
+        resolved = len(yesterday.keys() - set(one.flagged))
+        names = ("new", "ongoing", "reviewed", "known")
+        counted = {name: states[name] for name in names} | {"cases": FLAGGED, "resolved": resolved}
+        self.counted.append({"night": one.night, "model": one.model[:12]} | counted)
+
+    def series(self) -> dict[str, object]:
+        """What the nights in force must add up to."""
+        flagged = {name for _, cases in self.in_force.values() for name in cases}
+        mine = {key for key, _ in self.in_force.values()}
+        by_case = {
+            name: word for (night, name, key), word in sorted(self.said.items()) if not name.endswith(SAMPLE)
+        }
+        drawn = [word for (_, name, key), word in self.said.items() if key in mine and name.endswith(SAMPLE)]
+        waiting = {each["night"]: each["new"] + each["ongoing"] for each in self.counted}
+        return {
+            "nights": len(self.in_force),
+            "first": min(self.in_force),
+            "last": max(self.in_force),
+            "ppv": (sum(word == "confirmed" for word in by_case.values()), len(by_case)),
+            "all judged were flagged": set(by_case) <= flagged or "a night was corrected",
+            "misses": (sum(word == "confirmed" for word in drawn), len(drawn)),
+            "waiting": round(float(np.mean(list(waiting.values()))), 9),
+        }
+
+
+SAMPLE = tuple(f"-{place:03d}" for place in range(ROWS - SAMPLED, ROWS))
+
+
+def hash_of(name: str) -> int:
+    """A number of 31 bits of a name, the same everywhere."""
+    return int.from_bytes(name.encode()[-12:], "big") * 2654435761 % (1 << 31)
+
+
+def told_of(found: dict) -> dict[str, object]:
+    """The figures of a series that `Ward.series` counts, as the history tells them."""
+    (series,) = found["series"]
+    pairs = {name: (series[name]["found"], series[name]["judged"]) for name in ("ppv", "misses")}
+    waiting = round(series["workload"]["waiting_per_night"], 9)
+    return {name: series[name] for name in ("nights", "first", "last")} | pairs | {"waiting": waiting}
+
+
+def without_places(found: dict) -> dict:
+    """A history without what tells one ledger from another: places in the trail."""
+    told = json.loads(json.dumps(found))
+    for each in [*told["promotions"], *told["retrainings"]]:
+        each.pop("entry")
+    return {name: value for name, value in told.items() if name != "audit"}
+
+
+def simulate(ledger: Ledger, wards: list[Ward], nights: int) -> None:
+    """Enter every ward's nights as they come, and say how long a night's write takes."""
+    taken: list[float] = []
+    for number in range(nights):
+        for place, ward in enumerate(wards):
+            ops = list(_events(ward, place, number, nights))
+            for one in ops:
+                began = time.perf_counter()
+                one.into(ledger)
+                taken += [time.perf_counter() - began] if one.night else []
+        if (number + 1) % max(nights // 4, 1) == 0:
+            say(ledger, wards, number, taken)
+
+
+def _events(ward: Ward, place: int, number: int, nights: int) -> Iterable[Entered]:
+    silent = number == nights - 1 and place == SILENT
+    half, ward.today = nights // 2, number
+    if number == half:
+        yield from ward.change(*(("promote", "b") if place % 2 else ("retrain", "d")))
+    if number == half + TRIAL and not place % 2:
+        yield from ward.change("promote", "d")
+    yield from ward.nights(number, silent)
+
+
+def say(ledger: Ledger, wards: list[Ward], number: int, taken: list[float]) -> None:
+    """One line of seconds."""
+    seconds = {}
+    for name, work in {
+        "history of a series": lambda: history(ledger, wards[0].name),
+        "status of all": lambda: pulses(ledger, due(number)),
+    }.items():
+        began = time.perf_counter()
+        work()
+        seconds[name] = time.perf_counter() - began
+    runs = sum(one.night is not None for ward in wards for one in ward.entered)
+    told = "; ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
+    last = taken[-500:]
+    print(f"{number + 1} nights, {runs} runs: write median {1000 * np.median(last):.0f} ms, ", end="")
+    print(f"slowest of 500 {1000 * max(last):.0f} ms; {told}", flush=True)
+
+
+def due(number: int) -> Due:
+    """At nine in the morning after the night's midnight."""
+    night = FIRST + datetime.timedelta(days=number)
+    return Due(datetime.datetime.combine(night, datetime.time(9), datetime.UTC), night=night)
+
+
+def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
+    """Hold what the ledger says to what the simulation counted; the first difference ends it."""
+    runs = cases = 0
+    for ward in wards:
+        found = history(ledger, ward.name)
+        names = ("night", "model", "new", "ongoing", "reviewed", "known", "cases", "resolved")
+        told = [{name: run[name] for name in names} for run in found["runs"]]
+        # The history is in order of the nights; of a night, in the order of its revisions.
+        due_ = [{name: one[name] for name in names} for one in ward.counted]
+        assert told == sorted(due_, key=lambda one: one["night"]), ward.name
+        expected = ward.series()
+        assert expected.pop("all judged were flagged")
+        assert told_of(found) == expected, (ward.name, told_of(found), expected)
+        assert len(found["promotions"]) == ward.changes["promote"]
+        assert len(found["retrainings"]) == ward.changes["retrain"]
+        runs, cases = runs + len(told), cases + sum(run["cases"] for run in told)
+    print(f"histories: {len(wards)} wards, {runs} runs of champions, {cases} cases: as counted")
+
+    states = pulses(ledger, due(nights - 1))
+    silent = {ward.name for ward in wards if date_of(nights - 1) not in ward.in_force}
+    assert {each.series for each in states if not each.fine} == silent and len(states) == len(wards)
+    assert all(each.counts["cases"] == FLAGGED for each in states)
+    print(f"status: {len(states)} series, silent {', '.join(sorted(silent))}: as it was")
+
+    page = render_overview(overview(states, wards, nights))
+    fine = [each for each in states if each.fine]
+    for term, fact in (
+        ("Series", len(wards)), ("Without a page", len(silent)), ("Rows flagged", FLAGGED * len(fine)),
+    ):  # fmt: skip
+        assert f"<dt>{term}</dt><dd><bdi>{fact:,}</bdi></dd>" in page, term
+    print(f"overview: {len(wards)} series, {len(silent)} without a page, {FLAGGED * len(fine)} rows flagged")
+
+    for ward in wards:
+        with open_ledger(folder / f"{ward.name}.db", make=True) as own:
+            for one in ward.entered:
+                one.into(own)
+            assert without_places(history(own, ward.name)) == without_places(history(ledger, ward.name))
+    print(f"private ledgers: {len(wards)}, each with the history that its ward has in the shared one")
+
+
+def overview(states: list[Pulse], wards: list[Ward], nights: int) -> OverviewDocument:
+    """The overview of the last night, from what the status knows of it."""
+    lines = []
+    for state, ward in zip(states, wards, strict=True):
+        came = state.counts if state.fine else None
+        lines.append(
+            SeriesNight(
+                series=ward.name,
+                night=date_of(nights - 1),
+                status="published" if came else "failed",
+                shadow=False,
+                exit_code=0 if came else 2,
+                said=None if came else state.said,
+                model=model(ward.champion)[:12],
+                run_id=None,
+                scored=came and came["scored"],
+                refused=came and 0,
+                flagged=came and came["flagged"],
+                to_review=came and came["new"] + came["ongoing"],
+                capacity=30,
+                drift_p=None,
+                attention=(),
+                page=None,
+                peak_mb=None,
+            )
         )
+    return OverviewDocument(
+        title="A network", night=date_of(nights - 1), exit_code=2, series=lines, shadows=(), caught_up=()
+    )
 
 
 def main() -> None:
-    """Read the arguments and measure."""
+    """Read the arguments, simulate, and check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("url", nargs="?")
+    parser.add_argument("url", nargs="?", help="An empty database; a SQLite file where absent.")
     parser.add_argument("--wards", type=int, default=40)
-    parser.add_argument("--shadows", type=int, default=2)
-    parser.add_argument("--nights", default="50,100")
+    parser.add_argument("--nights", type=int, default=400)
+    parser.add_argument("--out", type=Path, help="Where the SQLite files are kept.")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        place = given.url or str(Path(folder) / "screening.db")
-        with open_ledger(place, make=True) as ledger:
-            measure(ledger, given.wards, given.shadows, [int(text) for text in given.nights.split(",")])
-            seconds, _ = timed(lambda: history(ledger, "ward-00", verify=True))
-            print(f"history of one series with --verify of all: {seconds:.1f} s")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.out or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        wards = [Ward(f"w{place:02d}", np.random.default_rng([0, place])) for place in range(given.wards)]
+        with open_ledger(given.url or folder / "network.db", make=True) as ledger:
+            simulate(ledger, wards, given.nights)
+            check(ledger, wards, given.nights, folder)
+            began = time.perf_counter()
+            history(ledger, wards[0].name, verify=True)
+            print(f"the whole trail followed from its start: {time.perf_counter() - began:.0f} s")
 
 
 if __name__ == "__main__":

@@ -96,6 +96,13 @@ def test_what_only_a_ledger_knows_is_said_where_it_tells(code, beyond, before):
     assert code not in codes(run(), **before)
 
 
+def test_a_threshold_that_spares_hardly_anybody_singles_nobody_out():
+    spares = {POINT + "specificity_low": 0.0, POINT + "specificity": 0.0}
+
+    assert "flags_everything" in codes(run(**spares, **{POINT + "specificity_high": 0.04}))
+    assert "flags_everything" not in codes(run(**spares, **{POINT + "specificity_high": 0.06}))
+
+
 def test_quiet_nights_of_a_few_rows_are_no_silence():
     few = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate": 0.1}
 

@@ -137,6 +137,17 @@ def test_another_threshold_or_model_begins_a_new_phase_and_says_which_it_was():
     assert all(phase.centre is None and not phase.frozen for phase in phases)
 
 
+def test_a_promoted_model_begins_a_phase_that_says_so_whatever_else_was_new():
+    models = [("one", "svm"), ("two", "svm"), ("three", "logistic"), ("two", "svm")]
+    used = [run(day, 10, *models[(day - 1) // 5]) for day in range(1, 21)]
+    promotions = [{"model_after": "two"}, {"model_after": "three"}]
+    phases = control_charts(used, [{"model_after": "two"}], promotions)[0].phases
+
+    assert [phase.began for phase in phases] == [
+        "first night", "model promoted", "model promoted, another method", "model promoted, another method",
+    ]  # fmt: skip
+
+
 def test_a_series_without_a_night_in_force_has_no_chart():
     assert control_charts([], []) == []
 

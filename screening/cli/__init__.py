@@ -21,6 +21,7 @@ from screening.cli.promote import promote
 from screening.cli.purge import purge
 from screening.cli.recipes import recipes
 from screening.cli.report import report
+from screening.cli.retire import retire
 from screening.cli.retrain import retrain
 from screening.cli.review import review
 from screening.cli.run import run
@@ -59,6 +60,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
     retrain: "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv' --out trained/next",
     promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
+    retire: 'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',
     schema: "screen schema run",
     status: "screen status --night today --ledger screening.db",
     forget: "screen forget - --ledger screening.db --runs runs --models trained < id.txt",

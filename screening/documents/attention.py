@@ -21,6 +21,9 @@ CHANCE = 0.5
 WIDEST = 0.3
 """Width of the 95 % interval of sensitivity beyond which it says too little: 0.6 to 0.9 may be either."""
 
+LEAST_SPARED = 0.05
+"""Share of the non-cases that a threshold leaves alone, at best, below which it screens nobody."""
+
 OLDEST_YEARS = 2
 """Years after its last patient, or its training, in which a model is reviewed where nobody set a date."""
 
@@ -112,6 +115,13 @@ def _no_use(point: OperatingPointFacts, name: str) -> list[Reason]:
         words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
         remedy = "Ask for less with screen threshold, or train with more cases."
         return [Reason("flags_everything", words, remedy=remedy)]
+    spared = point.specificity_high
+    if spared is not None and spared < LEAST_SPARED:
+        words = (
+            f"The threshold for {name} flags nearly every row, cases or not, so a flag singles nobody out."
+        )
+        remedy = "Ask for less with screen threshold, or train with columns that tell more."
+        return [Reason("flags_everything", words, None, spared, LEAST_SPARED, remedy)]
     if point.sensitivity == 0:
         words = f"This threshold would have found none of the past cases of {name}."
         return [

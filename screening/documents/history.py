@@ -213,6 +213,17 @@ class Retraining:
 
 
 @document
+class Retirement:
+    """A series closed: `status` waits for it no longer, until a night after `last` comes."""
+
+    series: str
+    reason: str
+    last: str
+    entry: int
+    recorded: str
+
+
+@document
 class Trail:
     """How far the audit trail reaches, and whether it was followed from its start."""
 
@@ -231,4 +242,5 @@ class HistoryDocument:
     threshold_changes: Sequence[ThresholdChange]
     promotions: Sequence[Promotion] = ()
     retrainings: Sequence[Retraining] = ()
+    retirements: Sequence[Retirement] = ()
     audit: Trail

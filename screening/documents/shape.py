@@ -107,6 +107,9 @@ def _key(hint: Any) -> str | None:
 
 
 def _json(value: Any) -> Any:
+    # Most values are: years of nights have tens of thousands of them.
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if is_dataclass(value):
         return plain(value)
     if isinstance(value, Mapping):

@@ -8,6 +8,7 @@ from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
 from screening.ledger.published import Published, published
 from screening.ledger.recognising import Known
+from screening.ledger.retiring import retire
 from screening.ledger.retraining import judged, record_retraining
 from screening.ledger.since import since_last
 from screening.ledger.status import Due, Pulse, pulses
@@ -37,6 +38,7 @@ __all__ = [
     "record_retraining",
     "record_threshold",
     "record_verdicts",
+    "retire",
     "reviewable",
     "since_last",
 ]

@@ -62,7 +62,9 @@ SHARES: dict[Measure, _Share] = {
 
 
 def control_charts(
-    used: Sequence[Mapping[str, Any]], changes: Sequence[Mapping[str, Any]]
+    used: Sequence[Mapping[str, Any]],
+    changes: Sequence[Mapping[str, Any]],
+    promotions: Sequence[Mapping[str, Any]] = (),
 ) -> list[ControlChart]:
     """The charts of a series.
 
@@ -72,30 +74,37 @@ def control_charts(
         The runs in force, in order of time, as the history tells them.
     changes : sequence of mapping
         Changes of threshold that the trail holds.
+    promotions : sequence of mapping
+        Those of this series.
 
     Returns
     -------
     list of ControlChart
         Those that have anything to count, in the order of `SHARES`.
     """
-    parts = list(_phases(used, {change["model_after"][:12] for change in changes}))
+    rechosen, promoted = ({each["model_after"][:12] for each in some} for some in (changes, promotions))
+    parts = list(_phases(used, rechosen, promoted))
     charts = (_chart(measure, share, parts) for measure, share in SHARES.items())
     return [chart for chart in charts if any(point.of for phase in chart.phases for point in phase.points)]
 
 
 def _phases(
-    used: Sequence[Mapping[str, Any]], rechosen: set[str]
+    used: Sequence[Mapping[str, Any]], rechosen: set[str], promoted: set[str]
 ) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
     """Nights under one model and threshold, with what was new on the first of them."""
     starts = [n for n, (one, two) in enumerate(pairwise(used), start=1) if one["model"] != two["model"]]
     for start, stop in pairwise([0, *starts, len(used)] if used else []):
         first, before = used[start], used[start - 1] if start else None
-        yield _novelty(before, first, rechosen), used[start:stop]
+        yield _novelty(before, first, rechosen, promoted), used[start:stop]
 
 
-def _novelty(before: Mapping[str, Any] | None, first: Mapping[str, Any], rechosen: set[str]) -> str:
+def _novelty(
+    before: Mapping[str, Any] | None, first: Mapping[str, Any], rechosen: set[str], promoted: set[str]
+) -> str:
     if before is None:
         return "first night"
+    if first["model"] in promoted:
+        return "model promoted" + (", another method" if first["recipe"] != before["recipe"] else "")
     if first["recipe"] != before["recipe"]:
         return "method changed"
     return "threshold changed" if first["model"] in rechosen else "model or threshold changed"

@@ -44,7 +44,7 @@ def history(
     -------
     dict
         `runs`, one entry a run and revision, oldest first; `series`, one entry each; `threshold_changes`;
-        `promotions`; `retrainings`; `audit`, with the number of `erased` parts.
+        `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased` parts.
 
     Raises
     ------
@@ -59,8 +59,8 @@ def history(
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         verdicts = in_order(connection, one)
         lots = _lots(connection, one)
-        told, promoted, trained = (
-            _changes(connection, one, action) for action in ("threshold", "promote", "retrain")
+        told, promoted, trained, closed = (
+            _changes(connection, one, action) for action in ("threshold", "promote", "retrain", "retire")
         )
         # Told by the entries that erased: to look for what is gone all contents would have to be read.
         erased = sum(digest is None for digest in rewritten(connection).values())
@@ -85,10 +85,11 @@ def history(
         of_series[night.told["series"]].append(night)
     return {
         "runs": [night.told for night in nights],
-        "series": [_series(name, mine, by_series[name], told) for name, mine in of_series.items()],
+        "series": [_series(name, mine, by_series[name], told, promoted) for name, mine in of_series.items()],
         "threshold_changes": told,
         "promotions": promoted,
         "retrainings": trained,
+        "retirements": closed,
         "audit": {"entries": head.number, "head": head.digest, "verified": verify, "erased": erased},
     }
 
@@ -191,12 +192,14 @@ def _series(
     nights: Sequence[_Night],
     verdicts: Sequence[sa.Row[Any]],
     changes: Sequence[Mapping[str, Any]],
+    promotions: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     in_force = [night for night in nights if night.told["in_force"]]
     used = [night.told for night in in_force]
     # A patient flagged on five nights is one patient: counted by the last word on them.
     cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
     latest = [night.drift for night in in_force if night.told["model"] == used[-1]["model"]]
+    mine = [each for each in promotions if each["series"] == name]
     drawn = [night.drawn for night in in_force]
     forward = forward_nights(used, drawn, verdicts, in_force[-1].promised if in_force else None)
     return {
@@ -217,7 +220,7 @@ def _series(
         },
         "misses": misses(used),
         "drift": drift_over(latest[-RECENT_NIGHTS:]),
-        "control": [plain(chart) for chart in control_charts(used, changes)],
+        "control": [plain(chart) for chart in control_charts(used, changes, mine)],
         "forward": forward and plain(forward),
         "review_by": in_force[-1].review_by if in_force else None,
     }

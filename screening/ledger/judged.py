@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -151,5 +152,12 @@ def weighted(sizes: Sequence[int], positives: Sequence[int], numbers: Sequence[i
 def _share(found: float, judged: float) -> dict[str, float | None]:
     if not judged:
         return {"value": None, "low": None, "high": None}
+    low, high = _ends(found, judged)
+    return {"value": found / judged, "low": low, "high": high}
+
+
+@lru_cache(maxsize=4096)
+def _ends(found: float, judged: float) -> tuple[float, float]:
+    """The interval; most nights of a history have the counts of another."""
     low, high = wilson(found, judged)
-    return {"value": found / judged, "low": float(low), "high": float(high)}
+    return float(low), float(high)

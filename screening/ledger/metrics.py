@@ -43,7 +43,7 @@ def exposition(pulses: Sequence[Pulse]) -> str:
     """The text format of Prometheus: a figure a series, and whether the ledger could be read at all."""
     known = [pulse for pulse in pulses if pulse.series is not None]
     lines = _head("screening_ledger_readable", "1 where the ledger was read and holds a series.")
-    lines.append(f"screening_ledger_readable {float(bool(known)):g}")
+    lines.append(f"screening_ledger_readable {float(bool(known) or any(each.fine for each in pulses)):g}")
     for name, words, figure in FIGURES:
         values = [(pulse.series, value) for pulse in known if (value := figure(pulse)) is not None]
         lines += _head(name, words) if values else []

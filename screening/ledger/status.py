@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,14 @@ from screening.documents import Reason, reasons_in
 from screening.documents.series import shown_series
 from screening.ledger.book import Ledger
 from screening.ledger.champions import every_series
+from screening.ledger.retiring import retired
 from screening.ledger.tables import AUDIT, RUNS
 
 DAY = datetime.timedelta(days=1)
 SOON = datetime.timedelta(days=60)
 """How long before its day a review is announced."""
 NEVER = "no run has been published yet"
+ALL_CLOSED = "every series is retired"
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,27 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     Parameters
     ----------
     names : sequence of str
-        Only these; one that the ledger does not know has not come. All it knows where there are none.
+        Only these; one that the ledger does not know has not come. All it knows where there are none, but
+        those that were retired.
     """
     with ledger.reading() as connection:
         known = {shown_series(each): each for each in every_series(connection) if _screened(connection, each)}
-        found = [_pulse(connection, name, known.get(name), due) for name in names or known]
-    return found or [Pulse(False, NEVER)]
+        closed = retired(connection)
+        asked = names or [name for name, series in known.items() if series not in closed]
+        found = [
+            _closed(name, closed[known[name]])
+            if known.get(name) in closed
+            else _pulse(connection, name, known.get(name), due)
+            for name in asked
+        ]
+    return found or [Pulse(bool(known), ALL_CLOSED if known else NEVER)]
+
+
+def _closed(name: str, told: Mapping[str, Any]) -> Pulse:
+    """What is said of a series that was retired, where somebody asks for it."""
+    return Pulse(
+        True, f"retired on {told['recorded'][:10]}, last night {told['last']}: {told['reason']}", name
+    )
 
 
 def _screened(connection: sa.Connection, series: str) -> bool:

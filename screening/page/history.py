@@ -14,12 +14,12 @@ from screening.documents.history import (
     Misses,
     NightRun,
     SeriesFacts,
-    ThresholdChange,
 )
 from screening.documents.shadow import JudgedShare
 from screening.documents.stored import history_in
 from screening.page import format as shown
 from screening.page.drawing import draw
+from screening.page.history_changes import model_rows, threshold_row
 from screening.page.history_charts import charts, control_charts
 
 
@@ -53,7 +53,8 @@ def render_history(told: Mapping[str, Any], templates: Path | None = None) -> st
             ("Followed from its start", "yes, unbroken" if trail.verified else "not this time"),
         ],
         questions=[_question(one, found.runs, n) for n, one in enumerate(found.series)],
-        changes=[_change(one) for one in found.threshold_changes],
+        changes=[threshold_row(one) for one in found.threshold_changes],
+        models=model_rows(found),
     )
 
 
@@ -244,18 +245,4 @@ def _row(run: NightRun) -> dict[str, Any]:
         "states": [shown.count(count) for count in states],
         "found": f"{found} of {judged}" if run.verdicts.judged else shown.NOT_KNOWN,
         "p": shown.p_value(run.drift.p if run.drift else None),
-    }
-
-
-def _change(change: ThresholdChange) -> dict[str, Any]:
-    return {
-        "recorded": shown.name(change.recorded).replace("T", " ").replace("+00:00", " UTC"),
-        "entry": shown.count(change.entry),
-        "reason": shown.text(change.reason, 300),
-        "models": f"{change.model_before[:12]} → {change.model_after[:12]}",
-        "classes": [
-            f"{shown.name(one.label)}: {shown.number(one.threshold_before)} → "
-            f"{shown.number(one.threshold_after)} ({shown.rule(one.rule_after)})"
-            for one in change.classes
-        ],
     }
