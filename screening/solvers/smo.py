@@ -225,9 +225,8 @@ class _Engine:
         stop = min(self.stop, self.tol * self.problem.unit(alpha, s, v))
         # Levels are known to their last digits alone: under a wide kernel few rows would be asked for more.
         stop = max(stop, _LAST_DIGITS * float(np.abs(v).max()))
-        tighter = stop < self.stop
-        self.stop = stop
-        return tighter
+        before, self.stop = self.stop, stop
+        return stop < before
 
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""
