@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.validation.outcome import Outcome
+from screening.documents.validation import SearchFacts
+from screening.validation.outcome import Judged, Outcome
 
 
 def outcome(scores, rows=None, threshold=0.5) -> Outcome:
     """A binary outcome, its rows dealt to five folds in turn."""
     scores = np.asarray(scores, float)[:, None]
     rows = np.arange(len(scores)) if rows is None else rows
-    facts = {
-        "n_candidates": 1,
-        "sensitivity": [0.9],
-        "points": [],
-        "chosen": {},
-        "fit_seconds": 0.0,
-        "score_seconds": 0.0,
-        "sv_share": None,
-    }
+    search = SearchFacts(
+        criterion="auroc", n_candidates=1, chosen={}, candidates=[{}], scores=[0.9], dropped=[None]
+    )
+    facts = Judged(
+        sensitivity=[0.9], figures={}, search=search, sv_share=None, fit_seconds=0.0, score_seconds=0.0
+    )
     return Outcome(
         rows=rows,
         fold=np.arange(len(scores)) % 5,

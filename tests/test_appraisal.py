@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from screening.documents.figures import Rates
 from screening.statistics.chances import calibrate, chance_range, decision_curve, probability
 from screening.statistics.local import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.statistics.operating_point import Rule, choose
@@ -20,6 +21,12 @@ def scored(n: int = 2000, share: float = 0.2, shift: float = 1.5, seed: int = 0)
     return rng.normal(size=n) + shift * positive, positive, rng.integers(0, 5, n)
 
 
+def rates(sensitivity, specificity) -> Rates:
+    """Two rates, each with the ends of its interval."""
+    names = [f"{name}{end}" for name in ("sensitivity", "specificity") for end in ("", "_low", "_high")]
+    return Rates(**dict(zip(names, (*sensitivity, *specificity), strict=True)))
+
+
 def table_of(**columns) -> pd.DataFrame:
     return pd.DataFrame({name: np.array(values, dtype=object) for name, values in columns.items()})
 
@@ -29,36 +36,36 @@ def test_subgroup_figures_are_those_of_its_rows_alone_and_missing_has_its_own_ro
     sex = np.array(["f", "m", None, "f"] * 100, dtype=object)
 
     (column,) = performance_by_subgroup(table_of(sex=sex), scores, positive, 1.0)
-    rows = {row["level"]: row for row in column["rows"]}
+    rows = {row.level: row for row in column.rows}
     of_f = np.array([text == "f" for text in sex])
 
-    assert [row["level"] for row in column["rows"]] == ["f", "m", None]
-    assert sum(row["n"] for row in column["rows"]) == 400
-    assert rows["f"]["sensitivity"] == np.mean(scores[of_f & positive] >= 1)
-    assert rows["f"]["specificity"] == np.mean(scores[of_f & ~positive] < 1)
-    assert rows["f"]["sensitivity_low"] < rows["f"]["sensitivity"] < rows["f"]["sensitivity_high"]
+    assert [row.level for row in column.rows] == ["f", "m", None]
+    assert sum(row.n for row in column.rows) == 400
+    assert rows["f"].sensitivity == np.mean(scores[of_f & positive] >= 1)
+    assert rows["f"].specificity == np.mean(scores[of_f & ~positive] < 1)
+    assert rows["f"].sensitivity_low < rows["f"].sensitivity < rows["f"].sensitivity_high
 
 
 def test_numbers_from_fewer_than_five_are_withheld_and_named():
     positive = np.array([True] * 4 + [False] * 40 + [True] * 6 + [False] * 3)
     ward = ["a"] * 44 + ["b"] * 9
     (column,) = performance_by_subgroup(table_of(ward=ward), np.arange(53.0), positive, 20.0)
-    few_cases, few_others = column["rows"]
+    few_cases, few_others = column.rows
 
-    assert few_cases["sensitivity"] is None and few_cases["events"] is None
-    assert few_cases["specificity"] is not None
-    assert {"sensitivity", "events"} == set(few_cases["few"])
-    assert few_others["specificity"] is None and few_others["sensitivity"] is not None
+    assert few_cases.sensitivity is None and few_cases.events is None
+    assert few_cases.specificity is not None
+    assert {"sensitivity", "events"} == set(few_cases.few)
+    assert few_others.specificity is None and few_others.sensitivity is not None
 
 
 def test_a_level_of_four_rows_shows_no_number_at_all():
     (column,) = performance_by_subgroup(
         table_of(ward=["a"] * 50 + ["tiny"] * 4), np.arange(54.0), np.arange(54) % 2 == 0, 20.0
     )
-    tiny = column["rows"][1]
-    numbers = [value for key, value in tiny.items() if key not in ("level", "few")]
+    tiny = column.rows[1]
+    numbers = [value for key, value in vars(tiny).items() if key not in ("level", "few")]
 
-    assert tiny["level"] == "tiny"
+    assert tiny.level == "tiny"
     assert numbers == [None] * len(numbers)
 
 
@@ -72,8 +79,8 @@ def test_flag_rates_of_a_sample_rich_in_cases_are_those_of_the_whole_table():
         whole[: kept.sum()], scores[kept], positive[kept], 1.0, share=positive.mean()
     )
 
-    assert of_sample["rows"][0]["flag_rate"] == pytest.approx(of_all["rows"][0]["flag_rate"], abs=0.01)
-    assert np.mean(scores[kept] >= 1) > of_all["rows"][0]["flag_rate"] + 0.05
+    assert of_sample.rows[0].flag_rate == pytest.approx(of_all.rows[0].flag_rate, abs=0.01)
+    assert np.mean(scores[kept] >= 1) > of_all.rows[0].flag_rate + 0.05
 
 
 def test_many_rows_of_few_patients_count_as_few():
@@ -82,7 +89,7 @@ def test_many_rows_of_few_patients_count_as_few():
 
     (column,) = performance_by_subgroup(table_of(s=["x"] * 300), scores, positive, 1.0, groups)
 
-    assert column["rows"][0]["sensitivity"] is column["rows"][0]["n"] is None
+    assert column.rows[0].sensitivity is column.rows[0].n is None
 
 
 def test_a_night_of_many_rows_of_few_patients_tells_no_rate():
@@ -129,13 +136,13 @@ def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given
     scores, positive, _ = scored(seed=seed)
     point = choose(scores, positive, Rule("min_sensitivity", 0.8, prevalence=given_prevalence))
 
-    rows = at_local_prevalence(point, positive, given_prevalence)["rows"]
+    rows = at_local_prevalence(point, positive, given_prevalence).rows
 
-    assert [row["prevalence"] for row in rows] == sorted(row["prevalence"] for row in rows)
-    assert [row["ppv"] for row in rows] == sorted(row["ppv"] for row in rows)
-    assert rows[1]["ppv"] == pytest.approx(point.ppv)
-    assert all(row["ppv_low"] <= row["ppv"] <= row["ppv_high"] for row in rows)
-    assert rows[1]["nne"] == pytest.approx(1 / rows[1]["ppv"])
+    assert [row.prevalence for row in rows] == sorted(row.prevalence for row in rows)
+    assert [row.ppv for row in rows] == sorted(row.ppv for row in rows)
+    assert rows[1].ppv == pytest.approx(point.ppv)
+    assert all(row.ppv_low <= row.ppv <= row.ppv_high for row in rows)
+    assert rows[1].nne == pytest.approx(1 / rows[1].ppv)
 
 
 def test_an_estimated_prevalence_comes_with_its_interval_and_fewer_groups_widen_it():
@@ -155,14 +162,12 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
         tried = rng.random(400) < 0.9, rng.random(400) < 0.8
         flagged = np.where(ill, rng.random(500) < 0.9, rng.random(500) >= 0.8)
         se, sp = (float(np.mean(part)) for part in tried)
-        point = {"sensitivity": se, "specificity": sp}
-        point |= {f"sensitivity_{e}": se + d for e, d in (("low", -0.03), ("high", 0.03))}
-        point |= {f"specificity_{e}": sp + d for e, d in (("low", -0.04), ("high", 0.04))}
+        point = rates((se, se - 0.03, se + 0.03), (sp, sp - 0.04, sp + 0.04))
         found = prevalence_tonight(int(flagged.sum()), 500, point)
         hit += found.low <= 0.15 <= found.high
 
     assert 0.90 <= hit / 300 <= 1.0
-    assert prevalence_tonight(5, 10, {"sensitivity": 0.5, "specificity": 0.5}) is None
+    assert prevalence_tonight(5, 10, rates((0.5, 0.4, 0.6), (0.5, 0.4, 0.6))) is None
 
 
 def test_a_one_class_score_is_never_a_probability():
@@ -170,7 +175,7 @@ def test_a_one_class_score_is_never_a_probability():
 
     found = calibrate(scores, positive, fold, 0.2, one_class=True)
 
-    assert found["earned"] is False and "one-class" in found["reason"]
+    assert found.earned is False and "one-class" in found.reason
     assert np.isnan(probability(found, scores)).all()
 
 
@@ -181,7 +186,7 @@ def test_a_one_class_score_is_never_a_probability():
 def test_a_probability_that_is_not_earned_is_not_given(change, reason):
     scores, positive, fold = scored(**change)
 
-    assert reason in calibrate(scores, positive, fold, float(positive.mean()))["reason"]
+    assert reason in calibrate(scores, positive, fold, float(positive.mean())).reason
 
 
 @pytest.mark.parametrize(("apart", "earned"), [(0.3, True), (1.0, False)])
@@ -189,8 +194,8 @@ def test_a_fold_whose_scores_lie_apart_earns_no_probability_for_any(apart, earne
     scores, positive, fold = scored(4000, shift=2.0)
     found = calibrate(scores + apart * (fold == 0), positive, fold, 0.2)
 
-    assert found["earned"] == earned == (found["reason"] is None)
-    assert earned or "Spiegelhalter" in found["reason"]
+    assert found.earned == earned == (found.reason is None)
+    assert earned or "Spiegelhalter" in found.reason
 
 
 def test_voxels_of_few_patients_earn_no_probability():
@@ -198,7 +203,7 @@ def test_voxels_of_few_patients_earn_no_probability():
 
     found = calibrate(scores, positive, fold, 0.2, np.arange(2000) % 8)
 
-    assert "8 patients are too few" in found["reason"]
+    assert "8 patients are too few" in found.reason
 
 
 def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
@@ -208,8 +213,8 @@ def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
         for n in (1, 10)
     )
 
-    for one, ten in zip(once["reliability"], often["reliability"], strict=True):
-        assert ten["n"] == 10 * one["n"] and ten["size"] == pytest.approx(one["size"], rel=0.05)
+    for one, ten in zip(once.reliability, often.reliability, strict=True):
+        assert ten.n == 10 * one.n and ten.size == pytest.approx(one.size, rel=0.05)
 
 
 @pytest.mark.parametrize("prevalence", [0.2, 0.02])
@@ -220,12 +225,12 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
     # The odds of normal scores shifted by d: exp(d s - d^2 / 2) times those of the prevalence.
     odds = np.exp(1.5 * at - 1.5**2 / 2) * prevalence / (1 - prevalence)
 
-    assert found["earned"] and found["method"] == "platt"
+    assert found.earned and found.method == "platt"
     assert probability(found, at) == pytest.approx(odds / (1 + odds), abs=0.06)
-    assert found["slope"] == pytest.approx(1, abs=0.15)
-    assert found["brier_skill"] == pytest.approx(1 - found["brier"] / prevalence / (1 - prevalence))
-    assert 0.02 < found["brier_skill"] < 0.9
-    assert all(b["low"] - 0.05 <= b["predicted"] <= b["high"] + 0.05 for b in found["reliability"])
+    assert found.slope == pytest.approx(1, abs=0.15)
+    assert found.brier_skill == pytest.approx(1 - found.brier / prevalence / (1 - prevalence))
+    assert 0.02 < found.brier_skill < 0.9
+    assert all(b.low - 0.05 <= b.predicted <= b.high + 0.05 for b in found.reliability)
 
 
 def test_isotonic_regression_is_chosen_where_the_odds_are_no_line():
@@ -235,9 +240,9 @@ def test_isotonic_regression_is_chosen_where_the_odds_are_no_line():
 
     found = calibrate(scores, positive, fold, float(positive.mean()))
 
-    assert found["method"] == "isotonic"
+    assert found.method == "isotonic"
     assert probability(found, np.array([0.2, 0.8])) == pytest.approx([0.05, 0.4], abs=0.06)
-    assert found["log_loss"]["isotonic"] < found["log_loss"]["platt"]
+    assert found.log_loss["isotonic"] < found.log_loss["platt"]
 
 
 @given(st.integers(0, 1000))
@@ -254,39 +259,39 @@ def test_chances_rise_with_the_score_and_stay_inside_0_and_1(seed):
 def test_chances_lie_between_what_was_observed_in_the_first_and_last_bin(seed, shift):
     scores, positive, fold = scored(600, seed=seed, shift=shift)
     found = calibrate(scores, positive, fold, 0.1)
-    assume(found["earned"])
+    assume(found.earned)
     p = probability(found, np.linspace(-20, 30, 80))
     low, high = chance_range(found, p)
-    first, last = found["reliability"][0], found["reliability"][-1]
+    first, last = found.reliability[0], found.reliability[-1]
 
-    assert first["observed"] <= p.min() <= p.max() <= last["observed"]
+    assert first.observed <= p.min() <= p.max() <= last.observed
     # A bin of n patients shows no chance nearer to 0 or 1 than half a patient in n + 1.
-    assert 0.5 / (first["size"] + 1) - 1e-9 <= p.min() and p.max() <= 1 - 0.5 / (last["size"] + 1) + 1e-9
+    assert 0.5 / (first.size + 1) - 1e-9 <= p.min() and p.max() <= 1 - 0.5 / (last.size + 1) + 1e-9
     assert np.all((low <= p) & (p <= high))
-    assert (low[-1], high[-1]) == (min(last["low"], p[-1]), max(last["high"], p[-1]))
+    assert (low[-1], high[-1]) == (min(last.low, p[-1]), max(last.high, p[-1]))
 
 
 def test_a_chance_that_was_not_earned_has_no_range():
-    assert np.isnan(chance_range({"earned": False}, np.array([np.nan]))).all()
+    assert np.isnan(chance_range(None, np.array([np.nan]))).all()
 
 
 def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
     scores, positive, _ = scored(600)
     point = choose(scores, positive, Rule("min_sensitivity", 0.9))
-    low, estimate, high = at_local_prevalence(point, positive, None)["rows"]
+    low, estimate, high = at_local_prevalence(point, positive, None).rows
 
     for name in ("ppv_low", "npv_high", "nne_low", "nne_high", "flag_rate", "flag_rate_low"):
-        assert estimate[name] == getattr(point, name)
+        assert getattr(estimate, name) == getattr(point, name)
     for row in (low, high):
-        assert row["nne_low"] == pytest.approx(1 / row["ppv_high"])
-        assert row["flag_rate_low"] < row["flag_rate"] < row["flag_rate_high"]
+        assert row.nne_low == pytest.approx(1 / row.ppv_high)
+        assert row.flag_rate_low < row.flag_rate < row.flag_rate_high
 
 
 def test_net_benefit_is_counted_as_vickers_and_elkin_do():
     p, positive = np.array([0.9, 0.6, 0.4, 0.05]), np.array([True, False, True, False])
     curve = decision_curve(p, positive, np.ones(4))
-    place = int(np.argmin(np.abs(np.array(curve["threshold"]) - 0.45)))
-    t = curve["threshold"][place]
+    place = int(np.argmin(np.abs(np.array(curve.threshold) - 0.45)))
+    t = curve.threshold[place]
 
-    assert curve["model"][place] == pytest.approx(1 / 4 - 1 / 4 * t / (1 - t))
-    assert curve["all"][place] == pytest.approx(0.5 - 0.5 * t / (1 - t))
+    assert curve.model[place] == pytest.approx(1 / 4 - 1 / 4 * t / (1 - t))
+    assert curve.all[place] == pytest.approx(0.5 - 0.5 * t / (1 - t))

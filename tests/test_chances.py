@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
+from screening.documents.validation import Calibration
 from screening.statistics.chances import calibrate
 from screening.statistics.operating_point import FLAG_EVERYTHING, Rule
 from screening.storage.chances import CHANCES, Chances
@@ -38,7 +39,7 @@ def place(tmp_path_factory):
     return folder
 
 
-def calibration(seed: int) -> dict:
+def calibration(seed: int) -> Calibration:
     """What a calibration of one class is, from scores that tell its rows a little apart."""
     rng = np.random.default_rng(seed)
     positive = np.arange(900) % 6 == 0
@@ -48,10 +49,10 @@ def calibration(seed: int) -> dict:
 EARNED = {"b": calibration(0), "c": calibration(1)}
 
 
-def chances(thresholds: dict[str, float], calibrations: dict[str, dict]) -> Chances:
+def chances(thresholds: dict[str, float], calibrations: dict[str, Calibration]) -> Chances:
     return Chances(
         SimpleNamespace(
-            document={"validation": {"calibration": calibrations}},
+            facts=SimpleNamespace(validation=SimpleNamespace(calibration=calibrations)),
             watched=list(thresholds),
             thresholds=np.array(list(thresholds.values())),
         )
@@ -67,8 +68,8 @@ def test_within_a_class_a_higher_score_never_has_a_lower_chance(scores, column):
     assert (np.diff(found["chance"]) >= 0).all()
     assert (found["chance_low"] <= found["chance"]).all()
     assert (found["chance"] <= found["chance_high"]).all()
-    last = EARNED["bc"[column]]["reliability"][-1]
-    assert found["chance"].max() <= last["observed"] < 1
+    last = EARNED["bc"[column]].reliability[-1]
+    assert found["chance"].max() <= last.observed < 1
 
 
 def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
@@ -82,7 +83,7 @@ def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
 
 
 def test_a_class_that_has_earned_none_or_whose_every_row_is_flagged_has_no_chance():
-    unearned = {"b": {"earned": False, "reason": "too few"}, "c": EARNED["c"]}
+    unearned = {"b": Calibration(earned=False, reason="too few"), "c": EARNED["c"]}
     rows = np.zeros(1), np.zeros(1, dtype=int)
 
     assert chances({"b": 0.3, "c": 0.1}, unearned).earned

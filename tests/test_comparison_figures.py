@@ -7,6 +7,7 @@ import pytest
 from comparison_outcomes import outcome
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from screening.documents.beside import Difference
 from screening.validation import paired
 from screening.validation.figures import Truth, mean_curve, measured
 from screening.validation.paired import difference, resampled
@@ -62,8 +63,8 @@ def test_a_method_does_not_differ_from_itself_and_differs_from_noise():
 
     same = difference((0.9, 0.9), (draws["a"]["auroc"], draws["b"]["auroc"]), 50)
     better = difference((0.9, 0.5), (draws["a"]["auroc"], draws["c"]["auroc"]), 50)
-    assert same == {"difference": 0.0, "low": 0.0, "high": 0.0}
-    assert better["low"] > 0.2
+    assert same == Difference(difference=0.0, low=0.0, high=0.0)
+    assert better.low > 0.2
 
 
 def test_very_many_rows_are_thinned_about_the_figures_of_all(monkeypatch):

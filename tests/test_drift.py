@@ -50,11 +50,11 @@ def test_bins_hold_every_training_value_and_none_is_empty(values):
     table = pd.DataFrame({"x": values})
     contract = Contract.from_dict({"features": {"x": {"type": "number"}}})
 
-    found = stored(table, contract)["features"]["x"]
+    found = stored(table, contract).features["x"]
 
-    assert sum(found["counts"]) == len(values)
-    assert min(found["counts"]) > 0
-    assert len(np.unique(tenths(found["counts"]))) <= 10
+    assert sum(found.counts) == len(values)
+    assert min(found.counts) > 0
+    assert len(np.unique(tenths(found.counts))) <= 10
 
 
 def test_the_training_table_itself_passes_without_a_word():
@@ -210,7 +210,7 @@ def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
     gates = Gates(kept, contract)
     gates.add(pd.DataFrame({"code": ["c5", "none that is kept"]}))
 
-    assert kept["features"]["code"]["more"] == 200
+    assert kept.features["code"].more == 200
     assert missing_in(kept, "code") == 3 and gates.columns["code"].n_past == 1200
     # It may be one of those that training had and did not keep.
     assert gates.facts()["code"].unseen == 0
@@ -240,13 +240,13 @@ def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_cate
 def test_shares_are_compared_as_their_definitions_say():
     assert psi([10, 0], [5, 5]) == pytest.approx(0.5 * np.log(2) + (0.5 - 0.05) * np.log(10))
     assert total_variation([1, 1], [2, 0]) == 0.5
-    assert list(profile(pd.DataFrame({"ward": list("abb")}), WARD)["features"]["ward"]["counts"]) == [
+    assert list(profile(pd.DataFrame({"ward": list("abb")}), WARD).features["ward"].counts) == [
         "b",
         "a",
     ]
     # Twelve rows of one group and four of others: by Kish, 16^2 / (12^2 + 4).
     ward = pd.DataFrame({"ward": ["a"] * 16})
-    assert profile(ward, WARD, np.array([0] * 12 + [1, 2, 3, 4]))["n_units"] == pytest.approx(256 / 148)
+    assert profile(ward, WARD, np.array([0] * 12 + [1, 2, 3, 4])).n_units == pytest.approx(256 / 148)
 
 
 def test_a_table_of_many_zeros_does_not_stop_itself():

@@ -137,7 +137,7 @@ def test_repeats_tell_the_spread_between_deals():
 def test_the_interval_of_the_area_holds_for_the_mean_of_fold_machines(cohorts, monkeypatch):
     monkeypatch.setattr("screening.statistics.tally.DRAWS", 20)  # of average precision, not looked at here
     found = [summary(model.scores[0], model.y) for model in cohorts]
-    held = [s["auroc_low"] <= m.auroc <= s["auroc_high"] for s, m in zip(found, cohorts, strict=True)]
+    held = [s.auroc_low <= m.auroc <= s.auroc_high for s, m in zip(found, cohorts, strict=True)]
 
     assert 0.93 <= np.mean(held) <= 0.99
 
@@ -152,7 +152,7 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
         area = auroc_difference(one.scores[0], two.scores[0], y)
         specificity = specificity_difference(*clear, one.fold[~y])
         true = one.auroc - two.auroc, one.specificity(at[0]) - two.specificity(at[1])
-        ends = [(found["low"], found["high"]) for found in (area, specificity)]
+        ends = [(found.low, found.high) for found in (area, specificity)]
         held.append([low <= value <= high for (low, high), value in zip(ends, true, strict=True)])
 
     assert np.all(np.mean(held, axis=0) >= 0.92)
@@ -167,8 +167,8 @@ def test_the_paired_difference_of_areas_has_the_variance_of_its_definition():
     variance = gap.mean(axis=1).var(ddof=1) / 30 + gap.mean(axis=0).var(ddof=1) / 60
     found = auroc_difference(a, b, y)
 
-    assert found["difference"] == pytest.approx(gap.mean())
-    assert (found["high"] - found["low"]) / 2 == pytest.approx(norm.ppf(0.975) * np.sqrt(1.5 * variance))
+    assert found.difference == pytest.approx(gap.mean())
+    assert (found.high - found.low) / 2 == pytest.approx(norm.ppf(0.975) * np.sqrt(1.5 * variance))
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=5, max_size=60))
@@ -179,8 +179,8 @@ def test_the_difference_of_specificities_is_its_formula(rows):
     v = (np.count_nonzero(u) + 1 - total**2 / (n + 2)) / (n + 2) ** 2
     found = specificity_difference(clear, others)
 
-    assert found["low"] == pytest.approx(min(total / (n + 2) - 1.96 * np.sqrt(v), u.mean()))
-    assert found["high"] == pytest.approx(max(total / (n + 2) + 1.96 * np.sqrt(v), u.mean()))
+    assert found.low == pytest.approx(min(total / (n + 2) - 1.96 * np.sqrt(v), u.mean()))
+    assert found.high == pytest.approx(max(total / (n + 2) + 1.96 * np.sqrt(v), u.mean()))
 
 
 def test_rows_alike_within_a_group_count_once_in_a_difference():
@@ -197,5 +197,5 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
     ]
 
     for one, many in zip(once, copied, strict=True):
-        assert many["difference"] == pytest.approx(one["difference"])
-        assert many["high"] - many["low"] == pytest.approx(one["high"] - one["low"], rel=0.03)
+        assert many.difference == pytest.approx(one.difference)
+        assert many.high - many.low == pytest.approx(one.high - one.low, rel=0.03)

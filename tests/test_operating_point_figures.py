@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from labelled_scores import grouped, labelled
 
 from screening.documents.figures import Observed
+from screening.documents.shape import plain, read
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import (
-    OperatingPoint,
     Rule,
     choose,
     curve,
@@ -95,10 +96,10 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
 
 def test_groups_of_one_row_are_independent_rows():
     scores, y = labelled()
-    alone = choose(scores, y, Rule("g_mean"), np.arange(len(y))).to_dict()
+    alone = choose(scores, y, Rule("g_mean"), np.arange(len(y)))
 
-    assert alone | {"n_groups": None} == choose(scores, y, Rule("g_mean")).to_dict()
-    assert alone["n_groups"] == len(y)
+    assert replace(alone, n_groups=None) == choose(scores, y, Rule("g_mean"))
+    assert alone.n_groups == len(y)
 
 
 def test_groups_widen_every_interval():
@@ -113,19 +114,22 @@ def test_groups_widen_every_interval():
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
 def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
-    for stored in points(scores, y, group, fold=np.arange(len(y)) % 5):
-        text = json.dumps(stored, allow_nan=False)
-        assert OperatingPoint.from_dict(json.loads(text)).to_dict() == stored
-    json.dumps([curve(scores, y, group), summary(scores, y, group)], allow_nan=False)
+    made = [*points(scores, y, group, fold=np.arange(len(y)) % 5)]
+    made += [curve(scores, y, group), summary(scores, y, group)]
+
+    for figures in made:
+        text = json.dumps(plain(figures), allow_nan=False)
+        assert plain(read(type(figures), json.loads(text), "figures")) == plain(figures)
 
 
 def test_a_curve_passes_through_what_performance_says():
     scores, y = labelled()
     drawn = curve(scores, y, points=50)
-    for i in range(0, len(drawn["threshold"]), 12):
-        at = performance(scores, y, drawn["threshold"][i])
-        assert {name: drawn[name][i] for name in drawn} == pytest.approx(
-            {name: getattr(at, name) for name in drawn}
+    for i in range(0, len(drawn.threshold), 12):
+        at = performance(scores, y, drawn.threshold[i])
+        names = [each.name for each in fields(drawn)]
+        assert [getattr(drawn, name)[i] for name in names] == pytest.approx(
+            [getattr(at, name) for name in names]
         )
 
 
@@ -133,9 +137,9 @@ def test_a_curve_keeps_both_extremes_and_its_length():
     scores, y = labelled(20_000)
     drawn = curve(scores, y)
 
-    assert (drawn["threshold"][0], drawn["threshold"][-1]) == (scores.min(), scores.max())
-    assert len(drawn["threshold"]) <= 202
-    assert np.all(np.diff(drawn["sensitivity"]) <= 0)
+    assert (drawn.threshold[0], drawn.threshold[-1]) == (scores.min(), scores.max())
+    assert len(drawn.threshold) <= 202
+    assert np.all(np.diff(drawn.sensitivity) <= 0)
 
 
 def test_at_a_given_prevalence_every_figure_lies_in_its_interval():

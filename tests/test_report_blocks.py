@@ -13,6 +13,7 @@ from report_voxel_fixture import voxel_run
 from test_report import Outline
 
 from screening.documents import ScoreCounts
+from screening.documents.shape import plain
 from screening.documents.stored import model_in
 from screening.page import render_model, render_run
 from screening.page.completeness import completeness
@@ -45,7 +46,9 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
         "subgroups": {label: [{"column": "sex", "edges": None, "known": ["female"], "rows": [level, few]}]},
         "predictive": {label: {"source": "given", "rows": prevalences}},
         "calibration": {
-            label: calibrate(rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2)
+            label: plain(
+                calibrate(rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2)
+            )
         },
         "forward": {
             "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.documents import validation
-from screening.documents.beside import RuleFacts
+from screening.documents.rule import Rule
 from screening.documents.run import ReachingCounts
 from screening.page import format as shown
 from screening.page.charts import Axes, Scale
@@ -69,8 +69,8 @@ def test_axes_leave_out_what_cannot_be_drawn() -> None:
     assert [line["d"] for line in axes.drawing()["lines"]] == ["M56 294"]
 
 
-def rule(name: str, value: float | None, confidence: float | None = None) -> RuleFacts:
-    return RuleFacts(name=name, value=value, confidence=confidence, prevalence=None)
+def rule(name: str, value: float | None, confidence: float | None = None) -> Rule:
+    return Rule(name=name, value=value, confidence=confidence, prevalence=None)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def rule(name: str, value: float | None, confidence: float | None = None) -> Rul
         (rule("g_mean", None), "largest geometric mean of sensitivity and specificity"),
     ],
 )
-def test_rules_are_put_in_words(value: RuleFacts, words: str) -> None:
+def test_rules_are_put_in_words(value: Rule, words: str) -> None:
     assert shown.rule(value) == words
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from flow_cohorts import patients, voxels, written
@@ -187,13 +189,9 @@ def test_hashes_are_the_same_for_the_same_patient_and_hold_no_id(model, tmp_path
 
 def test_the_reference_stands_at_the_prevalence_in_use(model):
     edges, known = reference(model)
-    stated = model.document["operating_points"][0]
-    before = stated["prevalence"]
-    try:
-        stated["prevalence"] = before / 4
-        rarer = reference(model)
-    finally:
-        stated["prevalence"] = before
+    (point,) = model.operating_points
+    stated = [point | {"prevalence": point["prevalence"] / 4}]
+    rarer = reference(replace(model, document=model.document | {"operating_points": stated}))
 
     assert known.sum() == 300 == len(model.validation)
     assert rarer[1].sum() < 300

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from screening.cohort.contract import Contract
 from screening.cohort.profiling import profile
+from screening.documents.model import TaskFacts
 from screening.scoring.past import Past
 from screening.scoring.standing import BINS, Standing, rarity_range
 from screening.statistics.p_values import p_values
 
-TASK = {
-    "kind": "binary", "label": "ill", "positive": ["yes"], "classes": ["negative", "yes"], "watched": ["yes"],
-}  # fmt: skip
+TASK = TaskFacts(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
 SCORES = st.lists(st.floats(-5, 5), min_size=2, max_size=60)
 
 
@@ -28,7 +27,7 @@ def standing(scores, ill, group=None, threshold: float = 0.0) -> Standing:
     contract = SimpleNamespace(group=None if group is None else "patient")
     return Standing(
         SimpleNamespace(
-            validation=pd.DataFrame(table), contract=contract, document={"task": TASK},
+            validation=pd.DataFrame(table), contract=contract, facts=SimpleNamespace(task=TASK),
             thresholds=np.array([threshold]),
         )
     )  # fmt: skip

@@ -63,6 +63,7 @@ def compare(
 
     from screening.cohort import read_cohort
     from screening.comparison import compare as comparison
+    from screening.comparison.result import write_comparison
     from screening.page.site_templates import check_templates
     from screening.storage.publishing import publish
 
@@ -98,6 +99,6 @@ def compare(
             progress=bar("Comparing"),
             command=options.command_of(context, WHERE_AND_HOW),
         )
-        comparison.write(found, folder, templates)
+        write_comparison(found, folder, templates)
     shutil.rmtree(comparison.place_of_folds(out), ignore_errors=True)
     tell({"comparison": str(out)} | (found.summary() if as_json else found.table()), as_json)

@@ -7,11 +7,12 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from screening.cli import logs
+from screening.documents.rule import RuleName
 from screening.documents.series import series_name
 from screening.errors import UsageError
 
@@ -107,7 +108,7 @@ SeriesAsked = Annotated[
     str | None, typer.Option("--series", metavar="NAME", help="Only this series; all where absent.")
 ]
 
-RULE_OPTIONS = ("min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold")
+RULE_OPTIONS: tuple[RuleName, ...] = get_args(RuleName)
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -124,7 +125,8 @@ def rule_from(given: Mapping[str, Any]) -> Rule:
     if len(values) > 1:
         options = ", ".join("--" + name.replace("_", "-") for name in values)
         raise UsageError(f"{options} exclude each other; give one rule")
-    name, value = next(iter(values.items()), ("min_sensitivity", 0.9))
+    usual: tuple[RuleName, float] = ("min_sensitivity", 0.9)
+    name, value = next(iter(values.items()), usual)
     try:
         return Rule(
             name=name,

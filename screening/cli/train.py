@@ -116,7 +116,7 @@ def train(
         options.say_unsigned(out, signer)
         write_model(model, folder, partial(render_model, templates=templates), signer)
     points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
-    notes, reasons = model.document["training"]["notes"], model.document["attention"]
+    notes, reasons = model.facts.training.notes, model.document["attention"]
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
     for note in notes:
         logs.note(note)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from screening.cohort.profiling import binned, ks, psi, tenths, texts, total_variation
 from screening.cohort.units import SampledValues
+from screening.documents.model import NumberProfile, TextProfile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,7 @@ class Column:
 
     Parameters
     ----------
-    past : mapping
+    past : NumberProfile or TextProfile
         Its entry of the profile.
     missing_past : int or None
         Training rows without a value, where the profile says so.
@@ -35,17 +36,18 @@ class Column:
         Rows of each category that training never had.
     """
 
-    def __init__(self, past: Mapping[str, Any], missing_past: int | None):
+    def __init__(self, past: NumberProfile | TextProfile, missing_past: int | None):
         self.past, self.missing_past = past, missing_past
-        self.numeric = "edges" in past
-        counts = past["counts"] if self.numeric else list(past["counts"].values())
+        texts_past = past.counts if isinstance(past, TextProfile) else {}
+        counts = past.counts if isinstance(past, NumberProfile) else list(texts_past.values())
+        self.numeric = isinstance(past, NumberProfile)
         self.expected = np.array(counts, dtype=float)
-        self.more = 0 if self.numeric else int(past["more"])
+        self.more = past.more if isinstance(past, TextProfile) else 0
         self.counts = np.zeros(len(counts), dtype=np.int64)
         self.present = self.outside = 0
         self.unseen: Counter[str] = Counter()
         self.sample = SampledValues()
-        self._places = {} if self.numeric else {text: i for i, text in enumerate(past["counts"])}
+        self._places = {text: i for i, text in enumerate(texts_past)}
 
     @property
     def n_past(self) -> int:
@@ -58,8 +60,8 @@ class Column:
 
     def add(self, values: pd.Series) -> None:
         """Count the typed values of one batch, a Series."""
-        if self.numeric:
-            self._add_numbers(values.to_numpy(dtype=float))
+        if isinstance(self.past, NumberProfile):
+            self._add_numbers(values.to_numpy(dtype=float), self.past)
         else:
             self._add_texts(texts(values))
 
@@ -80,12 +82,12 @@ class Column:
             return psi(np.bincount(place, self.expected), np.bincount(place, self.counts))
         return psi(np.append(self.expected, self.more), np.append(self.counts, self.n_unseen))
 
-    def _add_numbers(self, values: np.ndarray) -> None:
+    def _add_numbers(self, values: np.ndarray, past: NumberProfile) -> None:
         values = values[np.isfinite(values)]
         self.present += values.size
-        self.counts += binned(values, np.asarray(self.past["edges"], float))
-        if self.past["range"]:
-            low, high = self.past["range"]
+        self.counts += binned(values, np.asarray(past.edges, float))
+        if past.range:
+            low, high = past.range
             self.outside += int(np.count_nonzero((values < low) | (values > high)))
         self.sample.add(values)
 

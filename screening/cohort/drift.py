@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from screening.cohort.conversions import conversions_of
 from screening.cohort.counting import Column
 from screening.cohort.profiling import missing_in
 from screening.cohort.units import UnitShift, unit_shift
-from screening.documents.model import Profile
+from screening.documents.model import NumberProfile, Profile
 from screening.documents.reason import Reason
 from screening.documents.run import FeatureDrift
-from screening.documents.shape import read
-from screening.documents.upgrading import profile_of_any_version
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,19 +36,9 @@ OUTSIDE = 0.02
 CHECK = "Check the source of the column; where the difference is meant, train again on rows like tonight's."
 
 
-def gates_of(document: Mapping[str, Any], contract: Contract) -> Gates | None:
-    """The gates of a trained model; None for one trained before profiles were kept.
-
-    Raises
-    ------
-    ModelError
-        The profile is not what training writes; the key is named.
-    """
-    stored = document["training"].get("profile")
-    if not stored:
-        return None
-    read(Profile, profile_of_any_version(stored), "training.profile of model.json")
-    return Gates(stored, contract)
+def gates_of(past: Profile | None, contract: Contract) -> Gates | None:
+    """The gates of a trained model; None for one trained before profiles were kept."""
+    return None if past is None else Gates(past, contract)
 
 
 class Gates:
@@ -58,19 +46,20 @@ class Gates:
 
     Parameters
     ----------
-    stored : mapping
-        What `profile` returned; features it does not know are let through.
+    past : Profile
+        Features it does not know are let through.
     contract : Contract
     """
 
-    def __init__(self, stored: Mapping[str, Any], contract: Contract):
-        past = stored.get("features", {})
+    def __init__(self, past: Profile, contract: Contract):
         self.contract = contract
-        self.n_units = float(stored.get("n_units") or 1)
+        self.n_units = past.n_units or 1.0
         self.n_rows = 0
         self.groups: Counter[str] = Counter()
         self.columns = {
-            name: Column(past[name], missing_in(stored, name)) for name in contract.features if name in past
+            name: Column(past.features[name], missing_in(past, name))
+            for name in contract.features
+            if name in past.features
         }
         self._units: dict[str, UnitShift | None] | None = None
 
@@ -94,9 +83,9 @@ class Gates:
     def unseen_rows(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
         """Per category feature the rows whose text no training row had, as masks."""
         return {
-            name: (features[name].notna() & ~features[name].isin(list(column.past["counts"]))).to_numpy()
+            name: (features[name].notna() & ~features[name].isin(list(column.past.counts))).to_numpy()
             for name, column in self.columns.items()
-            if self.contract.features[name].type == "category" and not column.past["more"]
+            if self.contract.features[name].type == "category" and not column.more
         }
 
     def stops(self) -> list[Reason]:
@@ -184,7 +173,7 @@ class Gates:
     def _shift(self, name: str, column: Column) -> UnitShift | None:
         now, past = self._per_row(), self._per_past_row(column)
         rows, distance = column.present * now, column.distance()
-        if distance is None:
+        if distance is None or not isinstance(column.past, NumberProfile):
             return None
         differs = chance.other_distribution(distance, rows, column.n_past * past) < DIFFERS
         return unit_shift(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.documents import Reason, reasons_in
+from screening.documents.model import ModelDocument
+from screening.documents.reason import Reason
 
 ROW_NUMBERS = "ids_are_row_numbers"
 INDEX_NAME = re.compile(
@@ -38,10 +37,9 @@ def row_number_ids(cohort: Cohort) -> list[Reason]:
     return [Reason(ROW_NUMBERS, words, column, remedy=REMEDY)]
 
 
-def said_of_ids(document: Mapping[str, Any]) -> list[Reason]:
-    """What a model's document says of its ids, which holds for every table it reads."""
-    known = reasons_in(document.get("attention", []))
-    return [reason for reason in known if reason.code == ROW_NUMBERS]
+def said_of_ids(model: ModelDocument) -> list[Reason]:
+    """What a model says of its ids, which holds for every table it reads."""
+    return [reason for reason in model.attention if reason.code == ROW_NUMBERS]
 
 
 def _consecutive(ids: np.ndarray) -> bool:

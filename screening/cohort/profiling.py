@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.cohort.chance import effective_units
 from screening.cohort.contract import Contract
+from screening.documents.model import NumberProfile, Profile, TextProfile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ STEPS = 50
 MOST_CATEGORIES = 1000
 
 
-def profile(features: pd.DataFrame, contract: Contract, groups: np.ndarray | None = None) -> dict[str, Any]:
+def profile(features: pd.DataFrame, contract: Contract, groups: np.ndarray | None = None) -> Profile:
     """What a night is compared with: counts of the training rows on bins of their own quantiles.
 
     Parameters
@@ -34,44 +34,41 @@ def profile(features: pd.DataFrame, contract: Contract, groups: np.ndarray | Non
 
     Returns
     -------
-    dict
-        Plain JSON values: `n_rows`, their effective number `n_units`, and of each feature what was there.
-        number: right-closed bins ending at `edges`, their `counts` and `range`; other types:
-        `counts` of each text or code, the most frequent first, and how many rows are in `more` texts.
+    Profile
+        `n_units` is the effective number of rows; texts and codes come the most frequent first.
     """
     units = len(features) if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
-    described = {}
+    described: dict[str, NumberProfile | TextProfile] = {}
     for name, feature in contract.features.items():
         values = features[name]
         if feature.type == "number":
             described[name] = _numbers(values.to_numpy(dtype=float))
         else:
             ordered = sorted(texts(values).items(), key=lambda item: (-item[1], item[0]))
-            described[name] = {
-                "counts": dict(ordered[:MOST_CATEGORIES]),
-                "more": sum(n for _, n in ordered[MOST_CATEGORIES:]),
-            }
-    return {"format": FORMAT, "n_rows": len(features), "n_units": units, "features": described}
+            described[name] = TextProfile(
+                counts=dict(ordered[:MOST_CATEGORIES]), more=sum(n for _, n in ordered[MOST_CATEGORIES:])
+            )
+    return Profile(format=FORMAT, n_rows=len(features), n_units=units, features=described)
 
 
-def profile_of(cohort: Cohort) -> dict[str, Any]:
+def profile_of(cohort: Cohort) -> Profile:
     """The `profile` of a cohort's rows as its table has them, normalised or not."""
     features = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
     return profile(features, cohort.contract, cohort.group)
 
 
-def _numbers(values: np.ndarray) -> dict[str, Any]:
+def _numbers(values: np.ndarray) -> NumberProfile:
     values = values[np.isfinite(values)]
     if not values.size:
-        return {"edges": [], "counts": [0], "range": None}
+        return NumberProfile(edges=(), counts=(0,), range=None)
     # Data values as edges, right-closed: then no bin is empty.
     edges = np.unique(np.quantile(values, np.arange(1, STEPS) / STEPS, method="inverted_cdf"))
     edges = edges[edges < values.max()]
-    return {
-        "edges": edges.tolist(),
-        "counts": binned(values, edges).tolist(),
-        "range": [float(values.min()), float(values.max())],
-    }
+    return NumberProfile(
+        edges=edges.tolist(),
+        counts=binned(values, edges).tolist(),
+        range=(float(values.min()), float(values.max())),
+    )
 
 
 def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -121,11 +118,11 @@ def tenths(counts: ArrayLike) -> np.ndarray:
     return np.unique(np.minimum((middle * 10).astype(int), 9), return_inverse=True)[1].ravel()
 
 
-def missing_in(stored: Mapping[str, Any], name: str) -> int | None:
+def missing_in(past: Profile, name: str) -> int | None:
     """Training rows without a value of a feature; None for a profile of format 1, which does not say."""
-    if "n_rows" not in stored:
+    if past.n_rows is None:
         return None
-    found = stored["features"][name]
-    counts = found["counts"]
-    there = sum(counts.values()) + found["more"] if isinstance(counts, Mapping) else sum(counts)
-    return int(stored["n_rows"] - there)
+    found = past.features[name]
+    if isinstance(found, TextProfile):
+        return past.n_rows - sum(found.counts.values()) - found.more
+    return past.n_rows - sum(found.counts)

@@ -7,14 +7,14 @@ values. So a night is in other units only where the conversion explains what suc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from screening.cohort.chance import so_many
 from screening.cohort.conversions import Conversion
+from screening.documents.model import NumberProfile
 
 SAMPLE = 8192
 # More values than these change no verdict; they are every k-th of the sample.
@@ -78,8 +78,8 @@ class Density:
 
     Parameters
     ----------
-    training : mapping
-        A number's entry of a profile.
+    training : NumberProfile
+        The values of training.
     n_units : float
         Effective number of training rows; the fewer, the smoother.
 
@@ -91,7 +91,7 @@ class Density:
         Their median.
     """
 
-    def __init__(self, training: Mapping[str, Any], n_units: float, log: bool):
+    def __init__(self, training: NumberProfile, n_units: float, log: bool):
         centers, weights = _spread_out(training, log)
         order = np.argsort(centers)
         share = np.cumsum(weights[order]) / weights.sum()
@@ -131,7 +131,7 @@ class Density:
 
 
 def unit_shift(
-    values: np.ndarray, training: Mapping[str, Any], conversions: Sequence[Conversion], *,
+    values: np.ndarray, training: NumberProfile, conversions: Sequence[Conversion], *,
     n_units: float, night_units: float, differs: bool, chance: float,
 ) -> UnitShift | None:  # fmt: skip
     """The conversion that explains the night, if one does or may; the whole column goes before some rows.
@@ -140,8 +140,8 @@ def unit_shift(
     ----------
     values : ndarray, shape (n,)
         Finite values of tonight.
-    training : mapping
-        A number's entry of a profile.
+    training : NumberProfile
+        The values of training.
     n_units, night_units : float
         Effective number of rows of training and of `values`.
     differs : bool
@@ -149,8 +149,9 @@ def unit_shift(
     chance : float
         Chance allowed; a ratio of 1 / chance needs no other test beside it.
     """
-    if training["range"] is None:
+    if training.range is None:
         return None
+    least, largest = training.range
     values = values[:: max(1, -(-len(values) // WEIGHED))]
     densities: dict[bool, Density] = {}
     whole, part = [], []
@@ -158,7 +159,7 @@ def unit_shift(
         log = not each.offset
         # Zero says nothing of a unit that only multiplies; where signs differ, nor does anything else.
         told = values[values > 0] if log else values
-        if not told.size or (log and (training["range"][0] < 0 or training["range"][1] <= 0)):
+        if not told.size or (log and (least < 0 or largest <= 0)):
             continue
         if log not in densities:
             densities[log] = Density(training, n_units, log)
@@ -204,12 +205,13 @@ def _by_row(told: np.ndarray, conversion: Conversion, density: Density) -> UnitS
     return UnitShift(conversion, ROW_RATIO, ROW_RATIO, share)
 
 
-def _spread_out(training: Mapping[str, Any], log: bool) -> tuple[np.ndarray, np.ndarray]:
+def _spread_out(training: NumberProfile, log: bool) -> tuple[np.ndarray, np.ndarray]:
     """Places that stand for the training values, and how many each stands for."""
-    low, high = training["range"]
-    ends = np.array([*training["edges"], high], dtype=float)
-    starts = np.array([low, *training["edges"]], dtype=float)
-    counts = np.array(training["counts"], dtype=float)
+    assert training.range is not None, "it has values"
+    low, high = training.range
+    ends = np.array([*training.edges, high], dtype=float)
+    starts = np.array([low, *training.edges], dtype=float)
+    counts = np.array(training.counts, dtype=float)
     if log:
         there = ends > 0
         starts, ends, counts = np.where(starts > 0, starts, ends)[there], ends[there], counts[there]

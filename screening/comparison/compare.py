@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -16,13 +14,14 @@ from screening.cohort.database import Database
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
 from screening.comparison.plan import Unit, common_ground, judged_on, units_of, work_through
-from screening.documents.notebook import comparison_html
+from screening.comparison.result import Comparison
+from screening.documents.comparison import ComparisonDocument, Settings
+from screening.documents.shape import plain
 from screening.errors import UsageError
-from screening.page.comparison import render_comparison
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
-from screening.storage.sealing import FORMATS, written
+from screening.storage.sealing import FORMATS
 from screening.training.train import DEFAULT_RULE
 from screening.training.versions import versions
 from screening.validation.figures import truth_of
@@ -30,69 +29,11 @@ from screening.validation.held_out import Progress
 from screening.validation.lesson import labels_of
 from screening.validation.outcome import Outcome
 
+METHODS = ("control", "command", "recipes")
+"""Settings that no kept number depends on: each method has a file of its own."""
+
 ASKED = 0.9
 """Sensitivity at which specificity is shown where the rule names none."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The outcome of `compare`.
-
-    Parameters
-    ----------
-    document : dict
-        What `comparison.json` holds: settings, a table, differences and curves a cohort, ranks over cohorts.
-    scores : DataFrame
-        Held-out rows: cohort, recipe, fold, id, label, class, score, flagged.
-    """
-
-    document: dict[str, Any]
-    scores: pd.DataFrame
-
-    def _repr_html_(self) -> str:
-        return comparison_html(self.document)
-
-    def summary(self) -> dict[str, Any]:
-        """Every figure of every method, without intervals and curves."""
-        tables = {
-            cohort["name"]: {
-                method["recipe"]: {name: figure["value"] for name, figure in method["figures"].items()}
-                | {name: method[name] for name in ("sv_share", "fit_seconds", "score_seconds")}
-                for method in cohort["methods"]
-            }
-            for cohort in self.document["cohorts"]
-        }
-        return {
-            "control": self.document["settings"]["control"],
-            "cohorts": tables,
-            "ranks": self.document["ranks"],
-        }
-
-    def table(self) -> dict[str, list[str]]:
-        """A line a cohort and method: what a person reads first."""
-        lines = {}
-        for cohort in self.document["cohorts"]:
-            lines[cohort["name"]] = [
-                f"{method['recipe']:22}"
-                + "  ".join(
-                    f"{words} {_percent(method['figures'][name]['value'])}" for name, words in _SHOWN.items()
-                )
-                for method in cohort["methods"]
-            ]
-        return lines
-
-
-_SHOWN = {
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "g_mean": "G-mean",
-    "auroc": "AUROC",
-    "specificity_at": "specificity at the asked sensitivity",
-}
-
-
-def _percent(share: float | None) -> str:
-    return "    -" if share is None else f"{100 * share:5.1f}"
 
 
 def compare(
@@ -178,43 +119,50 @@ def compare(
         for place, ground in enumerate(grounds)
         for unit in units_of(ground, place, methods, search, seed)
     ]
-    settings = {
-        "rule": asdict(rule),
-        "folds": folds,
-        "repeats": repeats,
-        "search": search,
-        "seed": seed,
-        "max_rows": max_rows,
-        "cohorts": {name: _digest(cohort) for name, cohort in cohorts.items()},
-        "versions": versions(),
-    }
-    shelf = None if kept is None else Shelf(kept, settings)
+    settings = Settings(
+        rule=rule,
+        folds=folds,
+        repeats=repeats,
+        search=search,
+        seed=seed,
+        max_rows=max_rows,
+        cohorts={name: _digest(cohort) for name, cohort in cohorts.items()},
+        versions=versions(),
+        control=control,
+        command=command,
+        recipes=[each.name for each in methods],
+    )
+    decide = {key: value for key, value in plain(settings).items() if key not in METHODS}
+    shelf = None if kept is None else Shelf(kept, decide)
     outcomes = work_through(plan, seed, jobs, shelf, progress)
-    document: dict[str, Any] = {
-        "format": FORMATS["comparison"],
-        "settings": settings
-        | {"control": control, "command": command, "recipes": [each.name for each in methods]},
-        "asked_sensitivity": rule.value if rule.name == "min_sensitivity" else ASKED,
-        "first_figure": first_figure(rule.name),
-        "cohorts": [],
-    }
+    asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
+    entries = []
     for ground in grounds:
         mine = [unit for unit in plan if unit.ground is ground]
         of_recipe = {unit.recipe.name: outcomes[unit.key] for unit in mine}
-        document["cohorts"].append(
+        entries.append(
             cohort_entry(
                 ground.name,
                 {recipe.name: (recipe, of_recipe[recipe.name]) for recipe in methods},
                 {unit.recipe.name: truth_of(ground.sample, unit.end_point) for unit in mine},
                 ground.groups,
-                asked=document["asked_sensitivity"],
+                asked=asked,
                 control=control,
                 seed=seed,
                 notes=[*ground.notes, *judged_on(mine)],
             )
         )
-    document["ranks"] = rank_entry(document["cohorts"], control, document["first_figure"])
-    return Comparison(document, _scores(plan, outcomes))
+    first = first_figure(rule.name)
+    found = ComparisonDocument(
+        format=FORMATS["comparison"],
+        settings=settings,
+        asked_sensitivity=asked,
+        first_figure=first,
+        cohorts=entries,
+        ranks=rank_entry(entries, control, first),
+        sha256="",
+    )
+    return Comparison(found, _scores(plan, outcomes))
 
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
@@ -242,13 +190,6 @@ def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
 def place_of_folds(out: Path) -> Path:
     """Where finished folds wait while the comparison in `out` is not whole."""
     return out.resolve().with_name(f".{out.resolve().name}.folds")
-
-
-def write(found: Comparison, folder: Path, templates: Path | None = None) -> None:
-    """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
-    (folder / "comparison.json").write_bytes(written(found.document, "comparison")[1])
-    found.scores.to_parquet(folder / "scores.parquet", index=False)
-    (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
 
 
 def _has_several_classes(cohort: Cohort) -> bool:

@@ -1,13 +1,13 @@
-"""What a comparison says: plain JSON values for the file, the page and the command line."""
+"""What a comparison says of its cohorts and methods."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from screening.comparison import ranks
+from screening.documents.comparison import CohortFacts, Figure, FigureRanks, MethodFacts, RankedMethod, Ranks
 from screening.recipes.recipe import Recipe
 from screening.statistics.intervals import percentiles
 from screening.validation import figures, paired
@@ -33,7 +33,7 @@ def cohort_entry(
     control: str,
     seed: int,
     notes: Sequence[str],
-) -> dict[str, Any]:
+) -> CohortFacts:
     """Table, differences and curves of one cohort.
 
     Parameters
@@ -51,22 +51,9 @@ def cohort_entry(
     n_units = paired.independent_units(truth, groups)
     entries = []
     for key, (recipe, found) in methods.items():
-        entry = {
-            "recipe": recipe.name,
-            "title": recipe.title,
-            "paper": recipe.paper,
-            "machine": recipe.machine,
-            "control": key == control,
-            "figures": {
-                figure: _with_interval(float(value[0]), draws[key][figure], n_units)
-                for figure, value in estimates[key].items()
-            }
-            | found.figures(),
-            "differences": None,
-            "curve": [round(float(x), 5) for x in figures.mean_curve(found, truths[key])],
-        } | _costs(found)
+        gaps = None
         if key != control:
-            entry["differences"] = {
+            gaps = {
                 figure: paired.difference(
                     (float(estimates[key][figure][0]), float(estimates[control][figure][0])),
                     (draws[key][figure], draws[control][figure]),
@@ -75,72 +62,81 @@ def cohort_entry(
                 for figure in estimates[key]
                 if figure in estimates[control]
             } | paired.differences(found, outcomes[control], truth, groups)
-        entries.append(entry)
-    return {
-        "name": name,
-        "n_rows": len(truth.watched),
-        "n_positive": int(truth.watched.any(axis=1).sum()),
-        "n_groups": None if groups is None else len(np.unique(groups)),
-        "notes": list(notes),
-        "methods": entries,
-    }
+        passes = [each.get("passes") for each in found.facts.search.candidates]
+        entries.append(
+            MethodFacts(
+                recipe=recipe.name,
+                title=recipe.title,
+                paper=recipe.paper,
+                machine=recipe.machine,
+                control=key == control,
+                figures={
+                    figure: _with_interval(float(value[0]), draws[key][figure], n_units)
+                    for figure, value in estimates[key].items()
+                }
+                | dict(found.facts.figures),
+                differences=gaps,
+                curve=[round(float(x), 5) for x in figures.mean_curve(found, truths[key])],
+                sv_share=found.facts.sv_share,
+                fit_seconds=found.facts.fit_seconds,
+                score_seconds=found.facts.score_seconds,
+                chosen=found.facts.search.chosen,
+                n_candidates=found.n_settings,
+                factor_declined=found.facts.search.chosen.get("passes") == 0 if 0 in passes else None,
+            )
+        )
+    return CohortFacts(
+        name=name,
+        n_rows=len(truth.watched),
+        n_positive=int(truth.watched.any(axis=1).sum()),
+        n_groups=None if groups is None else len(np.unique(groups)),
+        notes=list(notes),
+        methods=entries,
+    )
 
 
-def _with_interval(value: float, draws: np.ndarray, n_units: int) -> dict[str, float | None]:
+def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Figure:
     known = draws[np.isfinite(draws)]
     low, high = percentiles(known, n_units) if len(known) else (np.nan, np.nan)
-    return {
-        "value": _number(value),
-        "low": _number(min(float(low), value)),
-        "high": _number(max(float(high), value)),
-    }
+    return Figure(
+        value=_number(value), low=_number(min(float(low), value)), high=_number(max(float(high), value))
+    )
 
 
 def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _costs(found: Outcome) -> dict[str, Any]:
-    """Size, seconds, and which setting was chosen."""
-    facts = found.facts
-    passes = [each.get("passes") for each in facts["candidates"]]
-    return {name: facts[name] for name in ("sv_share", "fit_seconds", "score_seconds", "chosen")} | {
-        "n_candidates": facts["n_candidates"],
-        "factor_declined": facts["chosen"].get("passes") == 0 if 0 in passes else None,
-    }
-
-
-def rank_entry(cohorts: Sequence[dict[str, Any]], control: str, first: str) -> dict[str, Any] | None:
+def rank_entry(cohorts: Sequence[CohortFacts], control: str, first: str) -> Ranks | None:
     """Friedman and Holm over several cohorts; None for fewer than two cohorts or methods."""
-    names = [method["recipe"] for method in cohorts[0]["methods"]]
+    names = [method.recipe for method in cohorts[0].methods]
     if len(cohorts) < 2 or len(names) < 2:
         return None
-    found: dict[str, Any] = {}
+    found = {}
     for figure in RANKED:
         table = np.array(
-            [[method["figures"][figure]["value"] for method in cohort["methods"]] for cohort in cohorts],
-            float,
+            [[method.figures[figure].value for method in cohort.methods] for cohort in cohorts], float
         )
         test = ranks.friedman(np.nan_to_num(table, nan=0.0))
         against = ranks.against_control(np.nan_to_num(table, nan=0.0), names.index(control))
         distance = ranks.critical_difference(len(names), len(cohorts))
-        found[figure] = {
-            "chi2": test.chi2,
-            "f": _number(test.f),
-            "p": test.p,
-            "degrees": [len(names) - 1, (len(names) - 1) * (len(cohorts) - 1)],
-            "critical_difference": distance,
-            "cliques": [list(run) for run in ranks.cliques(test.mean_ranks, distance)],
-            "methods": [
-                {
-                    "recipe": name,
-                    "mean_rank": float(test.mean_ranks[i]),
-                    "mean": float(np.nanmean(table[:, i])),
-                    "z": _number(float(against.z[i])),
-                    "p": _number(float(against.p[i])),
-                    "p_holm": _number(float(against.p_holm[i])),
-                }
+        found[figure] = FigureRanks(
+            chi2=test.chi2,
+            f=_number(test.f),
+            p=test.p,
+            degrees=[len(names) - 1, (len(names) - 1) * (len(cohorts) - 1)],
+            critical_difference=distance,
+            cliques=ranks.cliques(test.mean_ranks, distance),
+            methods=[
+                RankedMethod(
+                    recipe=name,
+                    mean_rank=float(test.mean_ranks[i]),
+                    mean=float(np.nanmean(table[:, i])),
+                    z=_number(float(against.z[i])),
+                    p=_number(float(against.p[i])),
+                    p_holm=_number(float(against.p_holm[i])),
+                )
                 for i, name in enumerate(names)
             ],
-        }
-    return {"first": first, "control": control, "n_cohorts": len(cohorts), "figures": found}
+        )
+    return Ranks(first=first, control=control, n_cohorts=len(cohorts), figures=found)

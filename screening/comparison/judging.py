@@ -50,15 +50,4 @@ def judge(
     if end_point is not None and end_point != task:
         validation = validation.pooled()
     points = [validation.operating_point(m, rule, seed) for m in range(validation.scores.shape[1])]
-    found = held_out.search
-    fit_seconds, score_seconds = held_out.seconds
-    facts = {
-        "chosen": found.chosen,
-        "candidates": found.candidates,
-        "scores": found.scores,
-        "dropped": found.dropped,
-        "fit_seconds": fit_seconds,
-        "score_seconds": score_seconds,
-        "sv_share": held_out.sv_share,
-    }
-    return outcome_of(validation, points, seed, facts)
+    return outcome_of(held_out, validation, points, seed)

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 from screening.deidentify.bands import share, step_of, told, widened
 from screening.deidentify.key import SiteKey
 from screening.deidentify.ranks import Ranks, ranks_of
-from screening.documents.beside import RuleFacts
-from screening.documents.figures import Point, PredictiveValues, Ranking
+from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking
 from screening.documents.model import (
     FeatureFacts,
     MachineFacts,
@@ -19,6 +18,7 @@ from screening.documents.model import (
     TaskFacts,
     TrainingFacts,
 )
+from screening.documents.rule import Rule
 from screening.documents.run import RunModel
 from screening.documents.validation import (
     Bin,
@@ -100,12 +100,12 @@ def facts_of(model: ModelDocument) -> Mapping[str, FeatureFacts]:
     return {each.name: each for each in model.training.features}
 
 
-def _rule(rule: RuleFacts, threshold: float) -> RuleFacts:
+def _rule(rule: Rule, threshold: float) -> Rule:
     value = threshold if rule.name == "threshold" else rule.value
-    return picked(RuleFacts, rule, ("name", "confidence", "prevalence"), value=value)
+    return picked(Rule, rule, ("name", "confidence", "prevalence"), value=value)
 
 
-def _threshold(point: Point, ranks: Ranks) -> dict[str, Any]:
+def _threshold(point: OperatingPoint, ranks: Ranks) -> dict[str, Any]:
     threshold = ranks.of_threshold(point.threshold)
     return {"threshold": threshold, "rule": _rule(point.rule, threshold), "misses": None, "notes": ()}
 
@@ -144,7 +144,7 @@ def _validation(model: ModelDocument) -> ValidationFacts:
         summary={name: picked(Ranking, each, (*SIZES, *AREAS)) for name, each in found.summary.items()},
         curves={name: _curve(each, ranks[name]) for name, each in found.curves.items() if name in ranks},
         points={
-            name: [picked(Point, each, names, **_threshold(each, ranks[name])) for each in points]
+            name: [picked(OperatingPoint, each, names, **_threshold(each, ranks[name])) for each in points]
             for name, points in found.points.items()
             if name in ranks
         },

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
-from screening.documents.shape import Setting, document
-
-
-@document
-class RuleFacts:
-    """How a threshold is chosen."""
-
-    name: Literal["min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"]
-    value: float | None
-    confidence: float | None
-    prevalence: float | None
+from screening.documents.rule import Rule
+from screening.documents.shape import Setting, document, rare
 
 
 @document
@@ -33,19 +23,19 @@ class Beside:
 
     recipe: str
     title: str
-    reason: str | None = None
-    n_candidates: int | None = None
-    chosen: Setting | None = None
-    thresholds: Sequence[float] = ()
-    figures: Mapping[str, float | None] | None = None
-    differences: Mapping[str, Difference] | None = None
+    reason: str | None = rare()
+    n_candidates: int | None = rare()
+    chosen: Setting | None = rare()
+    thresholds: Sequence[float] = rare(())
+    figures: Mapping[str, float | None] | None = rare()
+    differences: Mapping[str, Difference] | None = rare()
 
 
 @document
 class BesideFacts:
     """The method and those beside it."""
 
-    rule: RuleFacts
+    rule: Rule
     n_watched: int
     figures: Mapping[str, float | None]
     beside: Sequence[Beside]

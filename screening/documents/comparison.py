@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from screening.documents.beside import Difference, RuleFacts
+from screening.documents.beside import Difference
+from screening.documents.rule import Rule
 from screening.documents.shape import Setting, document
 
 
@@ -88,7 +89,7 @@ class Ranks:
 class Settings:
     """What the comparison was asked to do."""
 
-    rule: RuleFacts
+    rule: Rule
     folds: int
     repeats: int | None
     search: int | None

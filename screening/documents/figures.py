@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from screening.documents.beside import RuleFacts
+from screening.documents.rule import Rule
 from screening.documents.shape import document
 
 # A threshold beyond this stands for none: the operating point flags every row.
@@ -90,11 +91,25 @@ class Sizes:
 
 
 @document
-class Point(Rates, PredictiveValues, Sizes):
-    """What a threshold does on unseen rows."""
+class OperatingPoint(Rates, PredictiveValues, Sizes):
+    """A threshold and what it does on unseen rows, scored by the mean of the machines that judged these.
+
+    `sensitivity` is the one expected of new positives, 1 - (misses + 1) / (m + 1), which is a little less
+    than the share of the m positives seen above the threshold; `specificity` is the share of negatives below
+    it. `ppv`, `npv`, `nne` (reviews per case found) and `flag_rate` hold at `prevalence`, whose own
+    uncertainty their intervals hold unless it was stated.
+    """
+
+    # A model's id stands on the order of its keys, which is older than the bands.
+    ORDER: ClassVar[tuple[str, ...]] = (
+        "threshold", "rule", "sensitivity", "sensitivity_low", "sensitivity_high",
+        "specificity", "specificity_low", "specificity_high", "ppv", "ppv_low", "ppv_high",
+        "npv", "npv_low", "npv_high", "nne", "flag_rate", "n_positive", "n_negative", "n_groups",
+        "prevalence", "notes", "misses", "flag_rate_low", "flag_rate_high", "nne_low", "nne_high",
+    )  # fmt: skip
 
     threshold: float
-    rule: RuleFacts
+    rule: Rule
     misses: int | None
     notes: Sequence[str]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from screening.documents.beside import RuleFacts
 from screening.documents.control import ControlChart
 from screening.documents.drift import ScoreCounts
 from screening.documents.forward import ForwardNights
 from screening.documents.reason import Reason
 from screening.documents.retraining import TrainedOn
+from screening.documents.rule import Rule
 from screening.documents.run import Unflagged
 from screening.documents.shadow import JudgedShare, NightsBeside
 from screening.documents.shape import document, named
@@ -170,8 +170,8 @@ class ChangedClass:
     label: Annotated[str, named("class")]
     threshold_before: float
     threshold_after: float
-    rule_before: RuleFacts
-    rule_after: RuleFacts
+    rule_before: Rule
+    rule_after: Rule
 
 
 @document

@@ -99,7 +99,7 @@ class Profile:
 
     format: int
     n_rows: int | None = None
-    n_units: float | None
+    n_units: int | float | None
     features: Mapping[str, NumberProfile | TextProfile]
 
 
@@ -196,7 +196,6 @@ class ModelDocument:
     After `retrain_by`, a day, it scores no more: it holds rows of somebody who was erased.
     """
 
-    format: int
     recipe: RecipeFacts
     contract: Mapping[str, Any]
     task: TaskFacts
@@ -205,11 +204,12 @@ class ModelDocument:
     training: TrainingFacts
     machine: MachineFacts
     versions: Mapping[str, str]
-    attention: Sequence[Reason]
     blend: Sequence[BlendMember] = rare(())
-    retrain_by: str | None = rare()
+    attention: Sequence[Reason]
     arrays_sha256: str
     validation_sha256: str
+    format: int
+    retrain_by: str | None = rare()
     sha256: str
 
     @cached_property

@@ -74,7 +74,10 @@ def rare(default: Any = None, beside: str | None = None) -> Any:
 
 
 def plain(found: object) -> dict[str, Any]:
-    """A document's type as its JSON: keys in the order in which the type declares its fields."""
+    """A document's type as its JSON: keys in the order in which the type declares its fields.
+
+    Those of a type's `ORDER` come first.
+    """
     return {
         key: _json(getattr(found, name))
         for name, key, default, beside in _keys(cast(Hashable, type(found)))
@@ -96,9 +99,11 @@ def _left_out(found: object, name: str, default: object, beside: str | None) -> 
 def _keys(declared: Any) -> tuple[tuple[str, str, object, str | None], ...]:
     """Of each field its name, JSON key, default, and beside which field it is left out (None: never)."""
     hints = get_type_hints(declared, include_extras=True)
+    by_name = {each.name: each for each in fields(declared)}
+    first = {name: by_name[name] for name in getattr(declared, "ORDER", ())}
     return tuple(
-        (each.name, _key(hints[each.name]) or each.name, each.default, each.metadata.get("rare"))
-        for each in fields(declared)
+        (name, _key(hints[name]) or name, each.default, each.metadata.get("rare"))
+        for name, each in (first | by_name).items()
     )
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from screening.documents.beside import BesideFacts
-from screening.documents.figures import Area, Point, PredictiveValues, Ranking, Rates
+from screening.documents.figures import Area, OperatingPoint, PredictiveValues, Ranking, Rates
 from screening.documents.lesions import LesionFacts
 from screening.documents.shape import Setting, document, named, rare
 
 
 @document
-class OperatingPointFacts(Point):
+class OperatingPointFacts(OperatingPoint):
     """The point in use for one watched class, and who chose it."""
+
+    ORDER = ("label", "chosen_by", "reason", *OperatingPoint.ORDER)
 
     label: Annotated[str, named("class")]
     chosen_by: str
     reason: str | None
-    chosen_at: str | None = None
+    chosen_at: str | None = rare()
     lesions: LesionFacts | None = rare()
 
 
@@ -41,6 +43,8 @@ class Curve:
 @document
 class Level(Rates):
     """One subgroup; a figure that fewer than five patients stand behind is None, and `few` names it."""
+
+    ORDER: ClassVar[tuple[str, ...]] = ("level", "n", "events", "few")
 
     level: str | None
     n: int | None
@@ -103,20 +107,22 @@ class Calibration:
 
     earned: bool
     reason: str | None
-    method: str | None = None
-    log_loss: Mapping[str, float] | None = None
-    curve: ScoreCurve | None = None
-    prevalence: float | None = None
-    brier: float | None = None
-    brier_skill: float | None = None
-    slope: float | None = None
-    reliability: Sequence[Bin] = ()
-    decision_curve: DecisionCurve | None = None
+    method: str | None = rare()
+    log_loss: Mapping[str, float] | None = rare()
+    curve: ScoreCurve | None = rare()
+    prevalence: float | None = rare()
+    brier: float | None = rare()
+    brier_skill: float | None = rare()
+    slope: float | None = rare()
+    reliability: Sequence[Bin] = rare(())
+    decision_curve: DecisionCurve | None = rare()
 
 
 @document
-class LaterClass(Rates, Area):
+class LaterClass(Area, Rates):
     """What the threshold chosen on the past did to what came after."""
+
+    ORDER: ClassVar[tuple[str, ...]] = ("threshold", "n_positive", "n_negative")
 
     threshold: float
     n_positive: int
@@ -127,11 +133,11 @@ class LaterClass(Rates, Area):
 class Forward:
     """Trained on the past, tested on what came after; or the reason why that says nothing."""
 
+    cut: str | None = rare()
+    n_past: int | None = rare()
+    n_later: int | None = rare()
+    classes: Mapping[str, LaterClass] | None = rare()
     reason: str | None
-    cut: str | None = None
-    n_past: int | None = None
-    n_later: int | None = None
-    classes: Mapping[str, LaterClass] | None = None
 
 
 @document
@@ -181,11 +187,11 @@ class ValidationFacts:
     search: SearchFacts
     summary: Mapping[str, Ranking]
     curves: Mapping[str, Curve]
-    points: Mapping[str, Sequence[Point]]
+    points: Mapping[str, Sequence[OperatingPoint]]
+    confusion: Confusion | None = rare()
+    per_class: Sequence[PerClass] | None = rare()
     subgroups: Mapping[str, Sequence[SubgroupFacts]]
     predictive: Mapping[str, Predictive]
     calibration: Mapping[str, Calibration]
-    forward: Forward | None = None
-    comparison: BesideFacts | None = None
-    confusion: Confusion | None = None
-    per_class: Sequence[PerClass] | None = None
+    forward: Forward | None = rare()
+    comparison: BesideFacts | None = rare()

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
-from screening.documents.beside import RuleFacts
 from screening.documents.figures import BEYOND_SCORES
+from screening.documents.rule import Rule
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000
@@ -171,7 +171,7 @@ def plural(how_many: Any, one: str, many: str | None = None) -> str:
     return f"{count(how_many)} {one if how_many == 1 else many or one + 's'}"
 
 
-def rule(value: RuleFacts) -> str:
+def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
     aim = value.value
     sure = "" if value.confidence is None else f", with {percent(value.confidence)} confidence"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from screening.documents.figures import Point
+from screening.documents.figures import OperatingPoint
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.validation import OperatingPointFacts
@@ -63,7 +63,7 @@ def _operating_point(
     }
 
 
-def _threshold(point: Point, places: int) -> str:
+def _threshold(point: OperatingPoint, places: int) -> str:
     return "none" if point.flags_everything else shown.fixed(point.threshold, places)
 
 
@@ -78,7 +78,7 @@ def _figure(
     }
 
 
-def _basis(model: ModelDocument, point: Point, run: RunDocument | None) -> str:
+def _basis(model: ModelDocument, point: OperatingPoint, run: RunDocument | None) -> str:
     words = f"From {shown.plural(point.n_positive, 'case')} and {shown.plural(point.n_negative, 'other row')}"
     if point.n_groups is not None:
         words += f" in {shown.plural(point.n_groups, 'group')} (intervals by group)"
@@ -100,7 +100,7 @@ def _age(model: ModelDocument, run: RunDocument | None) -> str:
     return words + (f"; the last is {shown.plural(days, 'day')} older than this night." if days > 0 else ".")
 
 
-def _sentence(point: Point, unit: str) -> str:
+def _sentence(point: OperatingPoint, unit: str) -> str:
     """Say in one sentence what a clinician may expect of the list."""
     if point.flags_everything:
         return "Every row is flagged: with so few past cases no threshold could keep the promise."
@@ -132,7 +132,7 @@ def choices(model: ModelDocument, places: int) -> list[dict[str, Any]]:
     return tables
 
 
-def _choice(row: Point, used: Point, places: int) -> dict[str, Any]:
+def _choice(row: OperatingPoint, used: OperatingPoint, places: int) -> dict[str, Any]:
     return {
         "rule": shown.rule(row.rule),
         "threshold": _threshold(row, places),

@@ -21,7 +21,7 @@ class Blocks:
         self.model = model
         self.drift = Drift(model, n_rows)
         self.discoveries = Discoveries(model.calibration)
-        described = model.document["validation"].get("subgroups") or {}
+        described = model.facts.validation.subgroups
         # The levels are those of the first class; all classes are validated on the same rows.
         self.subgroups = SubgroupCounts(next(iter(described.values()), []))
         self.voxels = VoxelTally(model.contract, geometries) if model.contract.coordinates else None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from screening.documents.case import Contribution
+from screening.documents.model import FeatureFacts
 from screening.scoring.past import Past
 
 if TYPE_CHECKING:
@@ -81,11 +82,11 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
         return None
     rows = np.arange(cohort.n_rows)
     scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns][:, rows, columns]
-    members = model.document["blend"]
+    members = model.facts.blend
     classes = [model.watched[column] for column in columns]
     return [
         {
-            member["recipe"]: bool(own[i] >= member["classes"][classes[i]]["threshold"])
+            member.recipe: bool(own[i] >= member.classes[classes[i]].threshold)
             for member, own in zip(members, scores, strict=True)
         }
         for i in rows
@@ -103,8 +104,8 @@ def contributions(
         At most so many a row; None: all that change the score.
     """
     names = list(cohort.contract.features)
-    past = Past(model.document["training"]["profile"])
-    facts = {feature["name"]: feature for feature in model.document["training"]["features"]}
+    past = Past(model.facts.training.profile)
+    facts = {feature.name: feature for feature in model.facts.training.features}
     change = changes(model, cohort, columns)
     voted = votes(model, cohort, columns)
     explained = []
@@ -127,15 +128,15 @@ def contributions(
 
 
 def _contribution(
-    cohort: Cohort, facts: Mapping[str, Any], value: float | str | None, change: float, past: Past
+    cohort: Cohort, facts: FeatureFacts, value: float | str | None, change: float, past: Past
 ) -> Contribution:
-    among = past.of(facts["name"], value)
+    among = past.of(facts.name, value)
     return Contribution(
-        feature=facts["name"],
-        value=cohort.contract.features[facts["name"]].shown(value),
-        unit=facts["unit"],
-        usual=facts["usual"],
-        usual_from=facts["usual_from"],
+        feature=facts.name,
+        value=cohort.contract.features[facts.name].shown(value),
+        unit=facts.unit,
+        usual=facts.usual,
+        usual_from=facts.usual_from,
         direction="raises" if change > 0 else "lowers",
         change=float(change),
         lower=among["lower"],

@@ -58,7 +58,7 @@ def run_document(
         else blocks.discoveries.facts("row", counts.flagged)
     )
     # What the gates found, and what was said of the ids at training, which are of the same column.
-    found = [*(gates.attention() if gates else []), *said_of_ids(model.document), reason(drift)]
+    found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), reason(drift)]
     source = source_in(stream.source.to_dict())
     return RunDocument(
         format=FORMATS["run"],
@@ -106,7 +106,7 @@ def _marked(cases: Sequence[Case], said: Discoveries) -> list[Case]:
 
 
 def _prevalence(model: Model, flagged: int, scored: int) -> Share | None:
-    points = model.operating_points
+    points = model.facts.operating_points
     return prevalence_tonight(flagged, scored, points[0]) if len(points) == 1 else None
 
 

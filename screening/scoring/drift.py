@@ -7,6 +7,7 @@ exchangeable with the held-out rows wherever nothing has changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.identity import kept_half, keyed_lots
 from screening.documents import ScoreCounts
-from screening.statistics.operating_point import overall
+from screening.statistics.operating_point import OperatingPoint, overall
 from screening.statistics.shift import cells_of, inner_edges, shift
 from screening.storage.model import Model
 from screening.validation.task import Task
@@ -93,8 +94,7 @@ def _whole(values: np.ndarray) -> tuple[int, ...]:
 
 def _machines_of_a_repeat(model: Model) -> int:
     """Machines that share the rows of one dealing of the folds; an older model has one in all."""
-    facts = model.document["validation"]
-    return 1 if model.document.get("format") == 1 else int(facts["folds"])
+    return 1 if model.facts.format == 1 else model.facts.validation.folds
 
 
 def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -110,7 +110,7 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     counts : ndarray of int, shape (n_cells,)
         Empty where the model holds no held-out scores.
     """
-    table, task = model.validation, Task.from_dict(model.document["task"])
+    table, task = model.validation, Task.of(model.facts.task)
     names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
     names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
@@ -122,17 +122,16 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
         weights = np.ones(len(scores))
     else:
         watched = task.is_watched(table["label"].to_numpy(dtype=object))
-        weights = _weights(np.asarray(watched.any(axis=1)), model.operating_points)
+        weights = _weights(np.asarray(watched.any(axis=1)), model.facts.operating_points)
     edges = inner_edges(scores, weights)
     share = np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1) / weights.sum()
     effective = weights.sum() ** 2 / np.square(weights).sum()
     return edges, np.rint(share * effective).astype(np.int64)
 
 
-def _weights(positive: np.ndarray, points: list[dict[str, object]]) -> np.ndarray:
+def _weights(positive: np.ndarray, points: Sequence[OperatingPoint]) -> np.ndarray:
     """Weights that bring a two-class table to the prevalence in use, shape (n_rows,)."""
-    stated = points[0].get("prevalence") if len(points) == 1 else None
-    seen = positive.mean()
-    if not isinstance(stated, float) or not 0 < seen < 1:
+    stated, seen = points[0].prevalence, positive.mean()
+    if len(points) > 1 or not 0 < seen < 1:
         return np.ones(len(positive))
     return np.where(positive, stated / seen, (1 - stated) / (1 - seen))

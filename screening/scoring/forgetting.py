@@ -156,8 +156,8 @@ class Erasure:
                 record_sealed(self.ledger, before.digest, after.digest)
         if after is not None:
             report.models.append(folder)
-            if after.document.get("retrain_by"):
-                report.retrain[str(folder)] = after.document["retrain_by"]
+            if after.facts.retrain_by:
+                report.retrain[str(folder)] = after.facts.retrain_by
 
     def _run(self, report: Report, folder: Path) -> None:
         document, name = read_document(folder, "run"), self.whom.name

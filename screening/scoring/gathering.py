@@ -56,7 +56,7 @@ class Night:
     def __init__(self, model: Model, seed: int = 0):
         self.model = model
         self.unflagged = Unflagged(seed)
-        self.task = Task.from_dict(model.document["task"])
+        self.task = Task.of(model.facts.task)
         self.n_scored = 0
         self.missing: Counter[str] = Counter()
         self.flagged: list[tuple[np.ndarray, ...]] = []
@@ -70,7 +70,7 @@ class Night:
         self.groups: dict[str, list[float]] = defaultdict(lambda: [0, 0, -np.inf])
         self.group_display: dict[str, dict[str, str | None] | None] = {}
         self.grid = [
-            np.asarray(model.document["validation"]["curves"][name]["threshold"], dtype=float)
+            np.asarray(model.facts.validation.curves[name].threshold, dtype=float)
             for name in self.task.watched
         ]
         self.counts = [np.zeros(len(grid), dtype=np.int64) for grid in self.grid]
@@ -143,17 +143,17 @@ class Night:
 
     def features(self, gates: Gates | None) -> list[NightFeature]:
         """Every feature tonight beside training, as far as the gates know."""
-        training = self.model.document["training"]
+        training = self.model.facts.training
         drift = gates.facts() if gates else {}
         listed = [
             NightFeature(
-                name=feature["name"],
-                type=feature["type"],
-                unit=feature["unit"],
-                missing=self.missing[feature["name"]] / max(self.n_scored, 1),
-                missing_training=training["missing"][feature["name"]],
+                name=feature.name,
+                type=feature.type,
+                unit=feature.unit,
+                missing=self.missing[feature.name] / max(self.n_scored, 1),
+                missing_training=training.missing[feature.name],
             )
-            for feature in training["features"]
+            for feature in training.features
         ]
         return [_beside_training(each, drift.get(each.name)) for each in listed]
 

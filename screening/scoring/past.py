@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+
+from screening.documents.model import NumberProfile, Profile, TextProfile
 
 
 class Past:
@@ -13,14 +14,14 @@ class Past:
 
     Parameters
     ----------
-    profile : mapping or None
-        As `screening.cohort.profiling.profile` writes it; models of old have none, and then nothing is said.
+    profile : Profile or None
+        Models of old have none, and then nothing is said.
     """
 
-    def __init__(self, profile: Mapping[str, Any] | None):
-        self.features: Mapping[str, Any] = profile["features"] if profile else {}
+    def __init__(self, profile: Profile | None):
+        self.features: Mapping[str, NumberProfile | TextProfile] = profile.features if profile else {}
 
-    def of(self, name: str, value: Any) -> dict[str, float | None]:
+    def of(self, name: str, value: float | str | None) -> dict[str, float | None]:
         """`lower`, the share of training rows with a lower value (ties halved), or `alike`, with the same.
 
         Texts have no order, so of a category only `alike` is known; both are None for a missing value.
@@ -29,10 +30,10 @@ class Past:
         stored = self.features.get(name)
         if stored is None or value is None or value != value:
             return unknown
-        if "edges" in stored:
+        if isinstance(stored, NumberProfile):
             return unknown | {"lower": _below(stored, float(value))}
-        counts: Mapping[str, int] = stored["counts"]
-        whole = sum(counts.values()) + stored["more"]
+        counts = stored.counts
+        whole = sum(counts.values()) + stored.more
         if not whole:
             return unknown
         if isinstance(value, str):
@@ -42,11 +43,11 @@ class Past:
         return unknown | {"lower": (below + counts.get(f"{float(value):g}", 0) / 2) / whole}
 
 
-def _below(stored: Mapping[str, Any], value: float) -> float | None:
-    counts, bounds = np.asarray(stored["counts"], float), stored["range"]
+def _below(stored: NumberProfile, value: float) -> float | None:
+    counts, bounds = np.asarray(stored.counts, float), stored.range
     if bounds is None:
         return None
     if not bounds[0] <= value <= bounds[1]:
         return float(value > bounds[1])
-    place = int(np.searchsorted(stored["edges"], value, side="left"))
+    place = int(np.searchsorted(stored.edges, value, side="left"))
     return float((counts[:place].sum() + counts[place] / 2) / counts.sum())

@@ -52,7 +52,7 @@ def night_of(
         facts={
             "run_id": run.run_id,
             "model": model.digest,
-            "recipe": model.document["recipe"]["name"],
+            "recipe": model.facts.recipe.name,
             "thresholds": dict(zip(model.watched, model.thresholds.tolist(), strict=True)),
             "title": contract.title,
             "minutes_per_review": contract.minutes_per_review,
@@ -93,10 +93,10 @@ def _promised(model: ModelDocument) -> dict[str, Any] | None:
 
 
 def _question(model: Model) -> dict[str, Any]:
-    task, contract = model.document["task"], model.contract
+    task, contract = model.facts.task, model.contract
     return {
-        "label": task["label"],
-        "positive": sorted(task["positive"]),
+        "label": task.label,
+        "positive": sorted(task.positive),
         "id": contract.id,
         "group": contract.group,
     }

@@ -19,6 +19,7 @@ from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import run_html
 from screening.documents.shape import plain
+from screening.documents.stored import run_in
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.kernels.placing import placed
@@ -66,7 +67,7 @@ class Run:
         return bool((self.document.get("ledger") or {}).get("shadow"))
 
     def _repr_html_(self) -> str:
-        return run_html(self.document)
+        return run_html(run_in(self.document))
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
@@ -170,7 +171,7 @@ def score(
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), publish(out, "run") as folder:
-        gates = gates_of(model.document, model.contract)
+        gates = gates_of(model.facts.training.profile, model.contract)
         stream = open_cohort(
             source, model.contract, batch_rows=batch_rows, label=label, gates=gates,
             whole_groups=model.lesions is not None,

@@ -39,7 +39,7 @@ class Standing:
         table = model.validation
         scores = table["score"].to_numpy(dtype=float)
         label = table["label"].to_numpy(dtype=object)
-        positive = Task.from_dict(model.document["task"]).is_watched(label).any(axis=1)
+        positive = Task.of(model.facts.task).is_watched(label).any(axis=1)
         self.grouped = model.contract.group is not None
         names = table["group"].to_numpy() if self.grouped else np.arange(len(table))
         is_case = np.isin(names, names[positive])

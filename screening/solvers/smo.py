@@ -222,11 +222,10 @@ class _Engine:
 
     def _tightened(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
         """Whether the solution so far asks for a smaller violation than the one that was to be left."""
-        stop = min(self.stop, self.tol * self.problem.unit(alpha, s, v))
+        before, asked = self.stop, min(self.stop, self.tol * self.problem.unit(alpha, s, v))
         # Levels are known to their last digits alone: under a wide kernel few rows would be asked for more.
-        stop = max(stop, _LAST_DIGITS * float(np.abs(v).max()))
-        before, self.stop = self.stop, stop
-        return stop < before
+        self.stop = max(asked, _LAST_DIGITS * float(np.abs(v).max()))
+        return self.stop < before
 
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""

@@ -6,11 +6,11 @@ calibration on held-out scores, and only where enough cases show that it helps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from screening.documents.validation import Bin, Calibration, DecisionCurve, ScoreCurve
 from screening.statistics.intervals import design_effect, wilson
 from screening.statistics.tally import group_codes
 
@@ -26,7 +26,7 @@ def calibrate(
     prevalence: float,
     groups: np.ndarray | None = None,
     one_class: bool = False,
-) -> dict[str, Any]:
+) -> Calibration:
     """Choose between Platt scaling and isotonic regression, and judge whether either deserves to be shown.
 
     Each is fitted on the held-out scores of all folds but one and judged by its log loss on that one; the
@@ -45,10 +45,8 @@ def calibrate(
 
     Returns
     -------
-    dict
-        `earned`, and either the `reason` why not, or `method`, `curve` (score and probability knots),
-        `log_loss` of both, `brier`, `brier_skill`, `slope`, `reliability` and `decision_curve`. The curve
-        lies between the frequencies observed in the first and last bin.
+    Calibration
+        Its curve lies between the frequencies observed in the first and last bin.
     """
     if one_class:
         return _unearned("a one-class machine learns from patients without the condition only")
@@ -73,35 +71,38 @@ def calibrate(
     brier = float(np.average((p - positive) ** 2, weights=weight))
     reliability = _reliability(p, positive, weight, codes)
     knots, chances = _capped(*METHODS[method](scores, positive, weight), _observed_ends(reliability))
-    return {
-        "earned": True,
-        "reason": None,
-        "method": method,
-        "log_loss": {name: float(np.average(loss, weights=weight)) for name, loss in losses.items()},
-        "curve": {"score": knots.tolist(), "probability": chances.tolist()},
-        "prevalence": prevalence,
-        "brier": brier,
-        "brier_skill": 1 - brier / (prevalence * (1 - prevalence)),
-        "slope": float(_logistic(np.log(p / (1 - p)), positive, weight)[1]),
-        "reliability": reliability,
-        "decision_curve": decision_curve(p, positive, weight),
-    }
+    return Calibration(
+        earned=True,
+        reason=None,
+        method=method,
+        log_loss={name: float(np.average(loss, weights=weight)) for name, loss in losses.items()},
+        curve=ScoreCurve(score=knots.tolist(), probability=chances.tolist()),
+        prevalence=prevalence,
+        brier=brier,
+        brier_skill=1 - brier / (prevalence * (1 - prevalence)),
+        slope=float(_logistic(np.log(p / (1 - p)), positive, weight)[1]),
+        reliability=reliability,
+        decision_curve=decision_curve(p, positive, weight),
+    )
 
 
-def probability(calibration: Mapping[str, Any], scores: np.ndarray) -> np.ndarray:
+def probability(calibration: Calibration | None, scores: np.ndarray) -> np.ndarray:
     """Calibrated probability of scores, shape (n_rows,); NaN where calibration was not earned."""
-    if not calibration.get("earned"):
+    if calibration is None or calibration.curve is None:
         return np.full(len(scores), np.nan)
-    curve = calibration["curve"]
-    chances = np.asarray(curve["probability"], float)
-    if calibration["method"] == "isotonic":
-        return np.interp(scores, curve["score"], chances)
+    curve = calibration.curve
+    return _along(calibration.method, np.asarray(curve.score), np.asarray(curve.probability, float), scores)
+
+
+def _along(method: str | None, knots: np.ndarray, chances: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    if method == "isotonic":
+        return np.interp(scores, knots, chances)
     # Two knots hold the line of the log odds; beyond them nothing was observed, and it stays level.
-    odds = np.interp(scores, curve["score"], np.log(chances / (1 - chances)))
+    odds = np.interp(scores, knots, np.log(chances / (1 - chances)))
     return np.clip(1 / (1 + np.exp(-odds)), chances.min(), chances.max())
 
 
-def chance_range(calibration: Mapping[str, Any], chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def chance_range(calibration: Calibration | None, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """95 % interval of how often the condition was observed in the bin of predictions a chance falls in.
 
     Parameters
@@ -115,18 +116,18 @@ def chance_range(calibration: Mapping[str, Any], chances: np.ndarray) -> tuple[n
         They hold the chance itself; NaN where calibration was not earned.
     """
     chances = np.asarray(chances, float)
-    if not calibration.get("earned"):
+    if calibration is None or calibration.curve is None:
         return np.full(len(chances), np.nan), np.full(len(chances), np.nan)
-    bins = calibration["reliability"]
+    bins = calibration.reliability
     # The largest chance is often cut below the predictions of the last bin, which it speaks for all the same.
-    top = max(calibration["curve"]["probability"]) * (1 - 1e-9)
-    starts = [min(b.get("least", b["predicted"]), top) for b in bins]
+    top = max(calibration.curve.probability) * (1 - 1e-9)
+    starts = [min(b.predicted if b.least is None else b.least, top) for b in bins]
     place = np.maximum(np.searchsorted(starts, chances, side="right") - 1, 0)
-    low, high = (np.array([b[end] for b in bins])[place] for end in ("low", "high"))
+    low, high = (np.array(ends)[place] for ends in ([b.low for b in bins], [b.high for b in bins]))
     return np.minimum(low, chances), np.maximum(high, chances)
 
 
-def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> dict[str, list[float]]:
+def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> DecisionCurve:
     """Net benefit of reviewing everyone above a threshold probability, against reviewing all or none.
 
     Net benefit = TP / n - FP / n x t / (1 - t) (Vickers and Elkin 2006): found cases per patient, less the
@@ -138,15 +139,15 @@ def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> d
     total = weight.sum()
     true, false = called @ (weight * positive) / total, called @ (weight * ~positive) / total
     odds = at / (1 - at)
-    return {
-        "threshold": at.tolist(),
-        "model": (true - false * odds).tolist(),
-        "all": (prevalence - (1 - prevalence) * odds).tolist(),
-    }
+    return DecisionCurve(
+        threshold=at.tolist(),
+        model=(true - false * odds).tolist(),
+        all=(prevalence - (1 - prevalence) * odds).tolist(),
+    )
 
 
-def _unearned(reason: str) -> dict[str, Any]:
-    return {"earned": False, "reason": reason}
+def _unearned(reason: str) -> Calibration:
+    return Calibration(earned=False, reason=reason)
 
 
 def _platt(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -155,15 +156,15 @@ def _platt(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tupl
     return knots, _squeezed(1 / (1 + np.exp(-intercept - slope * knots)), 10**9)
 
 
-def _observed_ends(reliability: list[dict[str, Any]]) -> tuple[float, float]:
+def _observed_ends(reliability: Sequence[Bin]) -> tuple[float, float]:
     """The least and the largest chance that observation bears out: frequencies of the first and last bin.
 
     Eight patients of eight do not make a chance of 1: a bin counts half a patient more on either side, as far
     as that draws it in.
     """
     first, last = reliability[0], reliability[-1]
-    inwards = [(b["observed"] * b["size"] + 0.5) / (b["size"] + 1) for b in (first, last)]
-    low, high = sorted((max(first["observed"], inwards[0]), min(last["observed"], inwards[1])))
+    inwards = [(b.observed * b.size + 0.5) / (b.size + 1) for b in (first, last)]
+    low, high = sorted((max(first.observed, inwards[0]), min(last.observed, inwards[1])))
     return low, high
 
 
@@ -199,8 +200,7 @@ def _cross_fitted(
     for number in np.unique(fold):
         test = fold == number
         knots, chances = METHODS[method](scores[~test], positive[~test], weight[~test])
-        curve = {"score": knots, "probability": chances}
-        p[test] = probability({"earned": True, "method": method, "curve": curve}, scores[test])
+        p[test] = _along(method, knots, chances, scores[test])
     return _squeezed(p, len(scores))
 
 
@@ -238,7 +238,7 @@ def _z(values: np.ndarray, units: np.ndarray) -> float:
 
 def _reliability(
     p: np.ndarray, positive: np.ndarray, weight: np.ndarray, codes: np.ndarray | None
-) -> list[dict[str, Any]]:
+) -> list[Bin]:
     """Mean predicted and observed frequency in tenths of the predictions, with 95 % intervals."""
     # Each tenth holds a tenth of the cases to be expected, so the rare high end keeps its bins; equal
     # predictions stay together.
@@ -254,14 +254,14 @@ def _reliability(
             size /= design_effect(positive[rows], codes[rows])
         low, high = wilson(observed * size, size)
         described.append(
-            {
-                "least": float(p[rows].min()),
-                "predicted": float(np.average(p[rows], weights=w)),
-                "observed": observed,
-                "low": float(low),
-                "high": float(high),
-                "n": int(rows.sum()),
-                "size": size,
-            }
+            Bin(
+                least=float(p[rows].min()),
+                predicted=float(np.average(p[rows], weights=w)),
+                observed=observed,
+                low=float(low),
+                high=float(high),
+                n=int(rows.sum()),
+                size=size,
+            )
         )
     return described

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields
 
 import numpy as np
 
+from screening.documents.figures import OperatingPoint, PredictiveValues, Rates
 from screening.documents.run import Share
+from screening.documents.validation import Predictive
 from screening.statistics.intervals import share_range, wilson
-from screening.statistics.operating_point import OperatingPoint
 from screening.statistics.performance import rates
 from screening.statistics.tally import group_codes
 
-FIGURES = tuple(
-    f"{name}{end}" for name in ("ppv", "npv", "nne", "flag_rate") for end in ("", "_low", "_high")
-)
+FIGURES = tuple(each.name for each in fields(PredictiveValues) if each.name != "prevalence")
 
 
 def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
@@ -25,7 +23,7 @@ def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> 
 
 def at_local_prevalence(
     point: OperatingPoint, positive: np.ndarray, given: float | None, groups: np.ndarray | None = None
-) -> dict[str, Any]:
+) -> Predictive:
     """PPV, NPV and reviews per case at the local prevalence and the ends of its range, by Bayes.
 
     Parameters
@@ -38,37 +36,38 @@ def at_local_prevalence(
 
     Returns
     -------
-    dict
-        `source` ("given" or "estimated") and `rows`, low to high prevalence. At the point's own prevalence
-        the figures are the point's, which hold what is not known of it; at the ends it is taken as known.
+    Predictive
+        Low to high prevalence. At the point's own prevalence the figures are the point's, which hold what is
+        not known of it; at the ends it is taken as known.
     """
     if given is None:
         share, low, high = prevalence_range(positive, groups)
     else:
         share, low, high = given, given / 2, min(2 * given, (1 + given) / 2)
-    hits = (point.sensitivity, point.sensitivity_low, point.sensitivity_high)
-    clear = (point.specificity, point.specificity_low, point.specificity_high)
     rows = []
     for prevalence in (low, share, high):
         own = np.isclose(prevalence, point.prevalence)
-        found = point.to_dict() if own else rates(hits, clear, prevalence)
-        rows.append({"prevalence": prevalence} | {name: found[name] for name in FIGURES})
-    return {"source": "estimated" if given is None else "given", "rows": rows}
+        found = vars(point) if own else rates(point.sensitivity_ends, point.specificity_ends, prevalence)
+        rows.append(PredictiveValues(prevalence=prevalence, **{name: found[name] for name in FIGURES}))
+    return Predictive(source="estimated" if given is None else "given", rows=rows)
 
 
-def prevalence_tonight(flagged: int, scored: int, point: Mapping[str, Any]) -> Share | None:
+def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Share | None:
     """How common the condition was among tonight's rows, from the share flagged (Rogan and Gladen 1978).
 
     The range joins the intervals of the share flagged, of sensitivity and of specificity by their squares,
     each weighted by how much it moves the result (MOVER). None where the threshold hardly tells apart.
     """
-    se, sp = point.get("sensitivity"), point.get("specificity")
+    se, sp = point.sensitivity, point.specificity
     if not scored or se is None or sp is None or se + sp < 1.2:
         return None
     rate, (low, high) = flagged / scored, (float(end) for end in wilson(flagged, scored))
     value = float(np.clip((rate + sp - 1) / (se + sp - 1), 0, 1))
-    hits = value * np.array([point["sensitivity_high"] - se, se - point["sensitivity_low"]])
-    clear = (1 - value) * np.array([sp - point["specificity_low"], point["specificity_high"] - sp])
+    (_, se_low, se_high), (_, sp_low, sp_high) = (
+        np.array(ends, float) for ends in (point.sensitivity_ends, point.specificity_ends)
+    )
+    hits = value * np.array([se_high - se, se - se_low])
+    clear = (1 - value) * np.array([sp - sp_low, sp_high - sp])
     down, up = np.sqrt(np.square([rate - low, high - rate]) + hits**2 + clear**2)
     return Share(
         value=value,

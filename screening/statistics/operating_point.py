@@ -5,12 +5,11 @@ A row is flagged if and only if its score is at or above the threshold; higher s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
+from screening.documents.figures import OperatingPoint
 from screening.statistics.evidence import predictive
 from screening.statistics.labelled import Choice
 from screening.statistics.performance import curve, performance, summary
@@ -23,66 +22,6 @@ __all__ = [
 
 ATOM = 0.05
 """Share of negatives with one score near the threshold from which it is said that specificity may jump."""
-
-
-@dataclass(frozen=True)
-class OperatingPoint:
-    """A threshold and what it does: rates in 0 to 1 with 95 % intervals (None: undefined on this cohort).
-
-    All are for unseen rows, scored by the mean of the machines that judged these. `sensitivity` is the one
-    expected of new positives, 1 - (misses + 1) / (m + 1), which is a little less than the share of the m
-    positives seen above the threshold; `specificity` is the share of negatives below it. `ppv`, `npv`, `nne`
-    (reviews per case found) and `flag_rate` hold at `prevalence`, whose own uncertainty their intervals hold
-    unless it was stated.
-    """
-
-    threshold: float
-    rule: Rule
-    sensitivity: float | None
-    sensitivity_low: float | None
-    sensitivity_high: float | None
-    specificity: float | None
-    specificity_low: float | None
-    specificity_high: float | None
-    ppv: float | None
-    ppv_low: float | None
-    ppv_high: float | None
-    npv: float | None
-    npv_low: float | None
-    npv_high: float | None
-    nne: float | None
-    flag_rate: float
-    n_positive: int
-    n_negative: int
-    n_groups: int | None
-    prevalence: float
-    notes: list[str] = field(default_factory=list)
-    misses: int | None = None
-    flag_rate_low: float | None = None
-    flag_rate_high: float | None = None
-    nne_low: float | None = None
-    nne_high: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and mappings, as stored in `model.json`."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> OperatingPoint:
-        """Read back what `to_dict` wrote; keys that are no part of an operating point are left out.
-
-        Points stored before there was `misses` keep the sensitivity that they stated, the share seen.
-        """
-        known = {name: stored[name] for name in cls.__dataclass_fields__ if name in stored}
-        point = cls(**{**known, "rule": Rule(**known["rule"]), "notes": list(known.get("notes", []))})
-        if "misses" in stored or point.sensitivity is None:
-            return point
-        return replace(
-            point,
-            misses=round(point.n_positive * (1 - point.sensitivity)),
-            nne_low=1 / point.ppv_high if point.ppv_high else None,
-            nne_high=1 / point.ppv_low if point.ppv_low else None,
-        )
 
 
 def excess(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
@@ -160,10 +99,10 @@ def points(
     *,
     fold=None,
     repeats=None,
-) -> list[dict[str, Any]]:
-    """Operating points of a fixed list of rules, each as a dict (see `OperatingPoint.to_dict`)."""
+) -> list[OperatingPoint]:
+    """Operating points of a fixed list of rules."""
     choice = Choice.of(scores, y, groups, seed, fold, repeats)
-    return [_point(choice, replace(rule, prevalence=prevalence)).to_dict() for rule in rules]
+    return [_point(choice, replace(rule, prevalence=prevalence)) for rule in rules]
 
 
 def _point(choice: Choice, rule: Rule) -> OperatingPoint:
@@ -176,7 +115,7 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
     sensitivity = 1.0 if everything else (m - misses) / (m + design)
     share = m / (m + n) if rule.prevalence is None else rule.prevalence
     evidence = choice.evidence(threshold, rule)
-    found: dict[str, Any] = {}
+    found: dict[str, float | None] = {}
     for name, value, ends in (
         ("sensitivity", sensitivity, evidence.sensitivity_range()),
         ("specificity", 1 - false / n, evidence.specificity_range()),
@@ -185,8 +124,10 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
     drawn = evidence.drawn(choice.prevalence(rule), choice.seed)
     for name, figure in predictive(share, sensitivity, false / n).items():
         found |= _with_range(name, float(figure), np.quantile(drawn[name], [0.025, 0.975]))
-    counts: dict[str, Any] = {"n_positive": m, "n_negative": n, "n_groups": choice.n_groups}
-    point = OperatingPoint(threshold, rule, prevalence=share, misses=misses, **found, **counts)
+    point = OperatingPoint(
+        threshold=threshold, rule=rule, prevalence=share, misses=misses, notes=(),
+        n_positive=m, n_negative=n, n_groups=choice.n_groups, **found,
+    )  # fmt: skip
     return replace(point, notes=_notes(point, design, choice.atom(threshold)))
 
 

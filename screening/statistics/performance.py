@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.documents.figures import Observed
+from screening.documents.figures import Observed, Ranking
+from screening.documents.validation import Curve
 from screening.errors import UsageError
 from screening.statistics.evidence import predictive, widening
 from screening.statistics.intervals import predictive_interval, share_range
@@ -148,7 +149,7 @@ def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | Non
     return found
 
 
-def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> dict[str, Any]:
+def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> Ranking:
     """How well held-out scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
 
     Both are widened for the fold machines and for the `n_settings` that were tried on the same rows
@@ -157,8 +158,8 @@ def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> di
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     m, n = int(positive.sum()), int((~positive).sum())
-    counts = {"n_positive": m, "n_negative": n, "n_groups": n_groups, "prevalence": m / max(m + n, 1)}
-    return counts | _ranking(scores, positive, codes, seed, bool(m and n), widening(n_settings))
+    ranked = _ranking(scores, positive, codes, seed, bool(m and n), widening(n_settings))
+    return Ranking(n_positive=m, n_negative=n, n_groups=n_groups, prevalence=m / max(m + n, 1), **ranked)
 
 
 def _ranking(scores, positive, codes, seed: int, both: bool, factor: float = 1.0) -> dict[str, float | None]:
@@ -166,9 +167,7 @@ def _ranking(scores, positive, codes, seed: int, both: bool, factor: float = 1.0
     return dict(ranking(scores, positive, codes, seed, factor)) if both else dict.fromkeys(names)
 
 
-def curve(
-    scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: float | None = None
-) -> dict[str, list[float | None]]:
+def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: float | None = None) -> Curve:
     """Rates at about `points` thresholds, equally spaced in rank within each class, extremes included.
 
     Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson, by the effective number of
@@ -176,9 +175,8 @@ def curve(
 
     Returns
     -------
-    dict of lists
-        threshold, sensitivity, sensitivity_low, sensitivity_high, specificity, specificity_low,
-        specificity_high, flag_rate, ppv, npv; None where nothing (or everything) is flagged.
+    Curve
+        None in it where nothing (or everything) is flagged.
     """
     scores, positive, codes, _ = checked(scores, y, groups, both=True)
     tally = Tally(scores, positive, codes, spaced_thresholds(scores, positive, points), seed)
@@ -191,10 +189,14 @@ def curve(
     unflagged = share * (1 - hit) + (1 - share) * (1 - false)
     with np.errstate(invalid="ignore"):
         ppv, npv = share * hit / flagged, (1 - share) * (1 - false) / unflagged
-    columns = {
-        "threshold": tally.thresholds,
-        "sensitivity": hit, "sensitivity_low": hit_low, "sensitivity_high": hit_high,
-        "specificity": 1 - false, "specificity_low": 1 - false_high, "specificity_high": 1 - false_low,
-        "flag_rate": flagged, "ppv": ppv, "npv": npv,
-    }  # fmt: skip
-    return {name: [float(v) if np.isfinite(v) else None for v in values] for name, values in columns.items()}
+    return Curve(
+        threshold=_column(tally.thresholds),
+        sensitivity=_column(hit), sensitivity_low=_column(hit_low), sensitivity_high=_column(hit_high),
+        specificity=_column(1 - false),
+        specificity_low=_column(1 - false_high), specificity_high=_column(1 - false_low),
+        flag_rate=_column(flagged), ppv=_column(ppv), npv=_column(npv),
+    )  # fmt: skip
+
+
+def _column(values: np.ndarray) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from screening.documents.run import NightSubgroup
+from screening.documents.validation import Level, SubgroupFacts
 from screening.statistics.performance import UNDEFINED, named
 from screening.statistics.tally import Tally, group_codes, rate_at_last
 
@@ -30,7 +33,9 @@ def banded(values: np.ndarray) -> list[float] | None:
     return np.unique(np.quantile(numbers, [0.25, 0.5, 0.75])).tolist()
 
 
-def levels_of(values: np.ndarray, edges: list[float] | None, known: list[str] | None = None) -> np.ndarray:
+def levels_of(
+    values: np.ndarray, edges: Sequence[float] | None, known: Sequence[str] | None = None
+) -> np.ndarray:
     """The level of each row as text; None where it is missing, "other" where it is not among `known`.
 
     Parameters
@@ -53,13 +58,13 @@ def _coded(values: np.ndarray) -> tuple[list[str | None], np.ndarray]:
     return list(place), codes
 
 
-def _level(text: str | None, edges: list[float] | None, known: list[str] | None) -> str | None:
+def _level(text: str | None, edges: Sequence[float] | None, known: Sequence[str] | None) -> str | None:
     if text is None or edges is not None:
         return None if edges is None else _band(text, edges)
     return text if known is None or text in known else OTHER
 
 
-def _band(text: str | None, edges: list[float]) -> str | None:
+def _band(text: str | None, edges: Sequence[float]) -> str | None:
     if text is None:
         return None
     try:
@@ -78,7 +83,7 @@ def performance_by_subgroup(
     threshold: float,
     groups: np.ndarray | None = None,
     share: float | None = None,
-) -> list[dict[str, Any]]:
+) -> list[SubgroupFacts]:
     """Sensitivity, specificity and flag rate a level of each subgroup column, from held-out scores.
 
     Parameters
@@ -95,9 +100,9 @@ def performance_by_subgroup(
 
     Returns
     -------
-    list of dict
-        A column each: `column`, `edges`, `known` levels, and `rows` (level None for missing, last). Where
-        fewer than 5 rows (or groups) stand behind a number it is None, and `few` names it.
+    list of SubgroupFacts
+        A column each, the level of missing values last. Where fewer than 5 rows (or groups) stand behind a
+        number it is None, and `few` names it.
     """
     own = float(np.mean(positive))
     whole = own if share is None else share
@@ -109,8 +114,8 @@ def performance_by_subgroup(
         known = None if edges else _commonest(values)
         level = levels_of(values, edges, known)
         rows = [
-            {"level": name}
-            | _figures(
+            _of_level(
+                name,
                 scores[rows],
                 positive[rows],
                 weight[rows],
@@ -119,7 +124,7 @@ def performance_by_subgroup(
             )
             for name, rows in ((name, _at(level, name)) for name in _ordered(level, edges))
         ]
-        described.append({"column": str(column), "edges": edges, "known": known, "rows": rows})
+        described.append(SubgroupFacts(column=str(column), edges=edges, known=known, rows=rows))
     return described
 
 
@@ -144,31 +149,46 @@ def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
     return [*names, *([OTHER] if OTHER in there else []), *([None] if None in there else [])]
 
 
-def _figures(
-    scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, threshold: float, groups: np.ndarray | None
-) -> dict[str, Any]:
+def _of_level(
+    level: str | None,
+    scores: np.ndarray,
+    positive: np.ndarray,
+    weight: np.ndarray,
+    threshold: float,
+    groups: np.ndarray | None,
+) -> Level:
     codes = group_codes(groups)
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
     events, others = tally.n_units(positive), tally.n_units(~positive)
-    found: dict[str, Any] = {"n": len(scores), "events": int(positive.sum()), "few": []}
+    few: list[str] = []
+    rates: dict[str, float | None] = {}
     for name, of_positives, units in (("sensitivity", True, events), ("specificity", False, others)):
         if units < FEWEST:
-            found["few"].append(name)
-        found |= named(name, UNDEFINED if units < FEWEST else rate_at_last(tally, of_positives))
-    n_units = tally.n_units(np.ones(len(scores), dtype=bool))
-    rate = float(np.average(scores >= threshold, weights=weight))
-    found["flag_rate"] = rate if n_units >= FEWEST else None
-    return _withheld(found, n_units, events)
-
-
-def _withheld(found: dict[str, Any], n_units: int, events: int) -> dict[str, Any]:
-    if n_units < FEWEST:
-        found["few"] += ["n", "flag_rate"]
-        found["n"] = None
+            few.append(name)
+        rates |= named(name, UNDEFINED if units < FEWEST else rate_at_last(tally, of_positives))
+    enough = tally.n_units(np.ones(len(scores), dtype=bool)) >= FEWEST
+    if not enough:
+        few += ["n", "flag_rate"]
     if events < FEWEST:
-        found["few"].append("events")
-        found["events"] = None
-    return found
+        few.append("events")
+    rate = float(np.average(scores >= threshold, weights=weight))
+    return Level(
+        level=level,
+        n=len(scores) if enough else None,
+        events=None if events < FEWEST else int(positive.sum()),
+        few=few,
+        flag_rate=rate if enough else None,
+        **rates,
+    )
+
+
+@dataclass
+class _Counted:
+    """Rows, flags among them, and what is one independent observation."""
+
+    rows: int = 0
+    flagged: int = 0
+    groups: set[object] = field(default_factory=set)
 
 
 class SubgroupCounts:
@@ -176,39 +196,39 @@ class SubgroupCounts:
 
     Parameters
     ----------
-    described : list of dict
+    described : sequence of SubgroupFacts
         Of `performance_by_subgroup`.
     """
 
-    def __init__(self, described: list[dict[str, Any]]):
+    def __init__(self, described: Sequence[SubgroupFacts]):
         self.described = described
-        self.counts: dict[tuple[str, str | None], list[Any]] = {}
+        self.counts: dict[tuple[str, str | None], _Counted] = {}
 
     def add(self, subgroups: pd.DataFrame, flagged: np.ndarray, groups: np.ndarray | None = None) -> None:
         """Count in one batch; `groups` are what is one independent observation."""
         for entry in self.described:
-            values = subgroups[entry["column"]].to_numpy(dtype=object)
+            values = subgroups[entry.column].to_numpy(dtype=object)
             texts, codes = _coded(values)
             rows, hits = np.bincount(codes), np.bincount(codes, weights=flagged)
             for code, text in enumerate(texts):
-                key = entry["column"], _level(text, entry["edges"], entry["known"])
-                count = self.counts.setdefault(key, [0, 0, set()])
-                count[0] += int(rows[code])
-                count[1] += int(hits[code])
+                key = entry.column, _level(text, entry.edges, entry.known)
+                count = self.counts.setdefault(key, _Counted())
+                count.rows += int(rows[code])
+                count.flagged += int(hits[code])
                 if groups is not None:
-                    count[2].update(groups[codes == code])
+                    count.groups.update(groups[codes == code])
 
     def facts(self) -> list[NightSubgroup]:
         """Rows and flag rate a level tonight, withheld where fewer than 5 rows (or groups) tell them."""
         said = []
-        for (column, level), (n, flagged, groups) in self.counts.items():
-            enough = (len(groups) or n) >= FEWEST
+        for (column, level), count in self.counts.items():
+            enough = (len(count.groups) or count.rows) >= FEWEST
             said.append(
                 NightSubgroup(
                     column=column,
                     level=level,
-                    n=n if enough else None,
-                    flag_rate=flagged / n if enough else None,
+                    n=count.rows if enough else None,
+                    flag_rate=count.flagged / count.rows if enough else None,
                 )
             )
         return sorted(said, key=lambda row: (row.column, row.level is None, row.level or ""))

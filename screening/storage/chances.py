@@ -20,9 +20,10 @@ def refuse_unearned(model: Model) -> None:
     """ModelError where there is not one chance a row: several watched classes, calibration not earned."""
     if len(model.watched) > 1:
         raise ModelError("several classes are watched; score_frame has the chance of the one that is flagged")
-    calibration = (model.document["validation"].get("calibration") or {}).get(model.watched[0]) or {}
-    if not calibration.get("earned"):
-        raise ModelError(f"its scores are no probabilities: {calibration.get('reason') or 'not calibrated'}")
+    calibration = model.facts.validation.calibration.get(model.watched[0])
+    if calibration is None or not calibration.earned:
+        reason = calibration.reason if calibration else None
+        raise ModelError(f"its scores are no probabilities: {reason or 'not calibrated'}")
 
 
 class Chances:
@@ -39,10 +40,9 @@ class Chances:
     """
 
     def __init__(self, model: Model):
-        stored = model.document["validation"].get("calibration") or {}
-        self.calibrations = [stored.get(name) or {} for name in model.watched]
+        self.calibrations = [model.facts.validation.calibration.get(name) for name in model.watched]
         self.thresholds = model.thresholds
-        self.earned = any(each.get("earned") for each in self.calibrations)
+        self.earned = any(each is not None and each.earned for each in self.calibrations)
 
     def of(self, score: np.ndarray, column: np.ndarray) -> dict[str, np.ndarray]:
         """Chance with its interval by the names of `CHANCES`, each shape (n_rows,); NaN where none is earned.

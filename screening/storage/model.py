@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from screening.documents.lesions import LesionFacts
+from screening.documents.model import ModelDocument
 from screening.documents.notebook import model_html
-from screening.documents.shape import read
+from screening.documents.stored import model_in
 from screening.errors import ModelError
 from screening.storage.arrays import pack
 from screening.storage.publishing import publish
@@ -72,6 +73,11 @@ class Model:
     directory: Path | None = field(default=None, compare=False)
     trained: datetime.datetime | None = field(default=None, compare=False)
 
+    @cached_property
+    def facts(self) -> ModelDocument:
+        """The document as its type, whichever version wrote it."""
+        return model_in(self.document)
+
     @property
     def digest(self) -> str:
         """SHA-256 over the whole directory, by way of the digests that `model.json` lists."""
@@ -105,15 +111,14 @@ class Model:
         classes = list(self.document["task"]["classes"])
         return [classes.index(name) for name in self.watched]
 
-    @cached_property
+    @property
     def lesions(self) -> LesionFacts | None:
         """How maps of scores become clusters, where the operating point is one by lesions."""
-        stored = self.operating_points[0].get("lesions")
-        return None if stored is None else read(LesionFacts, stored, "model.json")
+        return self.facts.operating_points[0].lesions
 
     def refuse_overdue(self) -> None:
         """ModelError where it holds rows of somebody who was erased, and was to be trained again by now."""
-        due = self.document.get("retrain_by")
+        due = self.facts.retrain_by
         if due is not None and datetime.date.today().isoformat() > due:
             raise ModelError(
                 f"the model holds rows of a patient who was erased, and was to be trained again by {due}; "
@@ -159,7 +164,7 @@ class Model:
         rows = open_cohort(
             frame,
             self.contract,
-            gates=gates_of(self.document, self.contract),
+            gates=gates_of(self.facts.training.profile, self.contract),
             whole_groups=self.lesions is not None,
         )
         tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
@@ -185,7 +190,7 @@ class Model:
         return np.column_stack([1 - chance, chance])
 
     def _repr_html_(self) -> str:
-        return model_html(self.document)
+        return model_html(self.facts)
 
     @cached_property
     def sealed(self) -> dict[str, Any]:

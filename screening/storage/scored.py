@@ -77,8 +77,8 @@ class ScoreColumns:
     """
 
     def __init__(self, model: Model):
-        task = model.document["task"]
-        self.classes = np.array(task["classes"]) if task["kind"] == "multi" else None
+        task = model.facts.task
+        self.classes = np.array(task.classes) if task.kind == "multi" else None
         self.chances = Chances(model)
         fields = [("id", pa.string())]
         fields += [("group", pa.string())] if model.contract.group else []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from screening.cohort.cohort import Cohort
+from screening.documents.validation import Calibration, Forward, Predictive, SubgroupFacts
 from screening.statistics.chances import calibrate
 from screening.statistics.local import at_local_prevalence
 from screening.statistics.operating_point import OperatingPoint
@@ -15,6 +16,16 @@ from screening.training.forward import forward_validation
 from screening.validation.lesson import labels_of
 from screening.validation.task import Task
 from screening.validation.validation import Validation
+
+
+@dataclass(frozen=True)
+class Appraisal:
+    """What was found, by watched class; `forward` is None where there is no time to split by."""
+
+    subgroups: Mapping[str, Sequence[SubgroupFacts]]
+    predictive: Mapping[str, Predictive]
+    calibration: Mapping[str, Calibration]
+    forward: Forward | None
 
 
 def appraise(
@@ -27,7 +38,7 @@ def appraise(
     one_class: bool,
     prevalence: float | None,
     learn: Callable[[Cohort], Model] | None,
-) -> dict[str, Any]:
+) -> Appraisal:
     """The parts of `model.json`'s validation that the operating point and its curve do not hold.
 
     Parameters
@@ -41,17 +52,16 @@ def appraise(
     """
     everyone = task.is_watched(labels_of(cohort))
     groups = validation.groups
-    facts: dict[str, Any] = {"subgroups": {}, "predictive": {}, "calibration": {}}
+    subgroups, predictive, calibration = {}, {}, {}
     for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
         scores, y = validation.scores[:, m], validation.watched[:, m]
         if sample.subgroups is not None:
-            facts["subgroups"][name] = performance_by_subgroup(
+            subgroups[name] = performance_by_subgroup(
                 sample.subgroups, scores, y, point.threshold, groups, everyone[:, m].mean()
             )
-        facts["predictive"][name] = at_local_prevalence(point, everyone[:, m], prevalence, cohort.group)
-        facts["calibration"][name] = calibrate(
-            scores, y, validation.fold, point.prevalence, groups, one_class
-        )
-    if learn is not None and sample.time is not None:
-        facts["forward"] = forward_validation(sample, task, groups, learn)
-    return facts
+        predictive[name] = at_local_prevalence(point, everyone[:, m], prevalence, cohort.group)
+        calibration[name] = calibrate(scores, y, validation.fold, point.prevalence, groups, one_class)
+    forward = (
+        None if learn is None or sample.time is None else forward_validation(sample, task, groups, learn)
+    )
+    return Appraisal(subgroups, predictive, calibration, forward)

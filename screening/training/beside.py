@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.documents.beside import Beside, BesideFacts, Difference
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
@@ -84,7 +84,7 @@ def comparison(
     seed: int,
     jobs: int = -1,
     memory: int | None = None,
-) -> dict[str, Any]:
+) -> BesideFacts | None:
     """Hold every row out by every other method on the method's own folds, and say what differs.
 
     Each has its setting and its thresholds chosen from its own held-out scores by the same rule, so that its
@@ -111,19 +111,18 @@ def comparison(
 
     Returns
     -------
-    dict
-        ``comparison``: figures of all methods, and differences (method minus other, 0 to 1) with 95 %
-        intervals. Empty where there is nothing to compare.
+    BesideFacts or None
+        Figures of all methods, and differences (method minus other, 0 to 1) with 95 % intervals. None where
+        there is nothing to compare.
     """
     others = [each for each in others if each.name != method.recipe.name]
     members = {part.recipe.name: part for part in method.parts}
     if not others:
-        return {}
+        return None
     rules = [_shared(rule, point) for point in points]
-    own = outcome_of(validation, points, seed)
-    rows: list[dict[str, Any]] = []
+    own = outcome_of(method, validation, points, seed)
+    rows: list[Beside] = []
     for other in others:
-        row: dict[str, Any] = {"recipe": other.name, "title": other.title}
         try:
             fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
             held_out = members.get(other.name) or held_out_by(
@@ -133,34 +132,39 @@ def comparison(
             found = Validation.of(held_out, sample, task, plan.groups)
             chosen = [found.operating_point(m, each, seed) for m, each in enumerate(rules)]
         except (RecipeError, UsageError) as error:
-            rows.append(row | {"reason": str(error)})
+            rows.append(Beside(recipe=other.name, title=other.title, reason=str(error)))
             continue
-        outcome = outcome_of(found, chosen, seed)
+        outcome = outcome_of(held_out, found, chosen, seed)
+        figures, gaps = _judged(own, outcome, sample, task, plan.groups, seed)
         rows.append(
-            row
-            | {"n_candidates": len(held_out.search.candidates), "chosen": held_out.search.chosen}
-            | {"thresholds": outcome.thresholds.tolist()}
-            | _judged(own, outcome, sample, task, plan.groups, seed)
+            Beside(
+                recipe=other.name,
+                title=other.title,
+                n_candidates=outcome.n_settings,
+                chosen=held_out.search.chosen,
+                thresholds=outcome.thresholds.tolist(),
+                figures=figures,
+                differences=gaps,
+            )
         )
-    figures = {name: figure["value"] for name, figure in own.figures().items()}
-    if task.kind == "multi":
-        figures["macro_recall"] = _recall(own, truth_of(sample, task))
-    return {
-        "comparison": {
-            "rule": asdict(rules[0]), "n_watched": len(points), "figures": figures, "beside": rows,
-        }
-    }  # fmt: skip
+    return BesideFacts(
+        rule=rules[0], n_watched=len(points), figures=_figures(own, truth_of(sample, task)), beside=rows
+    )
+
+
+def _figures(outcome: Outcome, truth: Truth) -> dict[str, float | None]:
+    figures = {name: figure.value for name, figure in outcome.facts.figures.items()}
+    several = {} if truth.target is None else {"macro_recall": _recall(outcome, truth)}
+    return figures | several
 
 
 def _judged(
     own: Outcome, other: Outcome, sample: Cohort, task: Task, groups: np.ndarray | None, seed: int
-) -> dict[str, Any]:
+) -> tuple[dict[str, float | None], dict[str, Difference]]:
     """Figures of another method, and what the method's own are above them."""
     truth = truth_of(sample, task)
-    figures = {name: figure["value"] for name, figure in other.figures().items()}
-    gaps = differences(own, other, truth, groups)
+    figures, gaps = _figures(other, truth), differences(own, other, truth, groups)
     if task.kind == "multi":
-        figures["macro_recall"] = _recall(other, truth)
         pair = {"own": own, "other": other}
         draws = resampled(pair, dict.fromkeys(pair, truth), groups, 0.9, seed=seed)
         gaps["macro_recall"] = difference(
@@ -168,7 +172,7 @@ def _judged(
             (draws["own"]["macro_recall"], draws["other"]["macro_recall"]),
             independent_units(truth, groups),
         )
-    return {"figures": figures, "differences": gaps}
+    return figures, gaps
 
 
 def _recall(outcome: Outcome, truth: Truth) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,31 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.cohort.profiling import profile_of
-from screening.documents.shape import plain
+from screening.documents.beside import BesideFacts
+from screening.documents.model import (
+    Approximation,
+    BlendMember,
+    FeatureFacts,
+    MachineFacts,
+    MemberAlone,
+    MemberFacts,
+    ModelDocument,
+    RecipeFacts,
+    TrainingFacts,
+)
+from screening.documents.stored import source_in
+from screening.documents.validation import OperatingPointFacts, ValidationFacts
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
-from screening.statistics.operating_point import OperatingPoint, Rule, curve, points
+from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.ranking import auroc
+from screening.storage.sealing import FORMATS
+from screening.training.appraisal import Appraisal
 from screening.training.per_class import per_class
 from screening.training.planning import Groundwork
 from screening.training.versions import versions
 from screening.validation.approximation import cost_of_landmarks
-from screening.validation.choice import Search
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.task import Task
@@ -28,143 +43,161 @@ from screening.validation.validation import Validation
 
 def model_document(
     ground: Groundwork,
-    chosen: list[OperatingPoint],
+    chosen: Sequence[OperatingPoint],
     validation: Validation,
     held_out: HeldOut,
+    appraisal: Appraisal,
+    beside: BesideFacts | None,
     *,
     seed: int,
     max_rows: int | None,
     command: str | None,
-) -> dict[str, Any]:
-    """Gather what is known once every row was held out, as plain JSON values."""
-    recipe, search = held_out.recipe, held_out.search
-    cohort, sample, task, plan = ground.cohort, ground.sample, ground.task, ground.plan
-    approximate = {}
+) -> ModelDocument:
+    """What is known once every row was held out; what deserves attention is decided on it."""
+    sample, task, plan = ground.sample, ground.task, ground.plan
+    approximation = None
     if not ground.exact:
-        approximate = cost_of_landmarks(sample, held_out, task, plan.groups, RARE_SHARE, seed)
-    said = [*ground.notes, *held_out.notes, *(each["note"] for each in approximate.values())]
-    document: dict[str, Any] = {
-        "recipe": {
-            "name": recipe.name,
-            "title": recipe.title,
-            "paper": recipe.paper,
-            "machine": recipe.machine,
-            "text": recipe.text,
-            "parameters": recipe.parameters | search.chosen,
-        }
-        | ({"members": [_member(part) for part in held_out.parts]} if held_out.parts else {}),
-        "contract": cohort.contract.to_dict(),
-        "task": task.to_dict(),
-        "operating_points": [
-            {"class": name, "chosen_by": "training", "reason": None} | point.to_dict()
-            for name, point in zip(task.watched, chosen, strict=True)
+        approximation = cost_of_landmarks(sample, held_out, task, plan.groups, RARE_SHARE, seed)
+    return ModelDocument(
+        recipe=_recipe(held_out),
+        contract=ground.cohort.contract.to_dict(),
+        task=task.facts(),
+        operating_points=[
+            in_use(name, point, "training") for name, point in zip(task.watched, chosen, strict=True)
         ],
-        "validation": {
-            "folds": plan.folds,
-            "repeats": len(held_out.fold),
-            "grouped": plan.groups is not None,
-            "n_rows": sample.n_rows,
-            "n_positive": int(validation.watched.any(axis=1).sum()),
-            "n_groups": None if plan.groups is None else len(np.unique(plan.groups)),
-            "n_machines": len(held_out.ensemble.machines),
-            "encoded_by": "negatives" if held_out.one_class else "all rows",
-            "search": _search_facts(recipe.criterion, search),
-        }
-        | _figures(sample, task, chosen, validation, seed),
-        "training": {
-            "source": cohort.source.to_dict(),
-            "n_rows_read": cohort.n_rows + sum(cohort.refused.values()),
-            "n_rows_used": sample.n_rows,
-            "n_by_class": _class_counts(sample),
-            "max_rows": max_rows,
-            "window": _window(cohort),
-            "seed": seed,
-            "command": command,
-            "notes": said,
-            "missing": {name: float(share) for name, share in cohort.features.isna().mean().items()},
-            "features": _features(sample, held_out.encoder),
-            "profile": profile_of(cohort),
-            "leaks": ground.suspects,
-        }
-        | approximate,
-        "machine": _machine(held_out),
-        "versions": versions(),
-    }
-    if held_out.parts:
-        document["blend"] = _members_of(held_out, sample, task, plan.groups, ground.rule, seed)
-    return document
+        validation=_validation(ground, chosen, validation, held_out, appraisal, beside, seed),
+        training=_training(ground, held_out, approximation, seed, max_rows, command),
+        machine=_machine(held_out),
+        versions=versions(),
+        blend=_members_of(held_out, sample, task, plan.groups, ground.rule, seed) if held_out.parts else (),
+        attention=(),
+        arrays_sha256="",
+        validation_sha256="",
+        format=FORMATS["model"],
+        sha256="",
+    )
 
 
-def _member(part: HeldOut) -> dict[str, Any]:
-    """A member of a blend, as much as makes its machines again."""
+def in_use(
+    name: str, point: OperatingPoint, chosen_by: str, reason: str | None = None
+) -> OperatingPointFacts:
+    """A watched class's operating point, and who chose it."""
+    return OperatingPointFacts(label=name, chosen_by=chosen_by, reason=reason, **vars(point))
+
+
+def _recipe(held_out: HeldOut) -> RecipeFacts:
+    recipe = held_out.recipe
+    return RecipeFacts(
+        name=recipe.name,
+        title=recipe.title,
+        paper=recipe.paper,
+        machine=recipe.machine,
+        text=recipe.text,
+        parameters=recipe.parameters | held_out.search.chosen,
+        members=[_member(part) for part in held_out.parts] or (),
+    )
+
+
+def _member(part: HeldOut) -> MemberFacts:
     recipe = part.recipe
-    return {
-        "name": recipe.name,
-        "title": recipe.title,
-        "machine": recipe.machine,
-        "text": recipe.text,
-        "parameters": recipe.parameters | part.search.chosen,
-        "search": _search_facts(recipe.criterion, part.search),
-        "machines": _machine(part),
-    }
+    return MemberFacts(
+        name=recipe.name,
+        title=recipe.title,
+        machine=recipe.machine,
+        text=recipe.text,
+        parameters=recipe.parameters | part.search.chosen,
+        search=part.searched(),
+        machines=_machine(part),
+    )
 
 
 def _members_of(
     held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None, rule: Rule, seed: int
-) -> list[dict[str, Any]]:
-    """What each member of a blend does alone, on the scale of its standardised scores.
-
-    Returns
-    -------
-    list of dict
-        `recipe`, `title`, and by watched class `auroc`, and the `threshold` that the member alone would have.
-    """
-    found: list[dict[str, Any]] = []
+) -> list[BlendMember]:
+    """What each member of a blend does alone, on the scale of its standardised scores."""
+    found = []
     blend = held_out.ensemble
     assert isinstance(blend, BlendedEnsemble)
     columns = [0] if task.kind == "binary" else task.watched_columns
     for part, centre, scale in zip(held_out.parts, blend.centres, blend.scales, strict=True):
         alone = Validation.of(part, sample, task, groups)
-        facts: dict[str, Any] = {"recipe": part.recipe.name, "title": part.recipe.title, "classes": {}}
+        classes = {}
         for m, (name, column) in enumerate(zip(task.watched, columns, strict=True)):
             threshold = alone.operating_point(m, rule, seed).threshold
-            facts["classes"][name] = {
-                "auroc": float(auroc(alone.scores[:, m], alone.watched[:, m])),
-                "threshold": float((threshold - centre[column]) / scale[column]),
-            }
-        found.append(facts)
+            classes[name] = MemberAlone(
+                auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
+                threshold=float((threshold - centre[column]) / scale[column]),
+            )
+        found.append(BlendMember(recipe=part.recipe.name, title=part.recipe.title, classes=classes))
     return found
 
 
-def _figures(
-    sample: Cohort, task: Task, chosen: list[OperatingPoint], validation: Validation, seed: int
-) -> dict[str, Any]:
+def _validation(
+    ground: Groundwork,
+    chosen: Sequence[OperatingPoint],
+    validation: Validation,
+    held_out: HeldOut,
+    appraisal: Appraisal,
+    beside: BesideFacts | None,
+    seed: int,
+) -> ValidationFacts:
     """Curves, tables and summaries of the held-out scores, one a watched class."""
-    facts: dict[str, Any] = {"summary": {}, "curves": {}, "points": {}}
-    for m, (name, point) in enumerate(zip(task.watched, chosen, strict=True)):
-        scores, y, groups = validation.scores[:, m], validation.watched[:, m], validation.groups
-        facts["summary"][name] = validation.ranking(m, seed)
-        facts["curves"][name] = curve(scores, y, groups, seed=seed, prevalence=point.prevalence)
-        facts["points"][name] = points(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
+    sample, task, plan = ground.sample, ground.task, ground.plan
+    numbered = [(m, name, chosen[m].prevalence) for m, name in enumerate(task.watched)]
+    confusion, rows = None, None
     if validation.predicted is not None:
         confusion, rows = per_class(task.target(labels_of(sample)), validation.predicted, task.classes)
-        facts |= {"confusion": plain(confusion), "per_class": [plain(row) for row in rows]}
-    return facts
+    return ValidationFacts(
+        folds=plan.folds,
+        repeats=len(held_out.fold),
+        grouped=plan.groups is not None,
+        n_rows=sample.n_rows,
+        n_positive=int(validation.watched.any(axis=1).sum()),
+        n_groups=None if plan.groups is None else len(np.unique(plan.groups)),
+        n_machines=len(held_out.ensemble.machines),
+        encoded_by="negatives" if held_out.one_class else "all rows",
+        search=held_out.searched(),
+        summary={name: validation.ranking(m, seed) for m, name, _ in numbered},
+        curves={name: validation.curve(m, prevalence, seed) for m, name, prevalence in numbered},
+        points={name: validation.points(m, prevalence, seed) for m, name, prevalence in numbered},
+        confusion=confusion,
+        per_class=rows,
+        subgroups=appraisal.subgroups,
+        predictive=appraisal.predictive,
+        calibration=appraisal.calibration,
+        forward=appraisal.forward,
+        comparison=beside,
+    )
 
 
-def _search_facts(criterion: str, search: Search) -> dict[str, Any]:
-    """What was tuned, on what, and which settings could not be used."""
-    return {
-        "criterion": criterion,
-        "n_candidates": len(search.candidates),
-        "chosen": search.chosen,
-        "candidates": search.candidates,
-        "scores": search.scores,
-        "dropped": search.dropped,
-    }
+def _training(
+    ground: Groundwork,
+    held_out: HeldOut,
+    approximation: Approximation | None,
+    seed: int,
+    max_rows: int | None,
+    command: str | None,
+) -> TrainingFacts:
+    cohort, sample = ground.cohort, ground.sample
+    return TrainingFacts(
+        source=source_in(cohort.source.to_dict()),
+        n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
+        n_rows_used=sample.n_rows,
+        n_by_class=_class_counts(sample),
+        max_rows=max_rows,
+        window=_window(cohort),
+        seed=seed,
+        command=command,
+        notes=[*ground.notes, *held_out.notes, *([approximation.note] if approximation else [])],
+        missing={str(name): float(share) for name, share in cohort.features.isna().mean().items()},
+        features=_features(sample, held_out.encoder),
+        profile=profile_of(cohort),
+        leaks=ground.suspects,
+        approximation=approximation,
+    )
 
 
-def _features(sample: Cohort, encoder: Encoder) -> list[dict[str, Any]]:
+def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
     """Each feature with unit, usual range (the contract's, else 5 to 95 % of training rows) and median."""
     described = []
     for name, feature in sample.contract.features.items():
@@ -174,15 +207,15 @@ def _features(sample: Cohort, encoder: Encoder) -> list[dict[str, Any]]:
             usual, origin = np.nanquantile(column.to_numpy(dtype=float), [0.05, 0.95]), "training, 5 to 95 %"
         median = encoder.medians[name]
         described.append(
-            {
-                "name": name,
-                "type": feature.type,
-                "unit": feature.unit,
-                "usual": None if usual is None else [float(bound) for bound in usual],
-                "usual_from": None if usual is None else origin,
-                "median": median if isinstance(median, str) else _finite(median),
-                "description": feature.description,
-            }
+            FeatureFacts(
+                name=name,
+                type=feature.type,
+                unit=feature.unit,
+                usual=None if usual is None else (float(usual[0]), float(usual[1])),
+                usual_from=None if usual is None else origin,
+                median=median if isinstance(median, str) else _finite(median),
+                description=feature.description,
+            )
         )
     return described
 
@@ -191,18 +224,18 @@ def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and np.isfinite(value) else None
 
 
-def _machine(held_out: HeldOut) -> dict[str, Any]:
+def _machine(held_out: HeldOut) -> MachineFacts:
     """Size and certificate of the machines, with the passes of the first; a baseline has none of these."""
     ensemble = held_out.ensemble
     if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
-        return {"n_support_vectors": None, "sv_share": None, "passes": [], "kkt_gap": None}
+        return MachineFacts(n_support_vectors=None, sv_share=None, passes=(), kkt_gap=None)
     machines = ensemble.standing
-    return {
-        "n_support_vectors": len(ensemble.union[0]),
-        "sv_share": held_out.sv_share,
-        "passes": [_plain(one) for one in machines[0].passes_],
-        "kkt_gap": float(max(np.max(each.kkt_gap_) for each in machines)),
-    }
+    return MachineFacts(
+        n_support_vectors=len(ensemble.union[0]),
+        sv_share=held_out.sv_share,
+        passes=[_plain(one) for one in machines[0].passes_],
+        kkt_gap=float(max(np.max(each.kkt_gap_) for each in machines)),
+    )
 
 
 def _plain(value: Any) -> Any:

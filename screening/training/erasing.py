@@ -11,7 +11,7 @@ import pandas as pd
 
 from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
-from screening.documents.stored import model_in
+from screening.documents.shape import plain
 from screening.errors import ModelError
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
@@ -73,17 +73,15 @@ def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.
         return None
     if gone.all():
         raise ModelError("nobody else is in its held-out scores; remove the model")
-    document, rest = dict(model.document), table[~gone].reset_index(drop=True)
-    training = document["training"]
+    facts, rest = model.facts, table[~gone].reset_index(drop=True)
     said = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
-    document["training"] = training | {"notes": [*training["notes"], said]}
+    training = replace(facts.training, notes=[*facts.training.notes, said])
+    document = replace(facts, training=training)
     if _stands_on(model, table, gone):
-        days = [retrain_by.isoformat(), *filter(None, [document.get("retrain_by")])]
-        document["retrain_by"] = min(days)
-    reasons = [*of_model(model_in(document)), *said_of_ids(document)]
-    document["attention"] = [each.to_dict() for each in reasons]
+        document = replace(document, retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))
+    document = replace(document, attention=[*of_model(document), *said_of_ids(facts)])
     # Its stored test rows are each made of two patients'; noise stands for them.
-    fewer = replace(model, document=document, validation=rest, selftest=None, directory=None)
+    fewer = replace(model, document=plain(document), validation=rest, selftest=None, directory=None)
     return replace(fewer, calibration=_calibration(fewer))
 
 
@@ -100,7 +98,7 @@ def _members(model: Model) -> Iterator[FoldEnsemble]:
 
 def _calibration(model: Model) -> np.ndarray:
     """What p-values are ranks in, of those who are left."""
-    task = Task.from_dict(model.document["task"])
+    task = Task.of(model.facts.task)
     try:
         return calibration_of(stored_validation(model, task), model.thresholds)
     except ModelError:

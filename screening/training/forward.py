@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.documents.figures import Observed
+from screening.documents.validation import Forward, LaterClass
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.statistics.performance import performance
 from screening.storage.model import Model
@@ -17,9 +18,6 @@ from screening.validation.task import Task
 
 PAST_SHARE = 0.7
 FEWEST_CASES = 5
-FIGURES = tuple(
-    f"{name}{end}" for name in ("sensitivity", "specificity", "auroc") for end in ("", "_low", "_high")
-)
 
 
 def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, str]:
@@ -50,7 +48,7 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
 
 def forward_validation(
     cohort: Cohort, task: Task, groups: np.ndarray | None, learn: Callable[[Cohort], Model]
-) -> dict[str, Any]:
+) -> Forward:
     """Train on the past with everything chosen there, and see what the threshold does to what came after.
 
     Parameters
@@ -62,32 +60,32 @@ def forward_validation(
 
     Returns
     -------
-    dict
-        `cut`, `n_past`, `n_later` and `classes` (figures of each), or the `reason` why it says nothing.
+    Forward
+        Figures of each class, or the reason why it says nothing.
     """
     try:
         past, later, cut = split_by_time(cohort, groups)
-        facts: dict[str, Any] = {"cut": cut, "n_past": len(past), "n_later": len(later), "classes": {}}
+        facts = Forward(cut=cut, n_past=len(past), n_later=len(later), classes={}, reason=None)
         cases = task.is_watched(labels_of(cohort))
         fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
         if fewest < FEWEST_CASES:
-            return facts | {"reason": f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"}
+            return replace(facts, reason=f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed")
         # The whole table's labels were judged already; of the past alone some may be rare.
         others = [text for text in cohort.classes if text not in task.positive]
         known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
         model = learn(replace(cohort.take(past), contract=known))
         test = cohort.take(later)
         scores = model.scores(model.encoder.transform(test))
-        truth = Task.from_dict(model.document["task"]).is_watched(labels_of(test))
+        truth = Task.of(model.facts.task).is_watched(labels_of(test))
     except (UsageError, CohortError, RecipeError) as error:
-        return {"reason": f"training on the past alone failed: {error}"}
-    for m, name in enumerate(model.watched):
-        found = performance(
-            scores[:, m], truth[:, m], model.thresholds[m], None if groups is None else groups[later]
-        )
-        facts["classes"][name] = {
-            "threshold": float(model.thresholds[m]),
-            "n_positive": found.n_positive,
-            "n_negative": found.n_negative,
-        } | {key: getattr(found, key) for key in FIGURES}
-    return facts | {"reason": None}
+        return Forward(reason=f"training on the past alone failed: {error}")
+    inside = None if groups is None else groups[later]
+    classes = {
+        name: performance(scores[:, m], truth[:, m], model.thresholds[m], inside)
+        for m, name in enumerate(model.watched)
+    }
+    return replace(facts, classes={name: _later(found) for name, found in classes.items()})
+
+
+def _later(found: Observed) -> LaterClass:
+    return LaterClass(**{each.name: getattr(found, each.name) for each in fields(LaterClass)})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.documents.model import Leak
 from screening.statistics.ranking import auroc
 from screening.validation.task import Task
 
@@ -30,13 +30,13 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
     return replace(cohort, contract=contract, features=cohort.features[list(kept)]), late
 
 
-def leaks(cohort: Cohort, task: Task) -> list[dict[str, Any]]:
+def leaks(cohort: Cohort, task: Task) -> list[Leak]:
     """Columns to look at before the model is believed.
 
     Returns
     -------
-    list of dict
-        `code`, `column`, `figure` and `said`, no patient's value.
+    list of Leak
+        No patient's value is in them.
     """
     label = np.asarray(cohort.label, dtype=object)
     watched = task.is_watched(label)
@@ -73,8 +73,8 @@ def leaks(cohort: Cohort, task: Task) -> list[dict[str, Any]]:
     return found
 
 
-def _leak(code: str, column: str, figure: float, said: str) -> dict[str, Any]:
-    return {"code": code, "column": column, "figure": float(figure), "said": said}
+def _leak(code: str, column: str, figure: float, said: str) -> Leak:
+    return Leak(code=code, column=column, figure=float(figure), said=said)
 
 
 def _either_way(values: np.ndarray, positive: np.ndarray) -> float:

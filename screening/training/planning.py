@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from screening.cohort.cohort import Cohort
+from screening.documents.model import Leak
 from screening.errors import UsageError
 from screening.machines.landmarks import RARE_SHARE
 from screening.recipes.blend import tells_apart
@@ -41,7 +41,7 @@ class Groundwork:
         The folds.
     params : dict
         What the caller fixed, landmarks among them where there are too many rows for all.
-    suspects : list of dict
+    suspects : list of Leak
         Columns that may be the answer itself.
     notes : list of str
         What has to be said of all this.
@@ -53,7 +53,7 @@ class Groundwork:
     rule: Rule
     plan: Plan
     params: Parameters
-    suspects: Sequence[dict[str, Any]]
+    suspects: Sequence[Leak]
     notes: list[str]
 
     @property
@@ -89,12 +89,12 @@ def laid(
     suspects = leaks(sample, task)
     notes += [*task.notes, *kept.notes]
     notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
-    notes += [each["said"] for each in suspects]
+    notes += [each.said for each in suspects]
     plan = planned(sample, task.target(labels_of(sample)), kept, repeats, seed)
     return Groundwork(cohort, sample, task, rule, plan, params, suspects, notes)
 
 
-def largest_exact(recipe: Recipe, params: dict[str, Any]) -> int | None:
+def largest_exact(recipe: Recipe, params: Parameters) -> int | None:
     """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
     if recipe.machine == "baseline":
         return None

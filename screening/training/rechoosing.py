@@ -9,10 +9,12 @@ import numpy as np
 
 from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
-from screening.documents.stored import model_in
+from screening.documents.history import ChangedClass
+from screening.documents.shape import plain
 from screening.errors import ModelError, UsageError
-from screening.statistics.operating_point import OperatingPoint, Rule, curve, overall, points
+from screening.statistics.operating_point import Rule, overall
 from screening.storage.model import Model
+from screening.training.card import in_use
 from screening.validation.task import Task
 from screening.validation.validation import Validation, calibration_of
 
@@ -46,37 +48,25 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
         )
     if watched is not None and watched not in model.watched:
         raise UsageError(f"--class {watched}: the model watches {', '.join(model.watched)}")
-    task = Task.from_dict(model.document["task"])
-    validation, seed = stored_validation(model, task), int(model.document["training"]["seed"] or 0)
-    document = model.document | {
-        "operating_points": list(model.operating_points),
-        "validation": dict(model.document["validation"]),
-    }
-    for m, name in enumerate(task.watched):
+    before, task = model.facts, Task.of(model.facts.task)
+    validation, seed = stored_validation(model, task), before.training.seed or 0
+    points, facts = list(before.operating_points), before.validation
+    for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
         if watched not in (None, name):
             continue
-        before = OperatingPoint.from_dict(model.operating_points[m])
-        asked = rule if rule.prevalence is not None else replace(rule, prevalence=before.rule.prevalence)
-        point = validation.operating_point(m, asked, seed)
-        document["operating_points"][m] = {
-            "class": name, "chosen_by": "screen threshold", "reason": reason.strip(),
-        } | point.to_dict()  # fmt: skip
-        if point.prevalence != before.prevalence:
-            of_class = validation.of_class(m)
-            shown = curve(
-                of_class["scores"], of_class["y"], validation.groups, seed=seed, prevalence=point.prevalence
-            )
-            facts = document["validation"]
-            facts["curves"] = facts["curves"] | {name: shown}
-            facts["points"] = facts["points"] | {
-                name: points(**of_class, seed=seed, prevalence=point.prevalence)
-            }
-    kept = said_of_ids(document)
-    document["attention"] = [each.to_dict() for each in [*of_model(model_in(document)), *kept]]
-    thresholds = np.array([point["threshold"] for point in document["operating_points"]], dtype=float)
+        asked = rule if rule.prevalence is not None else replace(rule, prevalence=point.rule.prevalence)
+        chosen = validation.operating_point(m, asked, seed)
+        points[m] = in_use(name, chosen, "screen threshold", reason.strip())
+        if chosen.prevalence != point.prevalence:
+            curve = validation.curve(m, chosen.prevalence, seed)
+            rows = validation.points(m, chosen.prevalence, seed)
+            facts = replace(facts, curves={**facts.curves, name: curve}, points={**facts.points, name: rows})
+    document = replace(before, operating_points=points, validation=facts)
+    document = replace(document, attention=[*of_model(document), *said_of_ids(before)])
+    thresholds = np.array([point.threshold for point in points])
     return replace(
         model,
-        document=document,
+        document=plain(document),
         calibration=calibration_of(validation, thresholds),
         validation=model.validation.assign(score=overall(validation.scores, thresholds)),
         directory=None,
@@ -85,20 +75,22 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
 
 def change_of(before: Model, after: Model) -> dict[str, Any]:
     """What the ledger keeps of a change: digests, thresholds and rules before and after, and the reason."""
-    pairs = zip(before.operating_points, after.operating_points, strict=True)
+    pairs = zip(before.facts.operating_points, after.facts.operating_points, strict=True)
     changed = [(old, new) for old, new in pairs if old != new]
     return {
         "model_before": before.digest,
         "model_after": after.digest,
-        "reason": changed[0][1]["reason"] if changed else None,
+        "reason": changed[0][1].reason if changed else None,
         "classes": [
-            {
-                "class": new["class"],
-                "threshold_before": old["threshold"],
-                "threshold_after": new["threshold"],
-                "rule_before": old["rule"],
-                "rule_after": new["rule"],
-            }
+            plain(
+                ChangedClass(
+                    label=new.label,
+                    threshold_before=old.threshold,
+                    threshold_after=new.threshold,
+                    rule_before=old.rule,
+                    rule_after=new.rule,
+                )
+            )
             for old, new in changed
         ],
     }
@@ -112,11 +104,11 @@ def stored_validation(model: Model, task: Task) -> Validation:
     ModelError
         The model holds none.
     """
-    table, facts = model.validation, model.document["validation"]
+    table, facts = model.validation, model.facts.validation
     names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
     if table.empty or not set(names) <= set(table.columns):
         raise ModelError("the model holds no held-out scores to choose from; train it again")
-    if model.document.get("format") == 1 and facts["repeats"] > 1:
+    if model.facts.format == 1 and facts.repeats > 1:
         raise ModelError("the model is of an older format, with repeated folds; train it again")
     repeats = sum(name.startswith(f"{names[0]}@") for name in table.columns)
     columns = [[f"{name}@{repeat}" for name in names] for repeat in range(repeats)] or [names]
@@ -128,6 +120,6 @@ def stored_validation(model: Model, task: Task) -> Validation:
         watched=task.is_watched(table["label"].to_numpy(dtype=object)),
         own=scores > 0,
         predicted=None,
-        groups=table["unit" if "unit" in table else "group"].to_numpy() if facts["grouped"] else None,
-        n_settings=int(facts["search"]["n_candidates"]),
+        groups=table["unit" if "unit" in table else "group"].to_numpy() if facts.grouped else None,
+        n_settings=facts.search.n_candidates,
     )

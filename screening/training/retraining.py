@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,14 +14,16 @@ import pandas as pd
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
 from screening.cohort.reading import open_cohort
+from screening.documents.model import ModelDocument
 from screening.documents.retraining import TrainedOn
 from screening.documents.series import filled, shown_series
 from screening.documents.shape import plain
 from screening.errors import CohortError, UsageError
 from screening.ledger.retraining import Judged, LastWord
-from screening.statistics.operating_point import OperatingPoint, Rule
+from screening.statistics.operating_point import Rule
 from screening.storage.model import Model
 from screening.training.train import train
+from screening.validation.candidates import Parameters
 from screening.validation.held_out import Progress
 
 UNSURE = "the reviewer was unsure"
@@ -137,7 +138,7 @@ def retrained(
     Model
         Not yet written; `training.verdicts` of its document says what it learned from.
     """
-    stated, training = champion.document["validation"], champion.document["training"]
+    stated, training = champion.facts.validation, champion.facts.training
     rule, source = _rule(champion, lesson.prevalence)
     contract = lesson.cohort.contract.model_copy(update={"review_by": review_by})
     said = [*lesson.cohort.notes, *sentences(lesson.facts), source, *_review(champion.contract, review_by)]
@@ -145,19 +146,19 @@ def retrained(
         replace(lesson.cohort, contract=contract, notes=said),
         champion.recipe,
         rule=rule,
-        folds=stated["folds"],
-        repeats=stated["repeats"],
-        search=stated["search"]["n_candidates"],
-        params=_fixed(champion.document),
-        max_rows=training["max_rows"],
-        seed=training["seed"],
+        folds=stated.folds,
+        repeats=stated.repeats,
+        search=stated.search.n_candidates,
+        params=_fixed(champion.facts),
+        max_rows=training.max_rows,
+        seed=training.seed,
         jobs=jobs,
         memory=memory,
         progress=progress,
         command=command,
     )
-    facts = model.document["training"] | {"verdicts": plain(lesson.facts)}
-    return replace(model, document=model.document | {"training": facts})
+    learned = replace(model.facts.training, verdicts=lesson.facts)
+    return replace(model, document=plain(replace(model.facts, training=learned)))
 
 
 def sentences(facts: TrainedOn) -> list[str]:
@@ -240,17 +241,17 @@ def _grouped(cohort: Cohort) -> Cohort:
 
 def _rule(champion: Model, prevalence: float) -> tuple[Rule, str]:
     """The champion's rule; where nobody gave a prevalence, at that of the past cohort, and that is said."""
-    rule = OperatingPoint.from_dict(champion.operating_points[0]).rule
+    rule = champion.facts.operating_points[0].rule
     known = rule.prevalence or champion.contract.prevalence
     whose = "given for the champion" if known else "of the past cohort"
     words = f"predictive values and workload are at the prevalence {whose}, {known or prevalence:.3g}"
     return replace(rule, prevalence=known or prevalence), words
 
 
-def _fixed(document: Mapping[str, Any]) -> dict[str, Any]:
+def _fixed(model: ModelDocument) -> Parameters:
     """Parameters that whoever trained the champion fixed: the same in every setting that competed."""
-    searches = [member["search"] for member in document["recipe"].get("members", ())]
-    every = [one for each in searches or [document["validation"]["search"]] for one in each["candidates"]]
+    searches = [member.search for member in model.recipe.members] or [model.validation.search]
+    every = [one for each in searches for one in each.candidates]
     return {name: value for name, value in every[0].items() if all(one.get(name) == value for one in every)}
 
 

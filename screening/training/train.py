@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,6 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
-from screening.documents.stored import model_in
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import OperatingPoint, Rule, overall
@@ -141,12 +141,7 @@ def train(
     points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
     _check(held_out, task, validation, points, maps=lesions)
 
-    document = record.model_document(
-        ground, points, validation, held_out, seed=seed, max_rows=max_rows, command=command
-    )
-    if chosen:
-        document["operating_points"][0]["lesions"] = plain(chosen.facts)
-    document["validation"] |= appraise(
+    appraisal = appraise(
         ground.cohort, sample, task, points, validation,
         one_class=held_out.one_class, prevalence=prevalence,
         learn=partial(
@@ -154,14 +149,20 @@ def train(
             params=params, seed=seed, jobs=jobs, forward=False,
         ) if forward else None,
     )  # fmt: skip
-    document["validation"] |= comparison(
+    compared = comparison(
         sample, task, others, held_out, validation, points, ground.plan, rule,
         search=search, params=ground.params, seed=seed, jobs=jobs, memory=memory,
     )  # fmt: skip
-    reasons = [*of_model(model_in(document)), *row_number_ids(ground.cohort)]
-    document["attention"] = [each.to_dict() for each in reasons]
+    document = record.model_document(
+        ground, points, validation, held_out, appraisal, compared,
+        seed=seed, max_rows=max_rows, command=command,
+    )  # fmt: skip
+    if chosen:
+        (point,) = document.operating_points
+        document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
+    attention = [*of_model(document), *row_number_ids(ground.cohort)]
     return Model(
-        document=document,
+        document=plain(replace(document, attention=attention)),
         recipe=held_out.recipe,
         contract=ground.cohort.contract,
         encoder=held_out.encoder,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.documents.model import Approximation
 from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters
@@ -36,7 +35,7 @@ def cost_of_landmarks(
     groups: np.ndarray | None,
     rare_share: float,
     seed: int,
-) -> dict[str, Any]:
+) -> Approximation:
     """AUROC on held-out rows of a sub-sample, trained exactly and on a fifth of the rows as landmarks.
 
     Parameters
@@ -48,8 +47,8 @@ def cost_of_landmarks(
 
     Returns
     -------
-    dict
-        ``approximation``, for `model.json`: the method, numbers of rows, both AUROC, and a ``note`` in words.
+    Approximation
+        For `model.json`.
     """
     parts = held_out.parts or (held_out,)
     one = next(part for part in parts if "approximation" in part.recipe.names)
@@ -74,18 +73,17 @@ def cost_of_landmarks(
     wanted = settings.get("n_landmarks", build(recipe, **settings).n_landmarks)
     two_classes = recipe.machine != "one_class" and len(task.classes) == 2
     weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
-    facts = {
-        "method": "landmarks",
-        "n_landmarks": int(wanted),
-        "n_rows": sample.n_rows,
-        "n_train": int((~test).sum()),
-        "n_test": int(test.sum()),
-        "auroc_exact": float(exact),
-        "auroc_landmarks": float(landmarks),
-        "note": (
+    return Approximation(
+        method="landmarks",
+        n_landmarks=int(wanted),
+        n_rows=sample.n_rows,
+        n_train=int((~test).sum()),
+        n_test=int(test.sum()),
+        auroc_exact=float(exact),
+        auroc_landmarks=float(landmarks),
+        note=(
             f"approximate: trained on {int(wanted)} landmarks that stand for {sample.n_rows} rows{weighed}; "
             f"on {int(test.sum())} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
             f"landmarks and {exact:.3f} with exact training on {int((~test).sum())} rows"
         ),
-    }
-    return {"approximation": facts}
+    )

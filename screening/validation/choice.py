@@ -15,6 +15,8 @@ from screening.validation.criteria import criterion
 FARTHEST_APART = 2.0
 # Nor do machines of which one scores so many times as widely as another: it decides their mean alone.
 WIDEST_APART, FEWEST_OF_FOLD = 100.0, 20
+# Of a normal distribution: 5 to 95 % in interquartile ranges.
+WIDE_IN_QUARTILES = 2.44
 # A spread below this share of the largest decision is rounding.
 ROUNDING = 1e-9
 
@@ -86,8 +88,7 @@ def choose_setting(
         reasons = "; ".join(sorted({str(why) for why in dropped}))
         raise RecipeError(
             f"recipe {recipe}: no setting of {len(candidates)} can be used on this table ({reasons}); try "
-            "more settings with --search, another recipe such as logistic, or drop columns that are nearly "
-            "unique"
+            "more settings with --search, another recipe, or drop columns that are nearly unique"
         )
     # Rounding lets settings that differ by noise in the last digits tie, on any machine: the first wins.
     best = usable[int(np.round([float(scores[at] or 0.0) for at in usable], 9).argmax())]
@@ -120,12 +121,14 @@ def apart(negatives: np.ndarray, fold: np.ndarray) -> float:
 
     One intercept that flipped between two ends that fit equally well ruins the mean of the machines.
     """
-    medians = [float(np.median(negatives[fold == k])) for k in np.unique(fold)]
+    each = [negatives[fold == k] for k in np.unique(fold)]
+    medians = [float(np.median(own)) for own in each]
     if len(medians) < 2:
         return 0.0
     low, high = np.quantile(negatives, [0.25, 0.75])
-    # Where most negatives are one and the same row, their spread is told by the others.
-    unit = float(high - low) or float(np.std(negatives))
+    # Of the few scores that yes and no can give, half may be one: then the rest tells their spread.
+    wide = float(np.median([np.ptp(np.quantile(own, [0.05, 0.95])) for own in each])) / WIDE_IN_QUARTILES
+    unit = max(float(high - low), wide) or float(np.std(negatives))
     return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
 
 

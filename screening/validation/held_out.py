@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
+from screening.documents.validation import SearchFacts
 from screening.kernels import shared
 from screening.kernels.placing import beside_others
 from screening.machines.blended import BlendedEnsemble
@@ -109,6 +110,17 @@ class HeldOut:
         """Whether nothing was learned from positives."""
         recipes = [part.recipe for part in self.parts] or [self.recipe]
         return all(recipe.machine == "one_class" for recipe in recipes)
+
+    def searched(self) -> SearchFacts:
+        """What was tuned, on what, and which settings could not be used."""
+        return SearchFacts(
+            criterion=self.recipe.criterion,
+            n_candidates=len(self.search.candidates),
+            chosen=self.search.chosen,
+            candidates=self.search.candidates,
+            scores=self.search.scores,
+            dropped=self.search.dropped,
+        )
 
     def first_repeats(self, repeats: int) -> FoldEnsemble:
         """The machines of the first so many repeats."""

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from screening.documents.comparison import Figure
+from screening.documents.figures import Ends
+from screening.documents.shape import document, plain, read
+from screening.documents.validation import SearchFacts
 from screening.errors import ModelError
 from screening.statistics.operating_point import OperatingPoint
+from screening.validation.held_out import HeldOut
 from screening.validation.validation import Validation
+
+
+@document
+class Judged:
+    """What an outcome states beside its arrays.
+
+    `sensitivity` is the one expected at the thresholds, one a watched class; `figures` are AUROC, sensitivity
+    and specificity, means over the watched classes.
+    """
+
+    sensitivity: Sequence[float]
+    figures: Mapping[str, Figure]
+    search: SearchFacts
+    sv_share: float | None
+    fit_seconds: float
+    score_seconds: float
 
 
 @dataclass(frozen=True)
@@ -32,9 +52,8 @@ class Outcome:
         Flagged by the machine's own boundary.
     predicted : ndarray of int, shape (n_rows,)
         Number of the class with the largest decision; -1 for a binary task.
-    facts : dict
-        `sensitivity`, expected at the thresholds, one a watched class; `points`, figures with intervals;
-        `n_candidates`; and what choosing and fitting cost, where somebody asks.
+    facts : Judged
+        What was chosen, what that cost, and the figures at the thresholds.
     """
 
     rows: np.ndarray
@@ -43,7 +62,7 @@ class Outcome:
     thresholds: np.ndarray
     own: np.ndarray
     predicted: np.ndarray
-    facts: dict[str, Any]
+    facts: Judged
 
     def among(self, place: np.ndarray) -> Outcome:
         """The same on the rows that have a place (a new row number, -1 for none) in ``place``."""
@@ -60,7 +79,7 @@ class Outcome:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays without objects; `from_arrays` takes them back."""
-        facts = json.dumps(self.facts, sort_keys=True).encode()
+        facts = json.dumps(plain(self.facts), sort_keys=True).encode()
         return {
             "rows": self.rows,
             "fold": self.fold,
@@ -75,7 +94,7 @@ class Outcome:
     def from_arrays(cls, stored: dict[str, np.ndarray]) -> Outcome:
         """Rebuild an outcome; ModelError where the arrays do not belong together."""
         try:
-            facts = json.loads(stored["facts"].tobytes())
+            facts = read(Judged, json.loads(stored["facts"].tobytes()), "a kept outcome")
             given = {
                 name: stored[name] for name in ("rows", "fold", "scores", "thresholds", "own", "predicted")
             }
@@ -93,22 +112,7 @@ class Outcome:
     @property
     def n_settings(self) -> int:
         """Settings that competed on these rows."""
-        return int(self.facts["n_candidates"])
-
-    @property
-    def sensitivity(self) -> list[float]:
-        """Expected sensitivity at the thresholds, one a watched class."""
-        return list(self.facts["sensitivity"])
-
-    def figures(self) -> dict[str, dict[str, float | None]]:
-        """AUROC, sensitivity and specificity with their intervals, means over the watched classes."""
-        points = self.facts["points"]
-        return {
-            name: {
-                end: float(np.mean([each[name][end] for each in points])) for end in ("value", "low", "high")
-            }
-            for name in points[0]
-        }
+        return self.facts.search.n_candidates
 
     @property
     def flagged(self) -> np.ndarray:
@@ -117,23 +121,11 @@ class Outcome:
 
 
 def outcome_of(
-    validation: Validation,
-    points: Sequence[OperatingPoint],
-    seed: int,
-    facts: Mapping[str, Any] | None = None,
+    held_out: HeldOut, validation: Validation, points: Sequence[OperatingPoint], seed: int
 ) -> Outcome:
-    """What a validation says of every row at these operating points."""
+    """What a validation of held-out rows says of every row at these operating points."""
     rows = np.arange(len(validation.fold))
-    shown = [asdict(point) for point in points]
-    ranked = [validation.ranking(m, seed) for m in range(len(points))]
-    own = {
-        "n_candidates": validation.n_settings,
-        "sensitivity": [point.sensitivity for point in points],
-        "points": [
-            {name: _ranged(each | rank, name) for name in ("auroc", "sensitivity", "specificity")}
-            for each, rank in zip(shown, ranked, strict=True)
-        ],
-    }
+    fit_seconds, score_seconds = held_out.seconds
     return Outcome(
         rows=rows,
         fold=validation.fold,
@@ -141,9 +133,21 @@ def outcome_of(
         thresholds=np.array([point.threshold for point in points]),
         own=validation.own,
         predicted=np.full(len(rows), -1) if validation.predicted is None else validation.predicted,
-        facts=own | dict(facts or {}),
+        facts=Judged(
+            sensitivity=[float(point.sensitivity or 0.0) for point in points],
+            figures={
+                "auroc": _mean([validation.ranking(m, seed).auroc_ends for m in range(len(points))]),
+                "sensitivity": _mean([point.sensitivity_ends for point in points]),
+                "specificity": _mean([point.specificity_ends for point in points]),
+            },
+            search=held_out.searched(),
+            sv_share=held_out.sv_share,
+            fit_seconds=fit_seconds,
+            score_seconds=score_seconds,
+        ),
     )
 
 
-def _ranged(figures: Mapping[str, Any], name: str) -> dict[str, float | None]:
-    return {"value": figures[name], "low": figures[f"{name}_low"], "high": figures[f"{name}_high"]}
+def _mean(found: Sequence[Ends]) -> Figure:
+    value, low, high = (float(each) for each in np.mean(np.array(found, float), axis=0))
+    return Figure(value=value, low=low, high=high)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from screening.documents.beside import Difference
 from screening.statistics.evidence import between_folds, widening
 from screening.statistics.intervals import design_effect, percentiles, students_share
 from screening.statistics.ranking import placements, spread
@@ -107,37 +108,45 @@ def independent_units(truth: Truth, groups: np.ndarray | None) -> int:
 
 def difference(
     estimates: tuple[float, float], draws: tuple[np.ndarray, np.ndarray], n_units: int
-) -> dict[str, float | None]:
+) -> Difference:
     """Difference of a method from the control with its 95 % interval, None where it cannot be resampled."""
     gap = draws[0] - draws[1]
     known = gap[np.isfinite(gap)]
     low, high = percentiles(known, n_units) if len(known) else (None, None)
-    return {
-        "difference": estimates[0] - estimates[1],
-        "low": None if low is None else float(low),
-        "high": None if high is None else float(high),
-    }
+    return Difference(
+        difference=estimates[0] - estimates[1],
+        low=None if low is None else float(low),
+        high=None if high is None else float(high),
+    )
 
 
 def differences(
     method: Outcome, other: Outcome, truth: Truth, groups: np.ndarray | None
-) -> dict[str, dict[str, float | None]]:
+) -> dict[str, Difference]:
     """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
 
     Over several watched classes means, of the ends of intervals too, as if all classes erred together. A
     difference of sensitivity has no interval: both thresholds were chosen for one and the same.
     """
     n_settings = max(method.n_settings, other.n_settings)
-    found: dict[str, list[dict[str, float | None]]] = {"auroc": [], "sensitivity": [], "specificity": []}
+    found: dict[str, list[Difference]] = {"auroc": [], "sensitivity": [], "specificity": []}
     for m, positive in enumerate(truth.watched.T):
         pair = method.scores[:, m], other.scores[:, m]
         found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
         clear, others = (~each.flagged[~positive, m] for each in (method, other))
         units = None if groups is None else groups[~positive]
         found["specificity"].append(specificity_difference(clear, others, method.fold[~positive], units))
-        gap = method.sensitivity[m] - other.sensitivity[m]
-        found["sensitivity"].append({"difference": gap, "low": None, "high": None})
-    return {name: {end: _mean([each[end] for each in of]) for end in of[0]} for name, of in found.items()}
+        gap = method.facts.sensitivity[m] - other.facts.sensitivity[m]
+        found["sensitivity"].append(Difference(difference=gap, low=None, high=None))
+    return {name: _mean_of(classes) for name, classes in found.items()}
+
+
+def _mean_of(classes: Sequence[Difference]) -> Difference:
+    return Difference(
+        difference=_mean([each.difference for each in classes]),
+        low=_mean([each.low for each in classes]),
+        high=_mean([each.high for each in classes]),
+    )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -152,7 +161,7 @@ def auroc_difference(
     groups: np.ndarray | None = None,
     *,
     n_settings: int = 1,
-) -> dict[str, float | None]:
+) -> Difference:
     """Difference of two methods' AUROC on the same held-out rows: paired DeLong, its variance widened.
 
     Parameters
@@ -167,15 +176,15 @@ def auroc_difference(
 
     Returns
     -------
-    dict
-        `difference`, `low`, `high`; both ends None for fewer than two rows of a class.
+    Difference
+        Both ends None for fewer than two rows of a class.
     """
     codes = group_codes(groups)
     (area, pull), (other, other_pull) = (placements(each, positive) for each in (scores, others))
     if min(positive.sum(), (~positive).sum()) < 2:
-        return {"difference": area - other, "low": None, "high": None}
+        return Difference(difference=area - other, low=None, high=None)
     reach = spread(pull - other_pull, positive, codes) * np.sqrt(widening(n_settings))
-    return {"difference": area - other, "low": area - other - reach, "high": area - other + reach}
+    return Difference(difference=area - other, low=area - other - reach, high=area - other + reach)
 
 
 def specificity_difference(
@@ -183,7 +192,7 @@ def specificity_difference(
     others: np.ndarray,
     fold: np.ndarray | None = None,
     groups: np.ndarray | None = None,
-) -> dict[str, float | None]:
+) -> Difference:
     """Difference of two methods' specificity, each at its own threshold, on the same negatives.
 
     Parameters
@@ -196,8 +205,8 @@ def specificity_difference(
 
     Returns
     -------
-    dict
-        `difference` as seen; `low` and `high` lie about one drawn towards 0 by two rows (Agresti and Min
+    Difference
+        As seen; its ends lie about one drawn towards 0 by two rows (Agresti and Min
         2005), with the variance between folds.
     """
     moved = clear.astype(float) - others.astype(float)
@@ -214,4 +223,4 @@ def specificity_difference(
         between = between_folds(np.bincount(number, weights=moved) / sizes, own * n / sizes)
     middle, reach = total / (n + 2), 1.96 * float(np.sqrt(own / student + between))
     seen = total / n
-    return {"difference": seen, "low": min(middle - reach, seen), "high": max(middle + reach, seen)}
+    return Difference(difference=seen, low=min(middle - reach, seen), high=max(middle + reach, seen))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.documents.model import TaskFacts
 from screening.errors import CohortError, UsageError
 
 
@@ -66,19 +66,21 @@ class Task:
         columns = [1] if self.kind == "binary" else self.watched_columns
         return codes[:, None] == np.asarray(columns)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists and strings, as stored in `model.json`."""
-        stored = {
-            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
-        }
-        stored.pop("notes")
-        return stored
+    def facts(self) -> TaskFacts:
+        """What `model.json` says of it."""
+        return TaskFacts(
+            kind=self.kind,
+            label=self.label,
+            positive=list(self.positive),
+            classes=list(self.classes),
+            watched=list(self.watched),
+        )
 
     @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Task:
-        """Read back what `to_dict` wrote."""
-        lists = {key: tuple(stored[key]) for key in ("positive", "classes", "watched")}
-        return cls(kind=stored["kind"], label=stored["label"], **lists)
+    def of(cls, facts: TaskFacts) -> Task:
+        """Read back what `facts` wrote."""
+        lists = tuple(facts.positive), tuple(facts.classes), tuple(facts.watched)
+        return cls(facts.kind, facts.label, *lists)
 
 
 def ask(cohort: Cohort, multi_class: bool) -> Task:

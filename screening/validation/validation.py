@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall, summary
+from screening.documents.figures import Ranking
+from screening.documents.validation import Curve
+from screening.statistics.operating_point import (
+    OperatingPoint,
+    Rule,
+    choose,
+    curve,
+    overall,
+    points,
+    summary,
+)
 from screening.statistics.p_values import group_maxima
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.task import Task
+
+
+class OfClass(TypedDict):
+    """What `choose` and `points` take of one watched class, by their names."""
+
+    scores: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray | None
+    fold: np.ndarray
+    repeats: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -78,8 +98,8 @@ class Validation:
             predicted=None,
         )
 
-    def of_class(self, m: int) -> dict[str, Any]:
-        """What `choose` and `points` take of one watched class, by their names."""
+    def of_class(self, m: int) -> OfClass:
+        """The rows as one watched class has them."""
         return {
             "scores": self.scores[:, m],
             "y": self.watched[:, m],
@@ -88,11 +108,19 @@ class Validation:
             "repeats": self.repeats[:, :, m],
         }
 
-    def ranking(self, m: int, seed: int) -> dict[str, Any]:
+    def ranking(self, m: int, seed: int) -> Ranking:
         """AUROC and average precision of a watched class, with intervals."""
         return summary(
             self.scores[:, m], self.watched[:, m], self.groups, seed=seed, n_settings=self.n_settings
         )
+
+    def curve(self, m: int, prevalence: float, seed: int) -> Curve:
+        """What every threshold would do to a watched class."""
+        return curve(self.scores[:, m], self.watched[:, m], self.groups, seed=seed, prevalence=prevalence)
+
+    def points(self, m: int, prevalence: float, seed: int) -> list[OperatingPoint]:
+        """What the usual rules would choose for a watched class."""
+        return points(**self.of_class(m), seed=seed, prevalence=prevalence)
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
