@@ -37,9 +37,9 @@ IDS = {
 """How the hospital names a patient, by what the table says of it."""
 
 WORDS = "document.body.innerText.split(/\\s+/).filter(Boolean).length"
-WHOLE = """[...document.querySelectorAll('.list .c')].filter(line => {
+WHOLE = """[...document.querySelectorAll('#list .c')].filter(line => {
     const at = line.getBoundingClientRect(); return at.height > 0 && at.bottom <= innerHeight; }).length"""
-AT_FIRST = "document.activeElement.closest('.t') === document.querySelector('.list .c .t')"
+AT_FIRST = "document.querySelector('#list .c .t')?.contains(document.activeElement) ?? false"
 MOST_TABS = 60
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

@@ -165,6 +165,23 @@ def test_the_slider_marks_lines_as_it_marks_cases(opened: Any) -> None:
     assert view.evaluate(MARK, ".c.out:not(:has(details))") == '"would not be flagged"'
 
 
+def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_are(opened: Any) -> None:
+    run = with_lines()
+    for number, case in enumerate(run["cases"]):
+        case["id"] = f"8f14e45f-ceea-467f-a6c5-{number:012d}"
+        case["display"] = {"ward": "intensive_care", "bed": "5-8", "name": "Kowalski"}
+    view, _ = opened(render_run(run))
+    view.emulate_media(media="print")
+    view.set_viewport_size({"width": 703, "height": 1000})
+
+    heights = view.evaluate(
+        "[...document.querySelectorAll('#list .c:not(:has(.y))')].map(one => one.clientHeight)"
+    )
+
+    assert len(heights) == 12
+    assert max(heights) < 20
+
+
 def test_paper_is_a4_says_it_is_confidential_and_has_boxes_for_every_case(opened: Any) -> None:
     run = with_lines()
     view, _ = opened(render_run(run))

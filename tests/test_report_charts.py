@@ -29,6 +29,16 @@ def test_ticks_are_round_inside_the_scale_and_about_as_many_as_asked(
     assert all(low - 1e-6 * span <= t <= low + span + 1e-6 * span for t in ticks)
 
 
+@given(st.floats(1e-6, 1.0))
+def test_ticks_in_per_cent_can_be_told_apart(largest: float) -> None:
+    axes = Axes("a", "", "", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
+
+    words = [tick["text"] for tick in axes.drawing()["y_ticks"]]
+
+    assert len(set(words)) == len(words) > 1
+    assert all(word.endswith("%") for word in words)
+
+
 @given(st.text(max_size=300))
 def test_text_is_visible_and_can_be_written_as_utf8(value: str) -> None:
     written = shown.text(value)

@@ -223,5 +223,5 @@ def _level(one: tuple[float, float], two: tuple[float, float], three: tuple[floa
 
 def _ticks(scale: Scale, as_percent: bool, about: int) -> list[dict[str, Any]]:
     values = scale.ticks(about)
-    words = [f"{100 * v:.0f}%" for v in values] if as_percent else tick_text(values)
+    words = [f"{word}%" for word in tick_text([100 * v for v in values])] if as_percent else tick_text(values)
     return [{"at": scale.at(v), "text": t} for v, t in zip(values, words, strict=True)]
