@@ -9,7 +9,8 @@ functions without scoring tables: what is tried here is the memory, and not the 
 
 The simulation counts for itself, by the rules as `docs/nightly.md` has them, and compares: every run of every
 ward, its series, the status of all and the overview of the last night (drawn from that status). Then the
-history of each is held to that of a ledger of its own. Seconds are told as the ledger grows.
+history of each is held to that of a ledger of its own, without the shadows that were never promoted. Seconds
+are told as the ledger grows.
 """
 
 from __future__ import annotations
@@ -145,6 +146,11 @@ class Ward:
             self.shadows[self.shadows.index(after)], self.champion = self.champion, after
         else:
             self.shadows[-1] = after
+
+    def alone(self) -> Iterator[Entered]:
+        """What a ledger of the ward's own is given: all but the shadows that were never promoted."""
+        taken = {model("a")} | {one.champion[3] for one in self.entered if one.champion is not None}
+        return (one for one in self.entered if one.night is None or one.night.model in taken)
 
     def _patients(self, number: int) -> list[str]:
         return [f"{self.name}-{number // STAY}-{place:03d}" for place in range(ROWS)]
@@ -322,7 +328,7 @@ def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
 
     for ward in wards:
         with open_ledger(folder / f"{ward.name}.db", make=True) as own:
-            for one in ward.entered:
+            for one in ward.alone():
                 one.into(own)
             assert without_places(history(own, ward.name)) == without_places(history(ledger, ward.name))
     print(f"private ledgers: {len(wards)}, each with the history that its ward has in the shared one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import sys
 
 import nibabel
 import numpy as np
@@ -16,6 +17,7 @@ from screening import read_cohort, score, train
 from screening.cli import app
 from screening.cohort import check_cohort, starter_contract
 from screening.cohort.images import open_images
+from screening.cohort.sources import digests
 from screening.errors import CohortError, UsageError
 from screening.scoring.erasing import without
 
@@ -136,6 +138,26 @@ def test_a_starter_contract_of_images_reads_them(tmp_path):
 
     assert contract.group == "patient_id" and contract.coordinates == ["x", "y", "z"]
     assert check_cohort(folder, contract, label="lesion")[0] == []
+
+
+def test_a_night_of_images_is_known_again_by_its_digests(run, night, tmp_path):
+    known = [file["sha256"] for file in run.document["input"]["files"]]
+    changed = folder_of(NIGHT, tmp_path / "night")
+    save(changed / "P11" / "t1.nii.gz", 2 * NIGHT["P11"]["t1"])
+
+    assert digests(str(night)) == known
+    assert [one == other for one, other in zip(digests(str(changed)), known, strict=True)] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_without_nibabel_images_are_refused_with_the_remedy(night, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nibabel", None)
+
+    with pytest.raises(UsageError, match="imaging"):
+        read_cohort(night)
 
 
 def spoiled(folder, what):

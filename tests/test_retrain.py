@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from test_ledger import enter
 from test_series import of_ward
 
-from screening import read_cohort
+from screening import read_cohort, train
 from screening.cohort.sources import digests
 from screening.errors import UsageError
 from screening.ledger import (
@@ -251,6 +251,18 @@ def test_patients_of_both_sources_are_never_split_across_folds(champion, tables)
 
     assert folds.nunique().max() == 1
     assert folds.size().max() == 2
+
+
+def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched(champion, tables):
+    folder, night = tables
+    past = read(champion, folder, patients())
+    fixed = train(past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1)
+    words = [word(folder, night["patient"][at], "not", "2026-03-01") for at in (0, 1)]
+    model = retrained(fixed, lesson(fixed, past, folder, *words))
+    candidates = model.document["validation"]["search"]["candidates"]
+
+    assert [each["C"] for each in candidates] == [3.0, 3.0]
+    assert candidates == fixed.document["validation"]["search"]["candidates"]
 
 
 def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(champion, tables):

@@ -14,12 +14,14 @@ from flow_cohorts import voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from image_folders import folder_of
+from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, ornt_transform
 from report_voxel_fixture import voxel_run
 
 from screening import read_cohort, score, train
 from screening.cohort.grid import on_grid, steps
-from screening.documents.run import Slice, Volume, Voxels
 from screening.documents.stored import run_in
+from screening.documents.voxels import Slice, Volume, Voxels
 from screening.page.voxels import voxels as voxel_block
 from screening.scoring.clusters import fullest_slices, largest_clusters
 from screening.scoring.png import palette_png, ramp
@@ -182,3 +184,35 @@ def test_what_is_no_picture_is_never_written_into_the_page():
 
     assert block["patients"][0]["slices"] == []
     assert block["pictures"] is False
+
+
+@pytest.mark.parametrize("codes", ["RAS", "LPS", "PIR", "SLA", "ASL"], ids=lambda codes: f"stored as {codes}")
+def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stored(tmp_path, codes):
+    """A bright spot at the patient's right, front and top is drawn at the upper left of the top slice."""
+    body = np.zeros((12, 10, 8))
+    body[1:-1, 1:-1, 1:-1] = 1.0
+    wanted = body.copy()
+    wanted[9:11, 7:9, 5:7] = 50.0
+    turn = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(codes))
+    patients = {}
+    for number in range(4):
+        noise = np.random.default_rng(number).normal(0, 0.1, body.shape)
+        volumes = {"t1": wanted * body + noise, "mask": body, "lesion": wanted > 1}
+        patients[f"P{number}"] = {
+            k: apply_orientation(v.astype(np.float32), turn) for k, v in volumes.items()
+        }
+    affine = inv_ornt_aff(turn, body.shape) if codes != "RAS" else np.eye(4)
+    folder = folder_of(patients, tmp_path / "images", np.diag([2.0, 2, 3, 1]) @ affine)
+    model = train(read_cohort(folder, label="lesion"), "logistic", search=1, jobs=1, folds=2)
+
+    run = score(model, folder, tmp_path / "run")
+
+    first = run.document["voxels"]["patients"][0]
+    top = first["slices"][-1]
+    pixels, palette = decoded(base64.b64decode(top["overlay"]))
+    rows, columns = np.nonzero(pixels == len(palette) - 1)
+    assert first["anatomical"] and top["at"] == 6 and top["flagged"] == 4
+    # Of 10 x 8 voxels inside the mask: one from the edge in front, none from the edge at the right.
+    assert sorted(set(rows)) == [0, 1] and sorted(set(columns)) == [0, 1]
+    page = (run.directory / "report.html").read_text()
+    assert "axial slice 7 from below" in page and ">R</b>" in page and ">L</b>" in page

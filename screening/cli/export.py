@@ -22,13 +22,15 @@ class Form(StrEnum):
     omop = "omop"
     table = "table"
     nifti = "nifti"
+    dicom_seg = "dicom-seg"
 
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")],
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write; of omop and nifti a directory.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File to write; of omop, nifti and dicom-seg a directory."),
     ] = None,
     url: Annotated[str | None, typer.Option(metavar="URL", help="Of table: the database.")] = None,
     table: Annotated[str | None, typer.Option(metavar="NAME", help="Of table: its name.")] = None,
@@ -38,6 +40,9 @@ def export(
     definition: Annotated[
         int, typer.Option(metavar="N", help="Of omop: cohort_definition_id of the first class.")
     ] = 1,
+    reference: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Of dicom-seg: DIR/PATIENT has the DICOM series.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -46,6 +51,8 @@ def export(
 
     if (to is Form.table) != bool(url and table) or (to is Form.table) == bool(out):
         raise UsageError("--to table needs --url and --table; every other form needs --out")
+    if (to is Form.dicom_seg) != (reference is not None):
+        raise UsageError("--to dicom-seg needs --reference, and no other form has one")
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
     flagged = read_flagged(run)
@@ -61,12 +68,15 @@ def export(
         with publish(place, "omop") as folder:
             for name, content in omop_of(flagged, definition).items():
                 (folder / name).write_bytes(content)
-    elif to is Form.nifti:
+    elif to in (Form.nifti, Form.dicom_seg):
+        from screening.scoring.exports.dicom_seg import dicom_seg_of
         from screening.scoring.exports.volumes import nifti_of, write_volumes
         from screening.storage.publishing import publish
 
+        known = flagged.run
+        volumes = dicom_seg_of(run, known, reference) if reference else nifti_of(run, known)
         with publish(place, "volumes") as folder:
-            write_volumes(folder, flagged.run, nifti_of(run, flagged.run))
+            write_volumes(folder, known, volumes)
     else:
         from screening.scoring.exports import fhir, sheets
         from screening.storage.publishing import write_whole

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
@@ -110,7 +111,7 @@ def read_header(path: Path, name: str) -> Nifti:
     size = next((size for size in sizes if size in HEADERS), None)
     if size is None or len(block) < size:
         raise CohortError(f"{name}: not a NIfTI file; convert the images (dcm2niix)")
-    header = _header(block[:size], size, name)
+    header = _header(block[:size], size)
     if bytes(header["magic"].tobytes())[:4] not in SINGLE_FILE:
         raise CohortError(f"{name}: header and voxels must be one file (.nii or .nii.gz)")
     dims = [int(each) for each in header["dim"]]
@@ -135,12 +136,18 @@ def read_header(path: Path, name: str) -> Nifti:
     )
 
 
-def _header(block: bytes, size: int, name: str) -> Nifti1Header:
+def library() -> ModuleType:
+    """nibabel, read when images are (UsageError with the remedy where it is not installed)."""
     try:
         import nibabel
     except ModuleNotFoundError:
         raise UsageError('images need nibabel: pip install "screening[imaging]"') from None
-    kind = getattr(nibabel, HEADERS[size])
+    module: ModuleType = nibabel
+    return module
+
+
+def _header(block: bytes, size: int) -> Nifti1Header:
+    kind = getattr(library(), HEADERS[size])
     # Its own check prints what it finds; what matters here is checked by the caller.
     header: Nifti1Header = kind(block, check=False)
     return header

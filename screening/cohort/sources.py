@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
+from screening.cohort.image_folders import holds_images
 from screening.cohort.parquet_pages import TooLarge, check_pages
 from screening.cohort.parts import Block, Form, Part, header_faults, whole_block
 from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
-from screening.files import refuse_other_bytes
+from screening.files import digest_of, refuse_other_bytes
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".xlsx")
 MOST_FILES = 10_000
@@ -142,16 +143,15 @@ def open_source(source: str | Path) -> Source:
 
 
 def digests(source: str) -> list[str]:
-    """SHA-256 of each file of a source as it lies there now; nothing of a database or an empty place."""
+    """SHA-256 of each part of a source as it lies there now; nothing of a database or an empty place."""
     try:
-        paths = _found(source)[0]
-    except UsageError:
+        if holds_images(Path(source)):
+            from screening.cohort.images import open_images
+
+            return [part.sha256 for part in open_images(Path(source)).files]
+        return [digest_of(path) for path in _found(source)[0]]
+    except (UsageError, CohortError):
         return []
-    found = []
-    for path in paths:
-        with path.open("rb") as stream:
-            found.append(hashlib.file_digest(stream, "sha256").hexdigest())
-    return found
 
 
 def refuse_many(count: int, source: object) -> None:

@@ -12,6 +12,7 @@ from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.shape import document, rare
 from screening.documents.validation import Confusion, PerClass
+from screening.documents.voxels import Voxels
 
 
 @document
@@ -151,55 +152,6 @@ class Since:
 
     night: str
     gone: Sequence[str]
-
-
-@document
-class Slice:
-    """One slice of a volume, drawn."""
-
-    at: float
-    voxels: int
-    flagged: int
-    width: int
-    height: int
-    overlay: str
-    heat: str
-
-
-@document
-class Cluster:
-    """Flagged voxels that touch."""
-
-    voxels: int
-    centre: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
-    top_score: float
-
-
-@document
-class Volume:
-    """A patient's voxels."""
-
-    group: str | None
-    voxels: int
-    flagged: int
-    slices: Sequence[Slice]
-    n_clusters: int | None
-    clusters: Sequence[Cluster]
-
-
-@document
-class Voxels:
-    """Volumes, clusters and slices of a voxel run."""
-
-    axes: Sequence[str]
-    step: Sequence[float | None]
-    patients_total: int
-    patients_flagged: int
-    patients: Sequence[Volume]
-    base: str | None
-    scale: Sequence[float] | None
 
 
 @document

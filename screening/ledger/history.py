@@ -25,6 +25,9 @@ from screening.ledger.verifying import rewritten
 from screening.ledger.verifying import verify as verify_trail
 from screening.ledger.window import RECENT_NIGHTS, drift_over
 
+AT_ONCE = 500
+"""Runs whose cases are asked for in one statement."""
+
 
 def history(
     ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
@@ -58,7 +61,7 @@ def history(
         chosen = chosen.where(~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         verdicts = in_order(connection, one)
-        lots = _lots(connection, one)
+        lots = _lots(connection, None if one is None else [run.entry for run in runs])
         told, promoted, trained, closed = (
             _changes(connection, one, action) for action in ("threshold", "promote", "retrain", "retire")
         )
@@ -105,14 +108,18 @@ class _Night:
     review_by: str | None
 
 
-def _lots(connection: sa.Connection, series: str | None) -> Mapping[int, list[str]]:
-    """The cases that lots marked, by the entry of their run."""
+def _lots(connection: sa.Connection, entries: Sequence[int] | None) -> Mapping[int, list[str]]:
+    """The cases that lots marked, by the entry of their run: of these runs, or of all."""
     asked = sa.select(CASES.c.entry, CASES.c.case_id).where(CASES.c.drawn)
-    if series is not None:
-        asked = asked.join(RUNS, RUNS.c.entry == CASES.c.entry).where(RUNS.c.series == series)
+    parts = [asked]
+    if entries is not None:
+        # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
+        some = [entries[first : first + AT_ONCE] for first in range(0, len(entries), AT_ONCE)]
+        parts = [asked.where(CASES.c.entry.in_(each)) for each in some]
     marked = defaultdict(list)
-    for row in connection.execute(asked):
-        marked[row.entry].append(row.case_id)
+    for part in parts:
+        for row in connection.execute(part):
+            marked[row.entry].append(row.case_id)
     return marked
 
 

@@ -22,6 +22,11 @@ def sentence(facts: LesionFacts) -> str:
     )
 
 
+def rule(facts: LesionFacts) -> str:
+    """The rule that chose the threshold, in words."""
+    return f"at least {facts.asked:.0%} of lesions found, with the fewest false clusters"
+
+
 def words(facts: LesionFacts) -> str:
     """What is done to a patient's map of scores, and on whom the figures rest."""
     smoothing = (
@@ -35,7 +40,7 @@ def words(facts: LesionFacts) -> str:
         else "clusters of any size count"
     )
     return (
-        f"Chosen to find {facts.asked:.0%} of lesions: scores are {smoothing}, and {size}; "
+        f"A patient's scores are {smoothing}, and {size}; "
         f"{TOUCHING[facts.connectivity]}. A lesion is found where a flagged voxel lies in it; a false "
         f"cluster touches none. From {shown.plural(facts.n_lesions, 'lesion')} in "
         f"{shown.plural(facts.n_patients, 'patient')}, each scored whole by a model that had not seen it; "
@@ -50,7 +55,9 @@ def froc(model: ModelDocument) -> dict[str, Any] | None:
     if facts is None:
         return None
     curve = facts.froc
-    most = max([*curve.false_positives, facts.false_positives, 1.0])
+    # Far right of the threshold in use nobody reads; the table has the rest.
+    most = max(min(max(curve.false_positives), 4 * facts.false_positives), 1.0)
+    drawn = [place for place, false in enumerate(curve.false_positives) if false <= most]
     share = 1 - facts.missed / facts.n_lesions
     axes = Axes(
         name="froc",
@@ -64,9 +71,14 @@ def froc(model: ModelDocument) -> dict[str, Any] | None:
         y=(0.0, 1.0),
         x_label="false clusters a patient",
         y_label="lesions found",
+        margins=(16, 24, 46, 66),
     )
-    axes.line(curve.false_positives, curve.sensitivity, "first")
-    axes.mark(facts.false_positives, share, "first", "in use")
+    axes.line(
+        [curve.false_positives[place] for place in drawn],
+        [curve.sensitivity[place] for place in drawn],
+        "first",
+    )
+    axes.mark(facts.false_positives, share, "validated", "threshold in use")
     return {
         "chart": axes.drawing(),
         "rows": [

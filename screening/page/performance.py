@@ -31,7 +31,7 @@ def _operating_point(
     return {
         "class": shown.name(point.label),
         "threshold": _threshold(point, places),
-        "rule": shown.rule(point.rule),
+        "rule": lesions.rule(point.lesions) if point.lesions else shown.rule(point.rule),
         "chosen_by": "the training run" if point.chosen_by == "training" else shown.text(point.chosen_by),
         "reason": shown.text(point.reason or ""),
         "figures": [

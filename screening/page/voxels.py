@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from screening.documents.run import RunDocument, Slice, Volume
+from screening.documents.run import RunDocument
+from screening.documents.voxels import Slice, Volume
 from screening.page import format as shown
 
 # A picture is a data address of these letters only, whatever run.json holds.
@@ -63,23 +64,28 @@ def _patient(found: Volume, axes: list[str], places: int) -> dict[str, Any]:
             }
             for cluster in found.clusters
         ],
-        "slices": [drawn for each in found.slices if (drawn := _slice(each, name, axes))],
+        "slices": [drawn for each in found.slices if (drawn := _slice(each, name, axes, found.anatomical))],
+        "sides": ["R", "L"] if found.anatomical else [],
     }
 
 
-def _slice(found: Slice, patient: str, axes: list[str]) -> dict[str, Any] | None:
+def _slice(found: Slice, patient: str, axes: list[str], anatomical: bool) -> dict[str, Any] | None:
     if not (PICTURE.fullmatch(found.overlay) and PICTURE.fullmatch(found.heat)):
         return None
     at = f"{axes[-1]} {shown.number(found.at)}"
+    if anatomical:
+        at = f"axial slice {shown.number(found.at + 1)} from below"
     said = f"{shown.count(found.flagged)} of {shown.plural(found.voxels, 'voxel')} flagged"
-    scale = WIDTH / max(found.width, found.height, 1)
+    tall = found.height * found.aspect
+    scale = WIDTH / max(found.width, tall, 1)
+    turned = " The patient's right is on the left, the front above." if anatomical else ""
     return {
         "at": at,
         "said": said,
         "overlay": found.overlay,
         "heat": found.heat,
-        "overlay_alt": f"Patient {patient}, slice {at}: flagged voxels over the image; {said}.",
-        "heat_alt": f"Patient {patient}, slice {at}: scores as a heat map; {said}.",
+        "overlay_alt": f"Patient {patient}, slice {at}: flagged voxels over the image; {said}.{turned}",
+        "heat_alt": f"Patient {patient}, slice {at}: scores as a heat map; {said}.{turned}",
         "width": max(1, round(found.width * scale)),
-        "height": max(1, round(found.height * scale)),
+        "height": max(1, round(tall * scale)),
     }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from screening.cohort.cohort import Cohort
+from screening.documents.geometry import Geometry
 from screening.scoring.discoveries import Discoveries
 from screening.scoring.drift import Drift
 from screening.scoring.voxels import VoxelTally
@@ -14,14 +17,14 @@ from screening.storage.scored import Scored
 class Blocks:
     """Adds up what the blocks below the list of cases need; memory does not grow with unflagged rows."""
 
-    def __init__(self, model: Model, n_rows: int):
+    def __init__(self, model: Model, n_rows: int, geometries: Sequence[Geometry] = ()):
         self.model = model
         self.drift = Drift(model, n_rows)
         self.discoveries = Discoveries(model.calibration)
         described = model.facts.validation.subgroups
         # The levels are those of the first class; all classes are validated on the same rows.
         self.subgroups = SubgroupCounts(next(iter(described.values()), []))
-        self.voxels = VoxelTally(model.contract) if model.contract.coordinates else None
+        self.voxels = VoxelTally(model.contract, geometries) if model.contract.coordinates else None
 
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.cohort.grid import MOST_CELLS, on_grid
-from screening.documents.run import Cluster
+from screening.documents.voxels import Cluster
 
 LARGEST = 3
 

@@ -18,9 +18,9 @@ from screening.documents.run import (
     Share,
     Times,
     Unflagged,
-    Voxels,
 )
 from screening.documents.stored import run_model_in, source_in
+from screening.documents.voxels import Voxels
 from screening.scoring.blocks import Blocks
 from screening.scoring.discoveries import is_discovery, of_groups
 from screening.scoring.gathering import Night

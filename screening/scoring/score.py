@@ -179,7 +179,7 @@ def score(
         stream.check()
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
         tally = Night(model, seed=int(key[:16], 16))
-        blocks = Blocks(model, stream.n_rows)
+        blocks = Blocks(model, stream.n_rows, stream.source.geometries)
         with _ScoreTable(folder / "scores.parquet", model) as table:
             for batch in stream:
                 scored = score_batch(model, batch)

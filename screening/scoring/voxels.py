@@ -5,7 +5,7 @@ Only flagged voxels' coordinates and the voxels of the chosen slices are ever he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,9 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
 from screening.cohort.grid import on_grid, steps
-from screening.documents.run import Slice, Volume, Voxels
+from screening.documents.geometry import Geometry
+from screening.documents.voxels import Slice, Volume, Voxels
+from screening.scoring.anatomical import View
 from screening.scoring.clusters import fullest_slices, largest_clusters
 from screening.scoring.png import as_text, palette_png, ramp
 
@@ -38,10 +40,13 @@ class VoxelTally:
     ----------
     contract : Contract
         Names the coordinates; the third is the slice.
+    geometries : sequence of Geometry
+        Grids of patients, whose slices are then drawn as they lie in the body.
     """
 
-    def __init__(self, contract: Contract):
+    def __init__(self, contract: Contract, geometries: Sequence[Geometry] = ()):
         self.contract = contract
+        self.views = {each.group: View.of(each) for each in geometries}
         self.flagged: dict[str, list[np.ndarray]] = {}
         self.rows: dict[str, int] = {}
         self.planes: list[set[float]] = [set(), set(), set()]
@@ -73,8 +78,8 @@ class VoxelTally:
         order = sorted(found, key=lambda name: (-len(found[name]), name))
         shown = [name for name in order if len(found[name])][:PATIENTS_SHOWN]
         each = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
-        at = {name: fullest_slices(found[name], each) for name in shown}
-        drawn, base, scale = _drawn(at, step, batches, scores)
+        at = {name: fullest_slices(self._seen(name, found[name][:, :3]), each) for name in shown}
+        drawn, base, scale = self._drawn(at, step, batches, scores)
         patients = []
         for name in shown:
             n_clusters, clusters = largest_clusters(found[name][:, :3], found[name][:, 3], step)
@@ -86,6 +91,7 @@ class VoxelTally:
                     slices=drawn[name],
                     n_clusters=n_clusters,
                     clusters=clusters,
+                    anatomical=name in self.views,
                 )
             )
         return Voxels(
@@ -98,6 +104,60 @@ class VoxelTally:
             scale=scale,
         )
 
+    def _seen(self, name: str, places: np.ndarray) -> np.ndarray:
+        """A patient's places as they are drawn."""
+        return self.views[name].turned(places) if name in self.views else places
+
+    def _drawn(
+        self,
+        at: Mapping[str, list[float]],
+        step: np.ndarray,
+        batches: Iterable[Cohort],
+        scores: Path,
+    ) -> tuple[dict[str, list[Slice]], str | None, list[float] | None]:
+        """Each patient's chosen slices, over which feature they are drawn, and the ends of all scores."""
+        import pyarrow.parquet as pq
+
+        wanted: Wanted = {(name, plane): [] for name, planes in at.items() for plane in planes}
+        base = ""
+        with pq.ParquetFile(scores) as table:
+            for number, batch in enumerate(batches):
+                written = table.read_row_group(number, columns=["score", "flagged"])
+                base = base or _base(batch)
+                self._collect(
+                    wanted, batch, base, *(written[name].to_numpy() for name in ("score", "flagged"))
+                )
+        every = np.concatenate([part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))])
+        if not len(every):
+            return {name: [] for name in at}, None, None
+        # Colours follow ranks: a few extreme scores would leave all others one colour.
+        ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
+        drawn = {
+            name: [
+                _slice(plane, np.concatenate(wanted[name, plane]), step[:2], ranked, self.views.get(name))
+                for plane in planes
+            ]
+            for name, planes in at.items()
+        }
+        return drawn, base, [float(every[:, 3].min()), float(every[:, 3].max())]
+
+    def _collect(
+        self, wanted: Wanted, batch: Cohort, base: str, score: np.ndarray, flagged: np.ndarray
+    ) -> None:
+        places = np.array(batch.coordinates, dtype=float)
+        known = batch.features if batch.raw is None else batch.features.assign(**batch.raw)
+        tissue = known[base].to_numpy(dtype=float) if base else np.zeros(batch.n_rows)
+        for name, rows in _by_patient(batch):
+            places[rows] = self._seen(name, places[rows])
+            # Compared as they were gathered, in single precision.
+            depth = places[rows, 2].astype(np.float32).astype(float)
+            for (patient, at), parts in wanted.items():
+                here = rows[depth == at] if patient == name else rows[:0]
+                if len(here):
+                    parts.append(
+                        np.column_stack([places[here, :2], tissue[here], score[here], flagged[here]])
+                    )
+
 
 def _by_patient(batch: Cohort) -> Iterator[tuple[str, np.ndarray]]:
     if batch.group is None:
@@ -108,53 +168,21 @@ def _by_patient(batch: Cohort) -> Iterator[tuple[str, np.ndarray]]:
         yield str(name), np.flatnonzero(place.ravel() == number)
 
 
-def _drawn(
-    at: Mapping[str, list[float]], step: np.ndarray, batches: Iterable[Cohort], scores: Path
-) -> tuple[dict[str, list[Slice]], str | None, list[float] | None]:
-    """The chosen slices of each patient, over which feature they are drawn, and the ends of all scores."""
-    import pyarrow.parquet as pq
-
-    wanted: Wanted = {(name, plane): [] for name, planes in at.items() for plane in planes}
-    base = ""
-    with pq.ParquetFile(scores) as table:
-        for number, batch in enumerate(batches):
-            written = table.read_row_group(number, columns=["score", "flagged"])
-            base = base or _base(batch)
-            _collect(wanted, batch, base, *(written[name].to_numpy() for name in ("score", "flagged")))
-    every = np.concatenate([part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))])
-    if not len(every):
-        return {name: [] for name in at}, None, None
-    # Colours follow ranks: a few extreme scores would leave all others one colour.
-    ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
-    drawn = {
-        name: [_slice(plane, np.concatenate(wanted[name, plane]), step[:2], ranked) for plane in planes]
-        for name, planes in at.items()
-    }
-    return drawn, base, [float(every[:, 3].min()), float(every[:, 3].max())]
-
-
 def _base(batch: Cohort) -> str:
     """The first numeric feature: what the flags are drawn over."""
     numeric = [name for name, feature in batch.contract.features.items() if feature.type == "number"]
     return numeric[0] if numeric else ""
 
 
-def _collect(wanted: Wanted, batch: Cohort, base: str, score: np.ndarray, flagged: np.ndarray) -> None:
-    places = np.asarray(batch.coordinates, dtype=float)
-    known = batch.features if batch.raw is None else batch.features.assign(**batch.raw)
-    tissue = known[base].to_numpy(dtype=float) if base else np.zeros(batch.n_rows)
-    for name, rows in _by_patient(batch):
-        # Compared as they were gathered, in single precision.
-        depth = places[rows, 2].astype(np.float32).astype(float)
-        for (patient, at), parts in wanted.items():
-            here = rows[depth == at] if patient == name else rows[:0]
-            if len(here):
-                parts.append(np.column_stack([places[here, :2], tissue[here], score[here], flagged[here]]))
-
-
-def _slice(at: float, part: np.ndarray, step: np.ndarray, ranked: np.ndarray) -> Slice:
+def _slice(
+    at: float, part: np.ndarray, step: np.ndarray, ranked: np.ndarray, view: View | None = None
+) -> Slice:
     """Overlay and heat map of one slice; `part` has columns x, y, tissue, score, flagged."""
-    place = on_grid(np.column_stack([part[:, :2], np.zeros(len(part))]), np.append(step, 1.0))[:, :2]
+    if view is None:
+        place = on_grid(np.column_stack([part[:, :2], np.zeros(len(part))]), np.append(step, 1.0))[:, :2]
+    else:
+        # The patient's right on the left, and the front above.
+        place = (part[:, :2].max(axis=0) - part[:, :2]).astype(np.int64)
     # Coarser where a slice is wider than a page needs: the highest score, and any flag, of each block.
     place //= max(1, int(np.ceil((place.max() + 1) / WIDEST)))
     width, height = place.max(axis=0) + 1
@@ -175,6 +203,7 @@ def _slice(at: float, part: np.ndarray, step: np.ndarray, ranked: np.ndarray) ->
         height=int(height),
         overlay=as_text(palette_png(overlay, np.concatenate([nothing, TISSUE, FLAG]))),
         heat=as_text(palette_png(heat, np.concatenate([nothing, HEAT]))),
+        aspect=1.0 if view is None else view.aspect,
     )
 
 

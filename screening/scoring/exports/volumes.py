@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from screening.cohort.images import AXES
+from screening.cohort.nifti import library
 from screening.documents.geometry import Geometry
 from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
@@ -79,8 +80,7 @@ def maps_of(folder: str | Path, run: RunDocument) -> Iterator[PatientMaps]:
 
 def nifti_of(folder: str | Path, run: RunDocument) -> Iterator[tuple[str, bytes]]:
     """`PATIENT_flags.nii.gz` and `PATIENT_scores.nii.gz` of all patients, with content; as `maps_of`."""
-    import nibabel
-
+    nibabel = library()
     for maps in maps_of(folder, run):
         name = file_name(maps.geometry.group)
         for what, values in (("flags", maps.flags), ("scores", maps.scores)):

@@ -1,0 +1,58 @@
+"""Volumes of a voxel run: what is flagged in each patient, where it clusters, and pictures of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from screening.documents.shape import document, rare
+
+
+@document
+class Slice:
+    """One slice of a volume, drawn; `aspect` is the height of a pixel over its width."""
+
+    at: float
+    voxels: int
+    flagged: int
+    width: int
+    height: int
+    overlay: str
+    heat: str
+    aspect: float = rare(1.0)
+
+
+@document
+class Cluster:
+    """Flagged voxels that touch."""
+
+    voxels: int
+    centre: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    top_score: float
+
+
+@document
+class Volume:
+    """A patient's voxels; `anatomical`: slices are axial, the right on the left, the front above."""
+
+    group: str | None
+    voxels: int
+    flagged: int
+    slices: Sequence[Slice]
+    n_clusters: int | None
+    clusters: Sequence[Cluster]
+    anatomical: bool = rare(False)
+
+
+@document
+class Voxels:
+    """Volumes, clusters and slices of a voxel run."""
+
+    axes: Sequence[str]
+    step: Sequence[float | None]
+    patients_total: int
+    patients_flagged: int
+    patients: Sequence[Volume]
+    base: str | None
+    scale: Sequence[float] | None

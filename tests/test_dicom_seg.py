@@ -1,0 +1,140 @@
+"""DICOM SEG: the same voxels on the series of the archive, whichever way its slices lie, never elsewhere."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import highdicom
+import numpy as np
+import pandas as pd
+import pydicom
+import pytest
+from image_folders import AFFINE, brains, folder_of, table_of
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.uid import ExplicitVRLittleEndian, MRImageStorage, generate_uid
+from typer.testing import CliRunner
+
+from screening import read_cohort, score, train
+from screening.cli import app
+from screening.scoring.exports.dicom_seg import LPS, dicom_seg_of
+from screening.scoring.exports.flagged import read_flagged
+
+PAST, NIGHT = brains(6), brains(2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    past = read_cohort(table_of(PAST), label="lesion", group="patient_id")
+    model = train(past, "logistic", search=1, jobs=1)
+    folder = tmp_path_factory.mktemp("night")
+    return score(model, folder_of(NIGHT, folder / "images"), folder / "run").directory
+
+
+def series_of(values: np.ndarray, affine: np.ndarray, folder: Path, turned: bool = False) -> Path:
+    """A volume as an MR series; `turned`: with its slices along another axis, and rows the other way."""
+    folder.mkdir(parents=True)
+    volume = highdicom.Volume(values, LPS @ affine, "PATIENT")
+    # Slices first, then rows and columns, as DICOM has them.
+    volume = volume.permute_spatial_axes((0, 2, 1) if turned else (2, 1, 0))
+    volume = volume.flip_spatial(1) if turned else volume
+    volume = volume.ensure_handedness("RIGHT_HANDED", flip_axis=0)
+    uids = {name: generate_uid() for name in ("StudyInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID")}
+    for number, plane in enumerate(volume.array):
+        one = Dataset()
+        one.file_meta = FileMetaDataset()
+        one.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        one.SOPClassUID, one.SOPInstanceUID, one.Modality = MRImageStorage, generate_uid(), "MR"
+        for name, uid in uids.items():
+            setattr(one, name, uid)
+        one.PatientID, one.PatientName, one.PatientBirthDate, one.PatientSex = folder.name, "A^B", "", ""
+        one.StudyID, one.StudyDate, one.StudyTime, one.AccessionNumber = "1", "20260301", "000000", ""
+        one.ReferringPhysicianName = ""
+        one.SeriesNumber, one.InstanceNumber = 1, number + 1
+        one.Rows, one.Columns = plane.shape
+        one.SamplesPerPixel, one.PhotometricInterpretation = 1, "MONOCHROME2"
+        one.BitsAllocated = one.BitsStored = 16
+        one.HighBit, one.PixelRepresentation = 15, 0
+        one.PixelSpacing, one.SliceThickness = list(volume.pixel_spacing), volume.spacing_between_slices
+        one.ImageOrientationPatient = volume.get_plane_orientation()[0].ImageOrientationPatient
+        one.ImagePositionPatient = volume.get_plane_position(number)[0].ImagePositionPatient
+        one.PixelData = plane.astype(np.uint16).tobytes()
+        one.save_as(folder / f"{number:04d}.dcm", enforce_file_format=True)
+    return folder
+
+
+def exported(run: Path, reference: Path, out: Path) -> tuple[int, str]:
+    words = ["export", str(run), "--to", "dicom-seg", "--reference", str(reference), "--out", str(out)]
+    done = CliRunner().invoke(app, words)
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["axial", "sagittal and flipped"])
+def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned):
+    for name, volumes in NIGHT.items():
+        series_of(volumes["flair"], AFFINE, tmp_path / "dicom" / name, turned)
+
+    code, words = exported(run, tmp_path / "dicom", tmp_path / "out")
+
+    assert code == 0, words
+    rows = pd.read_parquet(run / "scores.parquet")
+    for name in NIGHT:
+        seg = highdicom.seg.segread(tmp_path / "out" / f"{name}_flags.dcm")
+        own = rows[(rows["group"] == name) & rows["flagged"]]
+        volume = seg.get_volume(combine_segments=True)
+        back = highdicom.Volume(np.zeros((9, 8, 7), np.uint8), LPS @ AFFINE, "PATIENT")
+        found = volume.match_geometry(back, tol=1e-2).array
+        wanted = np.zeros((9, 8, 7), bool)
+        wanted[tuple(own[axis].to_numpy(int) for axis in "xyz")] = True
+        assert np.array_equal(found > 0, wanted) and wanted.any()
+        assert (
+            seg.PatientID == name
+            and seg.StudyInstanceUID
+            == pydicom.dcmread(tmp_path / "dicom" / name / "0000.dcm").StudyInstanceUID
+        )
+
+
+def test_the_same_run_gives_the_same_segmentation(run, tmp_path):
+    for name, volumes in NIGHT.items():
+        series_of(volumes["flair"], AFFINE, tmp_path / "dicom" / name)
+    known = read_flagged(run).run
+
+    one, other = (dict(dicom_seg_of(run, known, tmp_path / "dicom")) for _ in range(2))
+
+    assert one == other
+    assert pydicom.dcmread(io.BytesIO(one["P10_flags.dcm"])).Modality == "SEG"
+
+
+def test_without_a_series_there_is_no_segmentation(run, tmp_path):
+    code, words = exported(run, tmp_path / "nothing", tmp_path / "out")
+
+    assert code == 2 and "not invented" in words and "P10" not in words
+    assert not (tmp_path / "out").exists()
+    plain = CliRunner().invoke(app, ["export", str(run), "--to", "dicom-seg", "--out", str(tmp_path / "out")])
+    assert plain.exit_code == 2 and "--reference" in plain.output
+
+
+@pytest.mark.parametrize("shift", [0.5, 100.0])
+def test_a_series_that_lies_elsewhere_is_refused(run, tmp_path, shift):
+    moved = AFFINE.copy()
+    moved[0, 3] += shift
+    for name, volumes in NIGHT.items():
+        series_of(volumes["flair"], moved, tmp_path / "dicom" / name)
+
+    code, words = exported(run, tmp_path / "dicom", tmp_path / "out")
+
+    assert code == 2 and "--reference" in words
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_series_is_refused(run, tmp_path):
+    for name, volumes in NIGHT.items():
+        series_of(volumes["flair"], AFFINE, tmp_path / "dicom" / name)
+    first = tmp_path / "dicom" / "P10"
+    (first / "0003.dcm").unlink()
+    missing = exported(run, tmp_path / "dicom", tmp_path / "out")
+    (first / "0003.dcm").write_bytes(b"no DICOM at all")
+    strange = exported(run, tmp_path / "dicom", tmp_path / "out")
+
+    assert missing[0] == 2 and "slices are missing" in missing[1]
+    assert strange[0] == 2 and "no series" in strange[1]
