@@ -4,8 +4,9 @@
 
 Every ward has a champion and two shadows. Nights are missed and caught up, old nights corrected, every second
 night judged; half-way half of the wards promote a shadow, and the other half train a model again that is
-promoted thirty nights later; on the last night one ward is silent. The nights are written by the ledger's own
-functions without scoring tables: what is tried here is the memory, and not the machines.
+promoted thirty nights later (of few nights, a quarter of them later); on the last night one ward is silent.
+The nights are written by the ledger's own functions without scoring tables: what is tried here is the memory,
+and not the machines.
 
 The simulation counts for itself, by the rules as `docs/nightly.md` has them, and compares: every run of every
 ward, its series, the status of all and the overview of the last night (drawn from that status). Then the
@@ -266,7 +267,7 @@ def _events(ward: Ward, place: int, number: int, nights: int) -> Iterable[Entere
     half, ward.today = nights // 2, number
     if number == half:
         yield from ward.change(*(("promote", "b") if place % 2 else ("retrain", "d")))
-    if number == half + TRIAL and not place % 2:
+    if number == half + min(TRIAL, nights // 4) and not place % 2:
         yield from ward.change("promote", "d")
     yield from ward.nights(number, silent)
 
