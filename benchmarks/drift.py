@@ -114,10 +114,10 @@ def nights_together(times: int) -> None:
                         )
                     )
                 told = drift_over(nights)
-                alarmed += told["reason"] is not None
+                alarmed += told.reason is not None
                 if by == 0:
                     naive += shift(known, every).p <= 0.005
-                    patients += told["patients"]
+                    patients += told.patients
             row.append(f"{100 * alarmed / draws:.1f}")
         middle = f"{100 * naive / times:.1f}"
         print(
@@ -159,9 +159,9 @@ def _reviewed(rng: np.random.Generator, nights: int, flagged: int, read: int, sh
         truth += int(ill.sum())
     right = truth / sum(sizes)
     judged, told = of_judged(words), weighted(sizes, found, drawn)
-    hits = [one["low"] - 1e-12 <= right <= one["high"] + 1e-12 for one in (judged, told)]
-    width = told["high"] - told["low"]
-    return [judged["value"] - right, hits[0], told["value"] - right, hits[1], width]
+    hits = [one.low - 1e-12 <= right <= one.high + 1e-12 for one in (judged, told)]
+    width = told.high - told.low
+    return [judged.value - right, hits[0], told.value - right, hits[1], width]
 
 
 class Ward:

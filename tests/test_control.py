@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -107,13 +108,18 @@ def test_a_plain_p_chart_has_the_limits_of_the_textbook():
     assert np.allclose([low[0], high[0]], [0.06 - reach, 0.06 + reach])
 
 
-def run(day: int, flagged: int, model: str = "one", recipe: str = "svm") -> dict:
+def run(day: int, flagged: int, model: str = "one", recipe: str = "svm") -> SimpleNamespace:
     """A night as the history tells it, as far as charts look."""
-    return {
-        "night": f"2026-03-{day:02d}" if day <= 31 else f"2026-04-{day - 31:02d}",
-        "model": model, "recipe": recipe, "read": 200, "flagged": flagged, "refused": 0,
-        "missing": None, "ppv": {"found": 0, "judged": 0},
-    }  # fmt: skip
+    return SimpleNamespace(
+        night=f"2026-03-{day:02d}" if day <= 31 else f"2026-04-{day - 31:02d}",
+        model=model, recipe=recipe, read=200, flagged=flagged, refused=0,
+        missing=None, ppv=SimpleNamespace(found=0, judged=0),
+    )  # fmt: skip
+
+
+def to_model(digest: str) -> SimpleNamespace:
+    """A change to another threshold, or a promotion."""
+    return SimpleNamespace(model_after=digest)
 
 
 def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():
@@ -129,7 +135,7 @@ def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():
 def test_another_threshold_or_model_begins_a_new_phase_and_says_which_it_was():
     models = [("one", "svm"), ("two", "svm"), ("three", "svm"), ("four", "logistic")]
     used = [run(day, 10, *models[(day - 1) // 5]) for day in range(1, 21)]
-    phases = control_charts(used, [{"model_after": "two" + "0" * 61}, {"model_after": "two"}])[0].phases
+    phases = control_charts(used, [to_model("two" + "0" * 61), to_model("two")])[0].phases
 
     assert [phase.began for phase in phases] == [
         "first night", "threshold changed", "model or threshold changed", "method changed",
@@ -140,8 +146,8 @@ def test_another_threshold_or_model_begins_a_new_phase_and_says_which_it_was():
 def test_a_promoted_model_begins_a_phase_that_says_so_whatever_else_was_new():
     models = [("one", "svm"), ("two", "svm"), ("three", "logistic"), ("two", "svm")]
     used = [run(day, 10, *models[(day - 1) // 5]) for day in range(1, 21)]
-    promotions = [{"model_after": "two"}, {"model_after": "three"}]
-    phases = control_charts(used, [{"model_after": "two"}], promotions)[0].phases
+    promotions = [to_model("two"), to_model("three")]
+    phases = control_charts(used, [to_model("two")], promotions)[0].phases
 
     assert [phase.began for phase in phases] == [
         "first night", "model promoted", "model promoted, another method", "model promoted, another method",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states
 
+from screening.documents.forward import Estimate
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
 from screening.ledger.judged import weighted
@@ -151,7 +154,7 @@ def test_the_interval_holds_the_share_of_all_flagged_where_reviewers_read_from_t
             top += ill[:8].sum()
             truth += ill.sum()
         told = weighted(sizes, found, drawn)
-        held += told["low"] <= truth / sizes.sum() <= told["high"]
+        held += told.low <= truth / sizes.sum() <= told.high
         plain += abs(top / 96 - truth / sizes.sum()) < 0.1
 
     assert held >= 0.93 * 400
@@ -159,17 +162,17 @@ def test_the_interval_holds_the_share_of_all_flagged_where_reviewers_read_from_t
 
 
 def test_nothing_drawn_has_no_share():
-    assert weighted([], [], []) == {"value": None, "low": None, "high": None}
+    assert weighted([], [], []) == Estimate(value=None, low=None, high=None)
 
 
 def test_history_names_nobody_and_grows_with_the_nights_and_not_with_their_square(ledger, monkeypatch):
-    from screening.ledger import judged
+    judged = import_module("screening.ledger.judged")
 
     for day in range(1, 31):
         night(ledger, day, "abc", {"a": "not"})
     calls = []
-    share = judged._share
-    monkeypatch.setattr(judged, "_share", lambda *given: calls.append(given) or share(*given))
+    counted = judged._of_counts
+    monkeypatch.setattr(judged, "_of_counts", lambda words: calls.append(words) or counted(words))
     told = history(ledger)
 
     assert len(calls) <= 2 * 30 + 2

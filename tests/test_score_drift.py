@@ -110,9 +110,9 @@ def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(sta
     rng = np.random.default_rng(stay)
     found = [drift_over(stays(rng, stay)) for _ in range(60)]
 
-    assert sum(one["reason"] is not None for one in found) <= 2
-    assert {one["patients"] for one in found} == {40 * -(-14 // stay)}
-    assert drift_over(stays(rng, stay, by=1.0))["reason"]["code"] == "drift_over_nights"
+    assert sum(one.reason is not None for one in found) <= 2
+    assert {one.patients for one in found} == {40 * -(-14 // stay)}
+    assert drift_over(stays(rng, stay, by=1.0)).reason.code == "drift_over_nights"
 
 
 def on_cells(cells: np.ndarray, per_cell: int = 20) -> ScoreCounts:
@@ -125,7 +125,7 @@ def test_over_nights_one_in_two_hundred_is_where_chance_ends(in_the_last, spoken
     cells = np.concatenate([np.arange(100 - in_the_last) % 20, np.full(in_the_last, 19)])
     found = drift_over([on_cells(cells)])
 
-    assert 0.001 < found["p"] < 0.03 and (found["p"] <= 0.005) == spoken == (found["reason"] is not None)
+    assert 0.001 < found.p < 0.03 and (found.p <= 0.005) == spoken == (found.reason is not None)
 
 
 @pytest.mark.parametrize(("in_the_last", "spoken"), [(800, False), (1200, True)])
@@ -133,17 +133,17 @@ def test_over_nights_a_trifle_is_no_alarm_however_many_patients_make_it_sure(in_
     cells = np.concatenate([np.arange(20_000 - in_the_last) % 20, np.full(in_the_last, 19)])
     found = drift_over([on_cells(cells, 1000)])
 
-    assert found["p"] < 0.001 and (found["distance"] >= 0.05) == spoken == (found["reason"] is not None)
+    assert found.p < 0.001 and (found.distance >= 0.05) == spoken == (found.reason is not None)
 
 
 @pytest.mark.parametrize(("patients", "spoken"), [(19, False), (20, True)])
 def test_over_nights_fewer_than_twenty_patients_are_no_evidence(patients, spoken):
-    assert (drift_over([on_cells(np.full(patients, 19))])["reason"] is not None) == spoken
+    assert (drift_over([on_cells(np.full(patients, 19))]).reason is not None) == spoken
 
 
 def test_nights_that_cannot_be_put_together_say_nothing():
     assert drift_over([None, ScoreCounts("row", (3, 4), (1, 1))]) is None
-    assert drift_over([ScoreCounts("row", (3, 4), (1, 1), who=(1,), cell=(0,))])["reason"] is None
+    assert drift_over([ScoreCounts("row", (3, 4), (1, 1), who=(1,), cell=(0,))]).reason is None
 
 
 def test_a_document_holds_the_counts_as_they_were():

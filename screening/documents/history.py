@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from screening.documents.control import ControlChart
 from screening.documents.drift import ScoreCounts
@@ -13,17 +13,17 @@ from screening.documents.retraining import TrainedOn
 from screening.documents.rule import Rule
 from screening.documents.run import Unflagged
 from screening.documents.shadow import JudgedShare, NightsBeside
-from screening.documents.shape import document, named
+from screening.documents.shape import document, named, rare
 
 
 @document
 class Question:
     """What is asked of the tables, and by which columns patients are known again."""
 
+    group: str | None
+    id: str | None
     label: str
     positive: Sequence[str]
-    id: str | None
-    group: str | None
 
 
 @document
@@ -50,12 +50,16 @@ class Words:
 class ShareToDate(JudgedShare):
     """The share as it stood on a night."""
 
+    ORDER: ClassVar[tuple[str, ...]] = ("night",)
+
     night: str
 
 
 @document
 class FlaggedShare(JudgedShare):
     """Share with the condition among all new cases of `nights`, by those that lots marked."""
+
+    ORDER: ClassVar[tuple[str, ...]] = ("found", "judged", "drawn", "flagged", "nights")
 
     drawn: int
     flagged: int
@@ -119,15 +123,15 @@ class NightRun:
     recorded: str
     published: bool
     in_force: bool
-    read: int
-    scored: int
-    refused: int
     flagged: int
-    cases: int
+    read: int
+    refused: int
+    scored: int
     new: int
     ongoing: int
     reviewed: int
     known: int
+    cases: int
     resolved: int
     flag_rate: float | None
     minutes: float | None
@@ -168,21 +172,21 @@ class ChangedClass:
     """A watched class's threshold before and after."""
 
     label: Annotated[str, named("class")]
-    threshold_before: float
-    threshold_after: float
-    rule_before: Rule
     rule_after: Rule
+    rule_before: Rule
+    threshold_after: float
+    threshold_before: float
 
 
 @document
 class ThresholdChange:
     """Another threshold chosen for a model."""
 
-    model_before: str
-    model_after: str
-    reason: str | None
     classes: Sequence[ChangedClass]
-    series: str | None = None
+    model_after: str
+    model_before: str
+    reason: str | None
+    series: str | None = rare()
     entry: int
     recorded: str
 
@@ -191,11 +195,11 @@ class ThresholdChange:
 class Promotion:
     """Another model made the champion of a series, and what its nights in shadow had shown by then."""
 
-    series: str
-    model_before: str | None
-    model_after: str
-    reason: str
     evidence: NightsBeside
+    model_after: str
+    model_before: str | None
+    reason: str
+    series: str
     entry: int
     recorded: str
 
@@ -204,9 +208,9 @@ class Promotion:
 class Retraining:
     """A model trained on the verdicts of a series; in force only once it is promoted."""
 
-    series: str
     champion: str
     model: str
+    series: str
     trained_on: TrainedOn
     entry: int
     recorded: str
@@ -216,9 +220,9 @@ class Retraining:
 class Retirement:
     """A series closed: `status` waits for it no longer, until a night after `last` comes."""
 
-    series: str
-    reason: str
     last: str
+    reason: str
+    series: str
     entry: int
     recorded: str
 

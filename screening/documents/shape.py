@@ -81,14 +81,12 @@ def plain(found: object) -> dict[str, Any]:
     return {
         key: _json(getattr(found, name))
         for name, key, default, beside in _keys(cast(Hashable, type(found)))
-        if not _left_out(found, name, default, beside)
+        if beside is None or not _left_out(found, name, default, beside)
     }
 
 
-def _left_out(found: object, name: str, default: object, beside: str | None) -> bool:
+def _left_out(found: object, name: str, default: object, beside: str) -> bool:
     """Whether a rare field has nothing to say; what stands beside another goes with it."""
-    if beside is None:
-        return False
     if beside:
         return getattr(found, beside) is None
     value = getattr(found, name)

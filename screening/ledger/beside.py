@@ -158,7 +158,7 @@ def _flagging(track: _Track, pairs: Sequence[tuple[_Night, _Night]], last: Mappi
 
 
 def _share(names: Collection[str], last: Mapping[str, str]) -> JudgedShare:
-    return JudgedShare(**of_judged(last[name] for name in names if name in last))
+    return of_judged(last[name] for name in names if name in last)
 
 
 def _mean(values: Sequence[float]) -> float | None:

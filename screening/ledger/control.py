@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from screening.documents import Reason
 from screening.documents.control import ControlChart, ControlPoint, Measure, Phase
+from screening.documents.history import NightRun, Promotion, ThresholdChange
 from screening.statistics.control import BASELINE, limits
 
 Counted = tuple[int, int]
@@ -24,23 +24,22 @@ class _Share:
     """What a chart counts on a night, and how that is said."""
 
     words: str
-    count: Callable[[Mapping[str, Any]], Counted]
+    count: Callable[[NightRun], Counted]
     remedy: str
 
 
-def _missing(run: Mapping[str, Any]) -> Counted:
-    found = run["missing"]
-    return (found["missing"], found["values"]) if found else (0, 0)
+def _missing(run: NightRun) -> Counted:
+    return (run.missing.missing, run.missing.values) if run.missing else (0, 0)
 
 
-def _judged(run: Mapping[str, Any]) -> Counted:
-    return run["ppv"]["found"], run["ppv"]["judged"]
+def _judged(run: NightRun) -> Counted:
+    return run.ppv.found, run.ppv.judged
 
 
 SHARES: dict[Measure, _Share] = {
     "workload": _Share(
         "of the rows read were flagged",
-        lambda run: (run["flagged"], run["read"]),
+        lambda run: (run.flagged, run.read),
         "Compare the patients and the table of these nights with earlier ones before changing a threshold.",
     ),
     "yield": _Share(
@@ -50,7 +49,7 @@ SHARES: dict[Measure, _Share] = {
     ),
     "refused": _Share(
         "of the rows read were refused",
-        lambda run: (run["refused"], run["read"]),
+        lambda run: (run.refused, run.read),
         "Have the source look at the table; each night's page has the reasons.",
     ),
     "missing": _Share(
@@ -62,19 +61,19 @@ SHARES: dict[Measure, _Share] = {
 
 
 def control_charts(
-    used: Sequence[Mapping[str, Any]],
-    changes: Sequence[Mapping[str, Any]],
-    promotions: Sequence[Mapping[str, Any]] = (),
+    used: Sequence[NightRun],
+    changes: Sequence[ThresholdChange],
+    promotions: Sequence[Promotion] = (),
 ) -> list[ControlChart]:
     """The charts of a series.
 
     Parameters
     ----------
-    used : sequence of mapping
+    used : sequence of NightRun
         The runs in force, in order of time, as the history tells them.
-    changes : sequence of mapping
+    changes : sequence of ThresholdChange
         Changes of threshold that the trail holds.
-    promotions : sequence of mapping
+    promotions : sequence of Promotion
         Those of this series.
 
     Returns
@@ -82,40 +81,34 @@ def control_charts(
     list of ControlChart
         Those that have anything to count, in the order of `SHARES`.
     """
-    rechosen, promoted = ({each["model_after"][:12] for each in some} for some in (changes, promotions))
+    rechosen, promoted = ({each.model_after[:12] for each in some} for some in (changes, promotions))
     parts = list(_phases(used, rechosen, promoted))
     charts = (_chart(measure, share, parts) for measure, share in SHARES.items())
     return [chart for chart in charts if any(point.of for phase in chart.phases for point in phase.points)]
 
 
 def _phases(
-    used: Sequence[Mapping[str, Any]], rechosen: set[str], promoted: set[str]
-) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+    used: Sequence[NightRun], rechosen: set[str], promoted: set[str]
+) -> Iterator[tuple[str, Sequence[NightRun]]]:
     """Nights under one model and threshold, with what was new on the first of them."""
-    starts = [n for n, (one, two) in enumerate(pairwise(used), start=1) if one["model"] != two["model"]]
+    starts = [n for n, (one, two) in enumerate(pairwise(used), start=1) if one.model != two.model]
     for start, stop in pairwise([0, *starts, len(used)] if used else []):
         first, before = used[start], used[start - 1] if start else None
         yield _novelty(before, first, rechosen, promoted), used[start:stop]
 
 
-def _novelty(
-    before: Mapping[str, Any] | None, first: Mapping[str, Any], rechosen: set[str], promoted: set[str]
-) -> str:
+def _novelty(before: NightRun | None, first: NightRun, rechosen: set[str], promoted: set[str]) -> str:
     if before is None:
         return "first night"
-    if first["model"] in promoted:
-        return "model promoted" + (", another method" if first["recipe"] != before["recipe"] else "")
-    if first["recipe"] != before["recipe"]:
+    if first.model in promoted:
+        return "model promoted" + (", another method" if first.recipe != before.recipe else "")
+    if first.recipe != before.recipe:
         return "method changed"
-    return "threshold changed" if first["model"] in rechosen else "model or threshold changed"
+    return "threshold changed" if first.model in rechosen else "model or threshold changed"
 
 
-def _chart(
-    measure: Measure, share: _Share, parts: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]
-) -> ControlChart:
-    phases = [
-        _phase(began, [run["night"] for run in mine], [*map(share.count, mine)]) for began, mine in parts
-    ]
+def _chart(measure: Measure, share: _Share, parts: Sequence[tuple[str, Sequence[NightRun]]]) -> ControlChart:
+    phases = [_phase(began, [run.night for run in mine], [*map(share.count, mine)]) for began, mine in parts]
     signals = [_reason(measure, share, each) for phase in phases for each in phase.points if each.outside]
     return ControlChart(measure=measure, phases=phases, signals=signals)
 

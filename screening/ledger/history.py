@@ -6,13 +6,27 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from screening.documents import ScoreCounts
+from screening.documents import ScoreCounts, reasons_in
+from screening.documents.history import (
+    HistoryDocument,
+    MissingValues,
+    NightRun,
+    Promotion,
+    Question,
+    Retirement,
+    Retraining,
+    SeriesFacts,
+    ThresholdChange,
+    Trail,
+    Workload,
+)
+from screening.documents.run import Unflagged
 from screening.documents.series import shown_series
-from screening.documents.shape import plain
+from screening.documents.shape import plain, read
 from screening.ledger import audit
 from screening.ledger.book import Ledger
 from screening.ledger.champions import find_series
@@ -32,6 +46,13 @@ AT_ONCE = 500
 def history(
     ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
 ) -> dict[str, Any]:
+    """`history_of` as JSON has it."""
+    return plain(history_of(ledger, series, verify=verify, printed=printed))
+
+
+def history_of(
+    ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
+) -> HistoryDocument:
     """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
 
     Parameters
@@ -45,7 +66,7 @@ def history(
 
     Returns
     -------
-    dict
+    HistoryDocument
         `runs`, one entry a run and revision, oldest first; `series`, one entry each; `threshold_changes`;
         `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased` parts.
 
@@ -62,9 +83,10 @@ def history(
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         verdicts = in_order(connection, one)
         lots = _lots(connection, None if one is None else [run.entry for run in runs])
-        told, promoted, trained, closed = (
-            _changes(connection, one, action) for action in ("threshold", "promote", "retrain", "retire")
-        )
+        told = _changes(connection, one, "threshold", ThresholdChange)
+        promoted = _changes(connection, one, "promote", Promotion)
+        trained = _changes(connection, one, "retrain", Retraining)
+        closed = _changes(connection, one, "retire", Retirement)
         # Told by the entries that erased: to look for what is gone all contents would have to be read.
         erased = sum(digest is None for digest in rewritten(connection).values())
         latest = {(run.series, run.night): run.entry for run in runs if run.published}
@@ -85,23 +107,26 @@ def history(
     ]
     of_series = defaultdict(list)
     for night in nights:
-        of_series[night.told["series"]].append(night)
-    return {
-        "runs": [night.told for night in nights],
-        "series": [_series(name, mine, by_series[name], told, promoted) for name, mine in of_series.items()],
-        "threshold_changes": told,
-        "promotions": promoted,
-        "retrainings": trained,
-        "retirements": closed,
-        "audit": {"entries": head.number, "head": head.digest, "verified": verify, "erased": erased},
-    }
+        of_series[night.told.series].append(night)
+    return HistoryDocument(
+        runs=[night.told for night in nights],
+        series=[_series(name, mine, by_series[name], told, promoted) for name, mine in of_series.items()],
+        threshold_changes=told,
+        promotions=promoted,
+        retrainings=trained,
+        retirements=closed,
+        audit=Trail(entries=head.number, head=head.digest, verified=verify, erased=erased),
+    )
+
+
+Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)
 
 
 @dataclass(frozen=True)
 class _Night:
     """A run: what is told of it, and what is not since it speaks of patients."""
 
-    told: dict[str, Any]
+    told: NightRun
     drawn: Drawn
     drift: ScoreCounts | None
     promised: Mapping[str, Any] | None
@@ -123,7 +148,9 @@ def _lots(connection: sa.Connection, entries: Sequence[int] | None) -> Mapping[i
     return marked
 
 
-def _changes(connection: sa.Connection, series: str | None, action: str) -> list[dict[str, Any]]:
+def _changes(
+    connection: sa.Connection, series: str | None, action: str, declared: type[Change]
+) -> list[Change]:
     """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
     asked = sa.select(AUDIT.c.number, AUDIT.c.recorded, CONTENTS.c.body).join(
         CONTENTS, CONTENTS.c.entry == AUDIT.c.number
@@ -134,7 +161,10 @@ def _changes(connection: sa.Connection, series: str | None, action: str) -> list
         for row in connection.execute(asked)
     ]
     whose = [each for each in told if series is None or each.get("series") in (None, series)]
-    return [each | ({"series": shown_series(each["series"])} if each.get("series") else {}) for each in whose]
+    shown = [
+        each | ({"series": shown_series(each["series"])} if each.get("series") else {}) for each in whose
+    ]
+    return [read(declared, each, "the ledger's trail") for each in shown]
 
 
 def _units(
@@ -160,32 +190,32 @@ def _night(
     # A night from before cases were known or drawn has no such count.
     rows, counts = facts["rows"], dict.fromkeys(STATES, 0) | facts["counts"]
     drift = ScoreCounts.of(facts.get("drift") and facts["drift"] | units)
-    told = {
-        "night": run.night,
-        "run_id": facts["run_id"],
-        "revision": run.revision,
-        "series": shown_series(run.series),
-        "question": facts["question"],
-        "title": facts["title"],
-        "model": facts["model"][:12],
-        "recipe": facts["recipe"],
-        "thresholds": facts["thresholds"],
-        "recorded": run.recorded,
-        "published": run.published,
-        "in_force": in_force,
+    told = NightRun(
+        night=run.night,
+        run_id=facts["run_id"],
+        revision=run.revision,
+        series=shown_series(run.series),
+        question=Question(**facts["question"]),
+        title=facts["title"],
+        model=facts["model"][:12],
+        recipe=facts["recipe"],
+        thresholds=facts["thresholds"],
+        recorded=run.recorded,
+        published=run.published,
+        in_force=in_force,
         **rows,
         **counts,
-        "flag_rate": rows["flagged"] / rows["scored"] if rows["scored"] else None,
-        "minutes": _times(counts["new"] + counts["ongoing"], facts["minutes_per_review"]),
-        "capacity": facts["capacity"],
-        "verdicts": tally(one.verdict for one in reviews if one.flagged),
-        "ppv": of_judged(one.verdict for one in reviews if one.flagged),
-        "sample": tally(one.verdict for one in reviews if not one.flagged),
-        "unflagged": {"cases": facts["unflagged"]["cases"]},
-        "missing": facts.get("missing"),
-        "drift": drift and replace(drift, who=(), cell=()).to_dict(),
-        "attention": facts.get("attention", []),
-    }
+        flag_rate=rows["flagged"] / rows["scored"] if rows["scored"] else None,
+        minutes=_times(counts["new"] + counts["ongoing"], facts["minutes_per_review"]),
+        capacity=facts["capacity"],
+        verdicts=tally(one.verdict for one in reviews if one.flagged),
+        ppv=of_judged(one.verdict for one in reviews if one.flagged),
+        sample=tally(one.verdict for one in reviews if not one.flagged),
+        unflagged=Unflagged(cases=facts["unflagged"]["cases"]),
+        missing=MissingValues(**facts["missing"]) if facts.get("missing") else None,
+        drift=drift and replace(drift, who=(), cell=()),
+        attention=reasons_in(facts.get("attention", [])),
+    )
     lotted = Drawn(run.night, counts["new"], lots)
     return _Night(told, lotted, drift, facts.get("promised"), facts.get("review_by"))
 
@@ -198,39 +228,39 @@ def _series(
     name: str,
     nights: Sequence[_Night],
     verdicts: Sequence[sa.Row[Any]],
-    changes: Sequence[Mapping[str, Any]],
-    promotions: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    in_force = [night for night in nights if night.told["in_force"]]
+    changes: Sequence[ThresholdChange],
+    promotions: Sequence[Promotion],
+) -> SeriesFacts:
+    in_force = [night for night in nights if night.told.in_force]
     used = [night.told for night in in_force]
     # A patient flagged on five nights is one patient: counted by the last word on them.
     cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
-    latest = [night.drift for night in in_force if night.told["model"] == used[-1]["model"]]
-    mine = [each for each in promotions if each["series"] == name]
+    latest = [night.drift for night in in_force if night.told.model == used[-1].model]
+    mine = [each for each in promotions if each.series == name]
     drawn = [night.drawn for night in in_force]
     forward = forward_nights(used, drawn, verdicts, in_force[-1].promised if in_force else None)
-    return {
-        "series": name,
-        "title": used[-1]["title"] if used else None,
-        "question": nights[0].told["question"],
-        "nights": len(used),
-        "first": used[0]["night"] if used else None,
-        "last": used[-1]["night"] if used else None,
-        "ppv": of_judged(cases.values()),
-        "ppv_flagged": of_flagged(drawn, verdicts),
-        "verdicts": tally(cases.values()),
-        "ppv_to_date": list(to_date([run["night"] for run in used], verdicts)),
-        "workload": {
-            "cases_per_night": _mean([run["cases"] for run in used]),
-            "waiting_per_night": _mean([run["new"] + run["ongoing"] for run in used]),
-            "minutes_per_night": _mean([run["minutes"] for run in used]),
-        },
-        "misses": misses(used),
-        "drift": drift_over(latest[-RECENT_NIGHTS:]),
-        "control": [plain(chart) for chart in control_charts(used, changes, mine)],
-        "forward": forward and plain(forward),
-        "review_by": in_force[-1].review_by if in_force else None,
-    }
+    return SeriesFacts(
+        series=name,
+        title=used[-1].title if used else None,
+        question=nights[0].told.question,
+        nights=len(used),
+        first=used[0].night if used else None,
+        last=used[-1].night if used else None,
+        ppv=of_judged(cases.values()),
+        ppv_flagged=of_flagged(drawn, verdicts),
+        verdicts=tally(cases.values()),
+        ppv_to_date=list(to_date([run.night for run in used], verdicts)),
+        workload=Workload(
+            cases_per_night=_mean([run.cases for run in used]),
+            waiting_per_night=_mean([run.new + run.ongoing for run in used]),
+            minutes_per_night=_mean([run.minutes for run in used]),
+        ),
+        misses=misses(used),
+        drift=drift_over(latest[-RECENT_NIGHTS:]),
+        control=control_charts(used, changes, mine),
+        forward=forward,
+        review_by=in_force[-1].review_by if in_force else None,
+    )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.ledger.tables import VERDICTS
+from screening.documents.forward import Estimate
+from screening.documents.history import FlaggedShare, Misses, NightRun, ShareToDate, Words
+from screening.documents.shadow import JudgedShare
 from screening.ledger.verdicts import HAS_IT
 from screening.statistics.intervals import wilson
 
@@ -34,24 +36,29 @@ class Drawn:
     names: tuple[str, ...]
 
 
-def tally(words: Iterable[str]) -> dict[str, int]:
+def tally(words: Iterable[str]) -> Words:
     """How often each verdict was given."""
     counted = Counter(words)
-    return {word: counted[word] for word in VERDICTS}
+    return Words(
+        confirmed=counted["confirmed"], not_=counted["not"], unsure=counted["unsure"], known=counted["known"]
+    )
 
 
-def of_judged(words: Iterable[str]) -> dict[str, Any]:
+def of_judged(words: Iterable[str]) -> JudgedShare:
     """Share with the condition among those judged, whoever chose them; "unsure" is no judgement."""
     return _of_counts(Counter(words))
 
 
-def _of_counts(counted: Mapping[str, int]) -> dict[str, Any]:
+def _of_counts(counted: Mapping[str, int]) -> JudgedShare:
     found = sum(counted[word] for word in HAS_IT)
     judged = sum(counted.values()) - counted["unsure"]
-    return {"found": found, "judged": judged} | _share(found, judged)
+    if not judged:
+        return JudgedShare(found=found, judged=judged, value=None, low=None, high=None)
+    low, high = _ends(found, judged)
+    return JudgedShare(found=found, judged=judged, value=found / judged, low=low, high=high)
 
 
-def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[dict[str, Any]]:
+def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
     """The share among those judged as it stood on each night, nights and verdicts in order of time.
 
     A case counts once, by the last word on it until then; each verdict is looked at once.
@@ -67,10 +74,10 @@ def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[
             last[ahead.case_id] = ahead.verdict
             counted[ahead.verdict] += 1
             ahead = next(waiting, None)
-        yield {"night": night} | _of_counts(counted)
+        yield ShareToDate(night=night, **vars(_of_counts(counted)))
 
 
-def of_flagged(nights: Sequence[Drawn], verdicts: Sequence[sa.Row[Any]]) -> dict[str, Any]:
+def of_flagged(nights: Sequence[Drawn], verdicts: Sequence[sa.Row[Any]]) -> FlaggedShare:
     """Share with the condition among all new cases, judged or not, by those that lots marked for review.
 
     Reviewers who read from the top meet the condition more often than it is among all flagged, so only the
@@ -99,8 +106,11 @@ def of_flagged(nights: Sequence[Drawn], verdicts: Sequence[sa.Row[Any]]) -> dict
         sizes.append(night.among)
         numbers.append(len(judged))
         positives.append(sum(word in HAS_IT for word in judged))
-    told = {"found": sum(positives), "judged": sum(numbers), "drawn": drawn, "flagged": sum(sizes)}
-    return told | {"nights": len(sizes)} | weighted(sizes, positives, numbers)
+    share = weighted(sizes, positives, numbers)
+    return FlaggedShare(
+        found=sum(positives), judged=sum(numbers), drawn=drawn, flagged=sum(sizes), nights=len(sizes),
+        value=share.value, low=share.low, high=share.high,
+    )  # fmt: skip
 
 
 def _word_since(said: Sequence[tuple[str, str]], night: str) -> str | None:
@@ -108,28 +118,26 @@ def _word_since(said: Sequence[tuple[str, str]], night: str) -> str | None:
     return said[at][1] if at < len(said) else None
 
 
-def misses(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def misses(runs: Sequence[NightRun]) -> Misses:
     """Cases among the unflagged of the nights whose random sample was reviewed, by the share in the sample.
 
     Every night's sample stands for that night's unflagged, be they many or few. A patient unflagged on
     several nights counts on each.
     """
-    judged = [sum(run["sample"].values()) - run["sample"]["unsure"] for run in runs]
-    drawn = [(run, n) for run, n in zip(runs, judged, strict=True) if n]
-    positives = [sum(run["sample"][word] for word in HAS_IT) for run, _ in drawn]
-    sizes = [run["unflagged"]["cases"] for run, _ in drawn]
-    share = weighted(sizes, positives, [n for _, n in drawn])
-    names = {"per_night": "value", "per_night_low": "low", "per_night_high": "high"}
-    a_night = sum(sizes) / max(len(drawn), 1)
-    return {
-        "found": sum(positives),
-        "judged": sum(judged),
-        "unflagged": sum(sizes),
-        "nights": len(drawn),
-    } | {name: None if (value := share[key]) is None else value * a_night for name, key in names.items()}
+    drawn = [run for run in runs if run.sample.judged]
+    positives, numbers = [run.sample.found for run in drawn], [run.sample.judged for run in drawn]
+    sizes = [run.unflagged.cases for run in drawn]
+    share, a_night = weighted(sizes, positives, numbers), sum(sizes) / max(len(drawn), 1)
+    value, low, high = (
+        None if end is None else end * a_night for end in (share.value, share.low, share.high)
+    )
+    return Misses(
+        found=sum(positives), judged=sum(numbers), unflagged=sum(sizes), nights=len(drawn),
+        per_night=value, per_night_low=low, per_night_high=high,
+    )  # fmt: skip
 
 
-def weighted(sizes: Sequence[int], positives: Sequence[int], numbers: Sequence[int]) -> dict[str, Any]:
+def weighted(sizes: Sequence[int], positives: Sequence[int], numbers: Sequence[int]) -> Estimate:
     """A share in whole nights from simple random samples of each, with a 95 % interval.
 
     The interval is Wilson's at the size of a simple sample that would tell as much (Kish 1965), with
@@ -142,18 +150,11 @@ def weighted(sizes: Sequence[int], positives: Sequence[int], numbers: Sequence[i
     """
     size, k, n = (np.asarray(each, float) for each in (sizes, positives, numbers))
     if not size.sum():
-        return {"value": None, "low": None, "high": None}
+        return Estimate(value=None, low=None, high=None)
     value = float((size * k / n).sum() / size.sum())
     worth = float(size.sum() ** 2 / (np.square(size) / n).sum())
     low, high = wilson(value * worth, worth, freedom=max(worth - 1, 1))
-    return {"value": value, "low": float(low), "high": float(high)}
-
-
-def _share(found: float, judged: float) -> dict[str, float | None]:
-    if not judged:
-        return {"value": None, "low": None, "high": None}
-    low, high = _ends(found, judged)
-    return {"value": found / judged, "low": low, "high": high}
+    return Estimate(value=value, low=float(low), high=float(high))
 
 
 @lru_cache(maxsize=4096)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from screening.documents import Reason, ScoreCounts
+from screening.documents.history import DriftOver
 from screening.statistics.shift import shift
 
 RECENT_NIGHTS = 14
@@ -18,7 +18,7 @@ SMALLEST = 0.05
 FEWEST = 20
 
 
-def drift_over(nights: Sequence[ScoreCounts | None]) -> dict[str, Any] | None:
+def drift_over(nights: Sequence[ScoreCounts | None]) -> DriftOver | None:
     """Test the scores of recent nights, under the model now in use, against those held out in training.
 
     A patient who stays for a week is one patient and not seven: the latest score counts. Nights from before
@@ -31,9 +31,8 @@ def drift_over(nights: Sequence[ScoreCounts | None]) -> dict[str, Any] | None:
 
     Returns
     -------
-    dict or None
-        `nights`, `patients`, `distance`, `p` and `reason` (None where there is no alarm).
-        None where no night can be put with others.
+    DriftOver or None
+        Its reason is None where there is no alarm. None where no night can be put with others.
     """
     kept = [night for night in nights if night is not None and night.who]
     if not kept:
@@ -43,12 +42,13 @@ def drift_over(nights: Sequence[ScoreCounts | None]) -> dict[str, Any] | None:
         latest.update(zip(night.who, night.cell, strict=True))
     known = kept[-1].known
     found = shift(known, np.bincount(list(latest.values()), minlength=len(known)))
-    told: dict[str, Any] = {"nights": len(kept), "patients": len(latest)}
     if found is None or len(latest) < FEWEST:
-        return told | {"distance": None, "p": None, "reason": None}
+        return DriftOver(nights=len(kept), patients=len(latest), distance=None, p=None, reason=None)
     alarm = found.p <= ALARM and found.distance >= SMALLEST
     reason = _reason(len(kept), len(latest), found.distance, found.p, found.higher) if alarm else None
-    return told | {"distance": found.distance, "p": found.p, "reason": reason and reason.to_dict()}
+    return DriftOver(
+        nights=len(kept), patients=len(latest), distance=found.distance, p=found.p, reason=reason
+    )
 
 
 def _reason(nights: int, patients: int, distance: float, p: float, higher: bool) -> Reason:
