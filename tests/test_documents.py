@@ -107,6 +107,19 @@ def test_a_model_of_an_earlier_version_is_read_as_one_of_this(path):
     assert model.operating_points[0].misses is None
 
 
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.parent.name)
+def test_a_model_is_written_in_the_order_of_keys_that_its_id_has_always_stood_on(path):
+    old = stored(path)
+    now = plain(read(ModelDocument, model_of_any_version(old), "model.json"))
+
+    for before, after in (
+        (old["operating_points"][0], now["operating_points"][0]),
+        (old["training"]["features"][0], now["training"]["features"][0]),
+        (old["validation"]["summary"]["yes"], now["validation"]["summary"]["yes"]),
+    ):
+        assert [key for key in after if key in before] == [*before]
+
+
 def test_a_run_with_reasons_as_bare_sentences_is_read(night):
     old = stored(night / "run" / "run.json") | {"attention": ["Look twice."]}
 

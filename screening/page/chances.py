@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,18 +44,33 @@ def predictive(model: ModelDocument, run: RunDocument | None) -> list[dict[str, 
     return tables
 
 
-def _at_prevalence(row: PredictiveValues, end: str, used: bool) -> dict[str, Any]:
-    return {
-        "end": end,
-        "used": used,
-        "prevalence": shown.percent(row.prevalence),
-        "ppv": shown.percent(row.ppv),
-        "ppv_interval": shown.interval(row.ppv_low, row.ppv_high),
-        "npv": shown.percent(row.npv),
-        "npv_interval": shown.interval(row.npv_low, row.npv_high),
-        "nne": shown.ratio(row.nne),
-        "flags": shown.per_hundred(row.flag_rate),
-    }
+@dataclass(frozen=True)
+class AtPrevalence:
+    """What a flag means at one prevalence, in words; `used` is the one in use."""
+
+    end: str
+    used: bool
+    prevalence: str
+    ppv: str
+    ppv_interval: str
+    npv: str
+    npv_interval: str
+    nne: str
+    flags: str
+
+
+def _at_prevalence(row: PredictiveValues, end: str, used: bool) -> AtPrevalence:
+    return AtPrevalence(
+        end=end,
+        used=used,
+        prevalence=shown.percent(row.prevalence),
+        ppv=shown.percent(row.ppv),
+        ppv_interval=shown.interval(row.ppv_low, row.ppv_high),
+        npv=shown.percent(row.npv),
+        npv_interval=shown.interval(row.npv_low, row.npv_high),
+        nne=shown.ratio(row.nne),
+        flags=shown.per_hundred(row.flag_rate),
+    )
 
 
 def workload(model: ModelDocument, run: RunDocument | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 from typing import Any
 
 from screening.documents.figures import OperatingPoint
@@ -11,6 +12,30 @@ from screening.documents.run import RunDocument
 from screening.documents.validation import OperatingPointFacts
 from screening.page import format as shown
 from screening.page import lesions
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with its interval and what it says, in words."""
+
+    name: str
+    value: str
+    interval: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a rule would choose, in words."""
+
+    rule: str
+    threshold: str
+    sensitivity: str
+    specificity: str
+    ppv: str
+    nne: str
+    flags: str
+    in_use: bool
 
 
 def score_places(model: ModelDocument, others: list[float]) -> int:
@@ -39,18 +64,8 @@ def _operating_point(
             _figure("Specificity", "of the others are left alone", *point.specificity_ends),
             _figure("PPV", "of the flagged are cases", *point.ppv_ends),
             _figure("NPV", "of the unflagged are not cases", *point.npv_ends),
-            {
-                "name": "Reviews per case found",
-                "value": shown.ratio(point.nne),
-                "interval": "",
-                "meaning": "number needed to evaluate (NNE)",
-            },
-            {
-                "name": "Flags per 100 rows",
-                "value": shown.per_hundred(point.flag_rate),
-                "interval": "",
-                "meaning": "expected workload",
-            },
+            Figure("Reviews per case found", shown.ratio(point.nne), "", "number needed to evaluate (NNE)"),
+            Figure("Flags per 100 rows", shown.per_hundred(point.flag_rate), "", "expected workload"),
         ],
         "basis": _basis(model, point, run),
         "prevalence": shown.percent(point.prevalence),
@@ -67,15 +82,8 @@ def _threshold(point: OperatingPoint, places: int) -> str:
     return "none" if point.flags_everything else shown.fixed(point.threshold, places)
 
 
-def _figure(
-    name: str, meaning: str, value: float | None, low: float | None, high: float | None
-) -> dict[str, str]:
-    return {
-        "name": name,
-        "value": shown.percent(value),
-        "interval": shown.interval(low, high),
-        "meaning": meaning,
-    }
+def _figure(name: str, meaning: str, value: float | None, low: float | None, high: float | None) -> Figure:
+    return Figure(name, shown.percent(value), shown.interval(low, high), meaning)
 
 
 def _basis(model: ModelDocument, point: OperatingPoint, run: RunDocument | None) -> str:
@@ -126,23 +134,23 @@ def choices(model: ModelDocument, places: int) -> list[dict[str, Any]]:
     tables = []
     for point in model.points:
         table = [_choice(row, point, places) for row in model.validation.points[point.label]]
-        if not any(row["in_use"] for row in table):
+        if not any(row.in_use for row in table):
             table.insert(0, _choice(point, point, places))
         tables.append({"class": shown.name(point.label), "rows": table})
     return tables
 
 
-def _choice(row: OperatingPoint, used: OperatingPoint, places: int) -> dict[str, Any]:
-    return {
-        "rule": shown.rule(row.rule),
-        "threshold": _threshold(row, places),
-        "sensitivity": shown.percent(row.sensitivity),
-        "specificity": shown.percent(row.specificity),
-        "ppv": shown.percent(row.ppv),
-        "nne": shown.ratio(row.nne),
-        "flags": shown.per_hundred(row.flag_rate),
-        "in_use": row.threshold == used.threshold,
-    }
+def _choice(row: OperatingPoint, used: OperatingPoint, places: int) -> Choice:
+    return Choice(
+        rule=shown.rule(row.rule),
+        threshold=_threshold(row, places),
+        sensitivity=shown.percent(row.sensitivity),
+        specificity=shown.percent(row.specificity),
+        ppv=shown.percent(row.ppv),
+        nne=shown.ratio(row.nne),
+        flags=shown.per_hundred(row.flag_rate),
+        in_use=row.threshold == used.threshold,
+    )
 
 
 def per_class(model: ModelDocument) -> list[dict[str, Any]]:

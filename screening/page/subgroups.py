@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from screening.documents.model import ModelDocument
@@ -12,6 +13,38 @@ from screening.page import format as shown
 
 TOO_FEW = "too few"
 Tonight = Mapping[tuple[str, str | None], NightSubgroup]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share with its interval, in words."""
+
+    value: str
+    interval: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What tonight brought of a level."""
+
+    n: str
+    rate: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A level of a column; the first of a column's rows names it, over `span` rows."""
+
+    level: str
+    absent: bool
+    n: str
+    events: str
+    sensitivity: Share
+    specificity: Share
+    flag_rate: str
+    tonight: Seen
+    column: str = ""
+    span: int = 1
 
 
 def subgroups(model: ModelDocument, run: RunDocument | None) -> list[dict[str, Any]]:
@@ -32,18 +65,17 @@ def subgroups(model: ModelDocument, run: RunDocument | None) -> list[dict[str, A
     return tables
 
 
-def _rows(column: SubgroupFacts, tonight: Tonight, asked: bool) -> list[dict[str, Any]]:
+def _rows(column: SubgroupFacts, tonight: Tonight, asked: bool) -> list[Row]:
     name, known = column.column, [row.level for row in column.rows]
-    listed = [_of_level(row) | _tonight(tonight.get((name, row.level)), asked) for row in column.rows]
     # A level that training never met has no past performance, and is shown for that very reason.
-    listed += [
-        _of_level(UNMET) | _named(level) | _tonight(seen, asked)
-        for (held, level), seen in tonight.items()
-        if held == name and level not in known
+    unmet = [replace(UNMET, level=level) for held, level in tonight if held == name and level not in known]
+    rows = [
+        _of_level(level, _tonight(tonight.get((name, level.level)), asked))
+        for level in (*column.rows, *unmet)
     ]
     return [
-        row | {"column": shown.feature(name) if i == 0 else "", "span": len(listed)}
-        for i, row in enumerate(listed)
+        replace(row, column=shown.feature(name) if i == 0 else "", span=len(rows))
+        for i, row in enumerate(rows)
     ]
 
 
@@ -54,31 +86,30 @@ UNMET = Level(
 )  # fmt: skip
 
 
-def _of_level(row: Level) -> dict[str, Any]:
-    def share(name: str, value: float | None, low: float | None = None, high: float | None = None) -> Any:
+def _of_level(row: Level, tonight: Seen) -> Row:
+    def share(name: str, value: float | None, low: float | None = None, high: float | None = None) -> Share:
         if name in row.few:
-            return {"value": TOO_FEW, "interval": ""}
-        return {"value": shown.percent(value), "interval": shown.interval(low, high)}
+            return Share(TOO_FEW, "")
+        return Share(shown.percent(value), shown.interval(low, high))
 
     def count(name: str, value: int | None) -> str:
         return TOO_FEW if name in row.few else shown.count(value)
 
-    return _named(row.level) | {
-        "n": count("n", row.n),
-        "events": count("events", row.events),
-        "sensitivity": share("sensitivity", *row.sensitivity_ends),
-        "specificity": share("specificity", *row.specificity_ends),
-        "flag_rate": share("flag_rate", row.flag_rate)["value"],
-    }
+    return Row(
+        level="missing" if row.level is None else shown.name(row.level),
+        absent=row.level is None,
+        n=count("n", row.n),
+        events=count("events", row.events),
+        sensitivity=share("sensitivity", *row.sensitivity_ends),
+        specificity=share("specificity", *row.specificity_ends),
+        flag_rate=share("flag_rate", row.flag_rate).value,
+        tonight=tonight,
+    )
 
 
-def _named(level: str | None) -> dict[str, Any]:
-    return {"level": "missing" if level is None else shown.name(level), "absent": level is None}
-
-
-def _tonight(seen: NightSubgroup | None, asked: bool) -> dict[str, Any]:
+def _tonight(seen: NightSubgroup | None, asked: bool) -> Seen:
     if seen is None:
-        return {"tonight": {"n": "0" if asked else "", "rate": shown.NOT_KNOWN}}
+        return Seen("0" if asked else "", shown.NOT_KNOWN)
     if seen.n is None:
-        return {"tonight": {"n": TOO_FEW, "rate": TOO_FEW}}
-    return {"tonight": {"n": shown.count(seen.n), "rate": shown.percent(seen.flag_rate)}}
+        return Seen(TOO_FEW, TOO_FEW)
+    return Seen(shown.count(seen.n), shown.percent(seen.flag_rate))
