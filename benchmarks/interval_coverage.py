@@ -103,7 +103,7 @@ def of_fold_machines(n: int, rule: Rule, rows: int, prevalence: float, repeats: 
         point = choose(held, model.y, rule, seed=seed, fold=model.fold, repeats=model.scores)
         hit, clear = model.sensitivity(point.threshold), model.specificity(point.threshold)
         true = {"sensitivity": hit, "specificity": clear} | predictive(prevalence, hit, 1 - clear)
-        shown = point.to_dict()
+        shown = vars(point)
         if shown["npv"] is not None:
             found.append([shown[f"{f}_low"] <= true[f] <= shown[f"{f}_high"] for f in FIGURES])
     return np.mean(found, axis=0).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -117,21 +118,40 @@ def _cohort(cohort: CohortFacts, number: int, first: str, asked: str) -> dict[st
     }
 
 
-def _row(method: MethodFacts, names: Sequence[str]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Cell:
+    """A figure of a method with its interval, in words."""
+
+    value: str
+    interval: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method in a table of figures."""
+
+    name: str
+    title: str
+    control: bool
+    cells: list[Cell]
+    sv_share: str
+    fit: str
+    score: str
+    declined: str
+
+
+def _row(method: MethodFacts, names: Sequence[str]) -> Row:
     figures = [method.figures[name] for name in names if name in method.figures]
-    return {
-        "name": shown.name(method.recipe),
-        "title": shown.text(method.title, 200),
-        "control": method.control,
-        "cells": [
-            {"value": shown.percent(figure.value, 1), "interval": shown.interval(figure.low, figure.high)}
-            for figure in figures
-        ],
-        "sv_share": shown.percent(method.sv_share),
-        "fit": _seconds(method.fit_seconds),
-        "score": _seconds(method.score_seconds),
-        "declined": "factor declined" if method.factor_declined else "",
-    }
+    return Row(
+        name=shown.name(method.recipe),
+        title=shown.text(method.title, 200),
+        control=method.control,
+        cells=[Cell(shown.percent(each.value, 1), shown.interval(each.low, each.high)) for each in figures],
+        sv_share=shown.percent(method.sv_share),
+        fit=_seconds(method.fit_seconds),
+        score=_seconds(method.score_seconds),
+        declined="factor declined" if method.factor_declined else "",
+    )
 
 
 def _seconds(value: float | None) -> str:
@@ -150,26 +170,48 @@ def _ranks(ranks: Ranks) -> dict[str, Any]:
     }
 
 
-def _rank_table(name: str, found: FigureRanks, control: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class RankRow:
+    """A method's mean rank, and Holm's test against the control."""
+
+    name: str
+    control: bool
+    mean: str
+    rank: str
+    p: str
+    p_holm: str
+
+
+@dataclass(frozen=True)
+class RankTable:
+    """Friedman's test of one figure, its chart, and the methods from the best rank on."""
+
+    title: str
+    test: str
+    chart: dict[str, Any]
+    rows: list[RankRow]
+
+
+def _rank_table(name: str, found: FigureRanks, control: str) -> RankTable:
     ordered = sorted(found.methods, key=lambda m: m.mean_rank)
     degrees = ", ".join(shown.count(d) for d in found.degrees)
     f = "without bound" if found.f is None else shown.number(found.f)
-    return {
-        "title": FIGURES[name],
-        "test": f"Friedman, F form: F({degrees}) = {f}, p = {shown.p_value(found.p)}",
-        "chart": critical_difference(name, FIGURES[name], ordered, found),
-        "rows": [
-            {
-                "name": shown.name(m.recipe),
-                "control": m.recipe == control,
-                "mean": shown.percent(m.mean, 1),
-                "rank": shown.fixed(m.mean_rank, 2),
-                "p": shown.p_value(m.p),
-                "p_holm": shown.p_value(m.p_holm),
-            }
+    return RankTable(
+        title=FIGURES[name],
+        test=f"Friedman, F form: F({degrees}) = {f}, p = {shown.p_value(found.p)}",
+        chart=critical_difference(name, FIGURES[name], ordered, found),
+        rows=[
+            RankRow(
+                name=shown.name(m.recipe),
+                control=m.recipe == control,
+                mean=shown.percent(m.mean, 1),
+                rank=shown.fixed(m.mean_rank, 2),
+                p=shown.p_value(m.p),
+                p_holm=shown.p_value(m.p_holm),
+            )
             for m in ordered
         ],
-    }
+    )
 
 
 def _words(asked: str) -> list[tuple[str, str]]:
