@@ -4,8 +4,9 @@
 
 Every ward has a champion and two shadows. Nights are missed and caught up, old nights corrected, every second
 night judged; half-way half of the wards promote a shadow, and the other half train a model again that is
-promoted thirty nights later; on the last night one ward is silent. The nights are written by the ledger's own
-functions without scoring tables: what is tried here is the memory, and not the machines.
+promoted thirty nights later (of few nights, a quarter of them later); on the last night one ward is silent.
+The nights are written by the ledger's own functions without scoring tables: what is tried here is the memory,
+and not the machines.
 
 The simulation counts for itself, by the rules as `docs/nightly.md` has them, and compares: every run of every
 ward, its series, the status of all and the overview of the last night (drawn from that status). Then the
@@ -28,12 +29,15 @@ from pathlib import Path
 import numpy as np
 
 from screening.documents.overview import OverviewDocument, SeriesNight
+from screening.documents.retraining import TrainedOn
+from screening.documents.shape import plain
 from screening.ledger import (
     Due,
     Ledger,
     NightCases,
     Pulse,
     Verdict,
+    compare_nights,
     history,
     open_ledger,
     promote,
@@ -49,7 +53,6 @@ QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": 
 FIRST = datetime.date(2023, 1, 1)
 ROWS, AT_RISK, FLAGGED, SAMPLED, STAY, KNOWN_DAYS = 240, 60, 20, 5, 5, 30
 MISSED, CORRECTED, JUDGED, TRIAL, SILENT = 0.02, 0.01, 8, 30, 1
-EVIDENCE = {"nights": 0}
 
 
 def date_of(number: int) -> str:
@@ -71,6 +74,7 @@ class Entered:
     key: str = ""
     verdicts: tuple[Verdict, ...] = ()
     champion: tuple[str, str, str, str] | None = None
+    learned: TrainedOn | None = None
     at: str = ""
 
     def into(self, ledger: Ledger) -> None:
@@ -81,10 +85,12 @@ class Entered:
             publish_night(ledger, self.night.key, found.revision)
         elif self.champion is not None:
             action, series, before, after = self.champion
-            if action == "promote":
-                promote(ledger, series, after, "found more in shadow", EVIDENCE)
+            if self.learned is None:
+                evidence = compare_nights(ledger, series, after)
+                assert action == "promote" and evidence.nights > 0
+                promote(ledger, series, after, "found more in shadow", plain(evidence))
             else:
-                record_retraining(ledger, series, before, after, {"series": series})
+                record_retraining(ledger, series, before, after, plain(self.learned))
         else:
             record_verdicts(ledger, self.key, self.verdicts)
 
@@ -141,11 +147,30 @@ class Ward:
     def change(self, action: str, after: str) -> Iterator[Entered]:
         """Train a model again that takes a shadow's place, or promote a shadow."""
         self.changes[action] += 1
-        yield self.enter(Entered(champion=(action, self.name, model(self.champion), model(after))))
+        learned = None if action == "promote" else self._learned()
+        change = (action, self.name, model(self.champion), model(after))
+        yield self.enter(Entered(champion=change, learned=learned))
         if action == "promote":
             self.shadows[self.shadows.index(after)], self.champion = self.champion, after
         else:
             self.shadows[-1] = after
+
+    def _learned(self) -> TrainedOn:
+        """What a training on the verdicts so far would be told to have learned from."""
+        words = Counter({name: word for (_, name, _), word in sorted(self.said.items())}.values())
+        nights = sorted({night for night, _, _ in self.said})
+        return TrainedOn(
+            series=self.name,
+            champion=model(self.champion),
+            first=nights[0],
+            last=nights[-1],
+            nights=len(nights),
+            confirmed=words["confirmed"],
+            not_=words["not"],
+            already=0,
+            disagreeing=0,
+            left_out={},
+        )
 
     def alone(self) -> Iterator[Entered]:
         """What a ledger of the ward's own is given: all but the shadows that were never promoted."""
@@ -266,7 +291,7 @@ def _events(ward: Ward, place: int, number: int, nights: int) -> Iterable[Entere
     half, ward.today = nights // 2, number
     if number == half:
         yield from ward.change(*(("promote", "b") if place % 2 else ("retrain", "d")))
-    if number == half + TRIAL and not place % 2:
+    if number == half + min(TRIAL, nights // 4) and not place % 2:
         yield from ward.change("promote", "d")
     yield from ward.nights(number, silent)
 
