@@ -73,7 +73,7 @@ def _series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeometry]
             "is needed: a segmentation lies on images of the archive, and its place is not invented"
         )
     try:
-        slices = [pydicom.dcmread(path, stop_before_pixels=True) for path in paths]
+        slices: list[Dataset] = [pydicom.dcmread(path, stop_before_pixels=True) for path in paths]
         if len({str(each.SeriesInstanceUID) for each in slices}) > 1:
             raise UsageError(f"{name}: several series in --reference; keep the one that was segmented")
         slices = sort_datasets(slices)
@@ -127,6 +127,7 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
     from highdicom.seg import Segmentation, SegmentDescription
     from pydicom.sr.codedict import codes
     from pydicom.uid import generate_uid
+    from pydicom.valuerep import DT
 
     version = run.versions.get("screening", "0")
     made = datetime.datetime.fromisoformat(run.times.started)
@@ -165,7 +166,7 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
         setattr(found, f"{what}Date", made.strftime("%Y%m%d"))
         setattr(found, f"{what}Time", made.strftime("%H%M%S"))
     for equipment in found.ContributingEquipmentSequence:
-        equipment.ContributionDateTime = made.strftime("%Y%m%d%H%M%S")
+        equipment.ContributionDateTime = DT(made.strftime("%Y%m%d%H%M%S"))
     for part in (*found.DimensionOrganizationSequence, *found.DimensionIndexSequence):
         part.DimensionOrganizationUID = organisation
     return found
