@@ -73,10 +73,10 @@ def _series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeometry]
             "is needed: a segmentation lies on images of the archive, and its place is not invented"
         )
     try:
-        read = [pydicom.dcmread(path, stop_before_pixels=True) for path in paths]
-        if len({str(each.SeriesInstanceUID) for each in read}) > 1:
+        slices: list[Dataset] = [pydicom.dcmread(path, stop_before_pixels=True) for path in paths]
+        if len({str(each.SeriesInstanceUID) for each in slices}) > 1:
             raise UsageError(f"{name}: several series in --reference; keep the one that was segmented")
-        slices = sort_datasets(read)
+        slices = sort_datasets(slices)
         first = slices[0]
         places = np.array([each.ImagePositionPatient for each in slices], dtype=float)
         gaps = np.linalg.norm(np.diff(places, axis=0), axis=1)
