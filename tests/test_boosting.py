@@ -191,7 +191,7 @@ def test_without_lightgbm_boosting_learns_to_be_compared_with(no_lightgbm):
 
 @pytest.mark.parametrize("recipe", [load_recipe("boosting"), read_recipe(BLEND)], ids=lambda one: one.name)
 def test_without_lightgbm_train_says_what_to_install(no_lightgbm, recipe, tmp_path):
-    (tmp_path / "past.csv").write_text("id,u,y\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(60)))
+    (tmp_path / "past.csv").write_text("id,u,y\n" + "".join(f"{i},{3 * i},{i % 2}\n" for i in range(60)))
     cohort = read_cohort(tmp_path / "past.csv", label="y", positive="1", id="id")
 
     with pytest.raises(RecipeError, match=r"pip install \"screening\[boosting\]\""):

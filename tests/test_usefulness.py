@@ -130,8 +130,8 @@ def test_several_classes_have_a_verdict_without_a_picture():
 
 def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
     model = appraised(nosocomial_model())
-    point, chance = model["operating_points"][0], model["validation"]["calibration"]["yes"]
-    at = probability(chance, np.array([point["threshold"]]))[0]
+    known = model_in(model)
+    at = probability(known.validation.calibration["yes"], np.array([known.points[0].threshold]))[0]
     text = Outline(render_model(model)).text
 
     assert "The threshold in use (circle) is right for whom a review is worth it at a chance of" in text

@@ -142,7 +142,7 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
             return "a row index"
         if summary.whole and distinct > 20 and _names_somebody(name):
             return LIKE_AN_ID
-        if counting and summary.rows > FEW and summary.high - summary.low == summary.rows - 1:
+        if counting and summary.present == summary.rows > FEW and _without_gaps(summary):
             return "a row index"
         return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None
     if distinct > 20 and _names_somebody(name):
@@ -150,6 +150,10 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
     if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
         return "id or free text (nearly every row differs)"
     return None
+
+
+def _without_gaps(summary: ColumnSummary) -> bool:
+    return summary.high - summary.low == summary.rows - 1
 
 
 def _names_somebody(column: str) -> bool:
