@@ -17,7 +17,7 @@ from screening.storage.publishing import hold
 ROOT = Path(__file__).parents[1]
 SAMPLES = Path(str(files("screening.sample_cohorts")))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-QUICK = ["--recipe", "svm", "--search", "1", "--folds", "2", "--jobs", "1"]
+QUICK = ["--recipe", "svm", "--search", "1", "--folds", "2", "--jobs", "1", "--beside", "none"]
 
 
 def head(source: Path, target: Path, rows: int) -> None:

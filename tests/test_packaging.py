@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DATA = ("models", "templates", "sample_cohorts")
 SHIPPED = ("screening", *DATA, "pyproject.toml", "README.md", "LICENSE")
-TRAIN = ("-m", "screening", "train", "--search", "1", "--folds", "2", "--max-rows", "150")
+TRAIN = ("-m", "screening", "train", "--search", "1", "--folds", "2", "--max-rows", "150", "--beside", "none")
 PAST, CONTRACT = "nosocomial_past.csv", "nosocomial.toml"
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faults.amounts import LONG
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, OneClassSVM
 
 from screening.statistics.operating_point import Rule, choose
 
-COHORTS, N_ROWS, N_POSITIVE, FEATURES, FOLDS = 200, 300, 30, 6, 5
+# Half of them in the quick suite; all with `make faults`.
+COHORTS = 200 if LONG else 100
+N_ROWS, N_POSITIVE, FEATURES, FOLDS = 300, 30, 6, 5
 
 MACHINES = {
     "svm": lambda: SVC(C=1),

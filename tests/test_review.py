@@ -20,7 +20,7 @@ from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
 from screening.training.rechoosing import rechoose
 
-QUICK = ["--search", "1", "--folds", "3", "--jobs", "1"]
+QUICK = ["--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 

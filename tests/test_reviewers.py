@@ -15,7 +15,7 @@ from screening.ledger import audit, history, open_ledger
 from screening.ledger.forgetting import Whom, erase
 from screening.storage.sealing import read_document
 
-QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1"]
+QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1", "--beside", "none"]
 CONTRACT = """
 [cohort]
 id = "patient"

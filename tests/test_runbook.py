@@ -18,7 +18,7 @@ from screening.storage.loading import load_model
 
 RUNBOOK = Path(__file__).parents[1] / "docs" / "runbook.md"
 BLOCKS = re.findall(r"```sh\n(.*?)```", RUNBOOK.read_text(encoding="utf-8"), re.DOTALL)
-QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1"]
+QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1", "--beside", "none"]
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs sqlite3")
