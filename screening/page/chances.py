@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from screening.documents.chances import chance_along
 from screening.documents.figures import PredictiveValues
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
@@ -240,12 +241,8 @@ def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
     """The chance of the condition that belongs to the threshold in use."""
     if found.curve is None or point.flags_everything or point.sensitivity is None:
         return None
-    chances = np.asarray(found.curve.probability)
-    if found.method != "platt":
-        return float(np.interp(point.threshold, found.curve.score, chances))
-    # Between the knots of Platt's curve log-odds are straight, not chances.
-    odds = np.interp(point.threshold, found.curve.score, np.log(chances / (1 - chances)))
-    return float(1 / (1 + np.exp(-odds)))
+    at = np.array([point.threshold])
+    return float(chance_along(found.method, found.curve.score, found.curve.probability, at)[0])
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:

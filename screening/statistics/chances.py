@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from screening.documents.chances import chance_along
 from screening.documents.validation import Bin, Calibration, DecisionCurve, ScoreCurve
 from screening.statistics.intervals import design_effect, wilson
 from screening.statistics.tally import group_codes
@@ -91,15 +92,7 @@ def probability(calibration: Calibration | None, scores: np.ndarray) -> np.ndarr
     if calibration is None or calibration.curve is None:
         return np.full(len(scores), np.nan)
     curve = calibration.curve
-    return _along(calibration.method, np.asarray(curve.score), np.asarray(curve.probability, float), scores)
-
-
-def _along(method: str | None, knots: np.ndarray, chances: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    if method == "isotonic":
-        return np.interp(scores, knots, chances)
-    # Two knots hold the line of the log odds; beyond them nothing was observed, and it stays level.
-    odds = np.interp(scores, knots, np.log(chances / (1 - chances)))
-    return np.clip(1 / (1 + np.exp(-odds)), chances.min(), chances.max())
+    return chance_along(calibration.method, curve.score, curve.probability, scores)
 
 
 def chance_range(calibration: Calibration | None, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -200,7 +193,7 @@ def _cross_fitted(
     for number in np.unique(fold):
         test = fold == number
         knots, chances = METHODS[method](scores[~test], positive[~test], weight[~test])
-        p[test] = _along(method, knots, chances, scores[test])
+        p[test] = chance_along(method, knots, chances, scores[test])
     return _squeezed(p, len(scores))
 
 
