@@ -54,6 +54,11 @@ def names_people(column: str) -> bool:
     return bool(words) and words[0] in PEOPLE and words[-1] in NUMBERED | KEYS
 
 
+def names_somebody(column: str) -> bool:
+    """Whether a column is called as what tells rows or patients apart, which no model is to learn."""
+    return names_rows(column) or names_people(column)
+
+
 def _words(column: str) -> list[str]:
     return [word.lower() for word in WORDS.findall(column)]
 
@@ -71,7 +76,7 @@ def guessed_roles(
         found["label"] = free.pop(label) if label else None
     for lower, name in list(free.items()):
         summary = summaries[name]
-        if not (names_rows(name) or names_people(name)) or summary.present < summary.rows:
+        if not names_somebody(name) or summary.present < summary.rows:
             continue
         role = "id" if _all_differ(source, name) else "group" if names_people(name) else None
         if role and not getattr(given, role) and not found.get(role):

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from screening.cohort.contract import Contract
-from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_people, names_rows
+from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_somebody
 from screening.cohort.notation import truths
 from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
@@ -140,12 +140,12 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
         if counting and INDEX_NAME.fullmatch(name):
             return "a row index"
-        if summary.whole and distinct > 20 and _names_somebody(name):
+        if summary.whole and distinct > 20 and names_somebody(name):
             return LIKE_AN_ID
         if counting and summary.present == summary.rows > FEW and _without_gaps(summary):
             return "a row index"
         return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None
-    if distinct > 20 and _names_somebody(name):
+    if distinct > 20 and names_somebody(name):
         return LIKE_AN_ID
     if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
         return "id or free text (nearly every row differs)"
@@ -154,10 +154,6 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
 
 def _without_gaps(summary: ColumnSummary) -> bool:
     return summary.high - summary.low == summary.rows - 1
-
-
-def _names_somebody(column: str) -> bool:
-    return names_rows(column) or names_people(column)
 
 
 def _mostly_numbers(summary: ColumnSummary) -> bool:
