@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.errors import CohortError
+
 MOST_CELLS = 50_000_000
 
 
@@ -20,14 +22,19 @@ def on_grid(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
     return np.rint((coordinates - coordinates.min(axis=0)) / step).astype(np.int64)
 
 
-def cells_of(coordinates: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | None:
+def cells_of(coordinates: np.ndarray, where: str = "") -> tuple[np.ndarray, tuple[int, ...]]:
     """Grid positions of one patient's voxels, shape (n, 3), and the shape of the smallest box around them.
 
-    None where the box has too many cells to be looked through, or two voxels share a cell.
+    Raises
+    ------
+    CohortError
+        Beginning with `where`: the box has too many cells to be looked through, or two voxels share one.
     """
     place = on_grid(coordinates, np.array([steps(axis) for axis in coordinates.T]))
     shape = tuple(int(most) + 1 for most in place.max(axis=0))
-    if np.prod([float(side) for side in shape]) > MOST_CELLS:
-        return None
-    taken = np.ravel_multi_index(tuple(place.T), shape)
-    return None if len(np.unique(taken)) < len(taken) else (place, shape)
+    few = np.prod([float(side) for side in shape]) <= MOST_CELLS
+    if not few or len(np.unique(np.ravel_multi_index(tuple(place.T), shape))) < len(place):
+        raise CohortError(
+            f"{where}a patient's coordinates are no grid (two voxels in one place, or far apart)"
+        )
+    return place, shape

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ from screening.cohort.grid import cells_of
 from screening.cohort.images import AXES
 from screening.cohort.parts import Block, Form, Part, whole_block
 from screening.cohort.sources import Source
+from screening.cohort.stretches import gathered, stretches
 from screening.cohort.typing import floats, is_numeric, plain
 from screening.errors import CohortError, UsageError
 
@@ -180,11 +180,8 @@ class _Neighbours:
         self.rows = first - 1
 
     def _around(self, cells: Mapping[str, pa.Array], channels: Sequence[str]) -> dict[str, pa.Array]:
-        found = cells_of(np.column_stack([self._floats(cells, axis) for axis in self.axes]))
-        if found is None:
-            raise CohortError(
-                f"{self.name}: a patient's coordinates are no grid (two voxels in one place, or far apart)"
-            )
+        places = np.column_stack([self._floats(cells, axis) for axis in self.axes])
+        found = cells_of(places, f"{self.name}: ")
         return {
             name: pa.array(values, from_pandas=True)
             for channel in channels
@@ -204,32 +201,16 @@ class _Neighbours:
 
     def _patients(self, needed: Sequence[str], batch_rows: int) -> Iterator[dict[str, pa.Array]]:
         """The columns of one patient after the other."""
-        held: list[dict[str, pa.Array]] = []
+        parts = (
+            (name, {key: plain(each)[rows] for key, each in block.columns.items()})
+            for block in self.part.blocks(needed, batch_rows)
+            for name, rows in stretches(plain(block.columns[self.group]).to_numpy(zero_copy_only=False))
+        )
         seen: set[object] = set()
-        name: object = None
-        for block in self.part.blocks(needed, batch_rows):
-            groups = plain(block.columns[self.group]).to_numpy(zero_copy_only=False)
-            starts = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])), len(groups)]
-            for start, end in pairwise(starts):
-                if end == start:
-                    continue
-                if held and groups[start] != name:
-                    yield _whole(held)
-                    held = []
-                if not held:
-                    name = self._new(groups[start], seen)
-                held.append(
-                    {key: plain(each).slice(start, end - start) for key, each in block.columns.items()}
+        for name, mine in gathered(parts):
+            if name in seen or self.owners.setdefault(name, id(self)) != id(self):
+                raise CohortError(
+                    f"{self.name}: rows of a patient do not stand together; sort them by patient"
                 )
-        if held:
-            yield _whole(held)
-
-    def _new(self, patient: object, seen: set[object]) -> object:
-        if patient in seen or self.owners.setdefault(patient, id(self)) != id(self):
-            raise CohortError(f"{self.name}: rows of a patient do not stand together; sort them by patient")
-        seen.add(patient)
-        return patient
-
-
-def _whole(parts: Sequence[Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
-    return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
+            seen.add(name)
+            yield {key: pa.concat_arrays([part[key] for part in mine]) for key in mine[0]}

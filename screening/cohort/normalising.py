@@ -8,17 +8,15 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.feature import Feature
+from screening.cohort.stretches import stretches
 from screening.errors import CohortError
 
 # By which the median distance from the median is multiplied to be the standard deviation of normal values.
 NORMAL = 1.4826
 
 
-class GroupScales:
+class Scales:
     """Standardise columns within groups, for values not comparable between groups.
-
-    Sums run over the rows in their order, whatever the batches: any batch size gives the same bits.
-    Memory is bounded by the number of groups times columns.
 
     Parameters
     ----------
@@ -28,6 +26,35 @@ class GroupScales:
 
     def __init__(self, columns: list[str]):
         self.columns = columns
+
+    def add(self, group: np.ndarray, features: pd.DataFrame) -> None:
+        """Take in the rows of one batch; `group` has shape (n_rows,)."""
+        raise NotImplementedError
+
+    def applied(self, group: np.ndarray, features: pd.DataFrame) -> pd.DataFrame:
+        """The features, standardised; 0 in a group where a column is constant."""
+        codes, names = pd.factorize(group)
+        centre, spread = self._of(names)
+        standard = features.copy()
+        for column, name in enumerate(self.columns):
+            values = features[name].to_numpy()
+            standard[name] = (values - centre[codes, column]) / spread[codes, column]
+        return standard
+
+    def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Centre and spread of the groups of these names, each of shape (n_names, n_columns)."""
+        raise NotImplementedError
+
+
+class GroupScales(Scales):
+    """By mean and standard deviation.
+
+    Sums run over the rows in their order, whatever the batches: any batch size gives the same bits.
+    Memory is bounded by the number of groups times columns.
+    """
+
+    def __init__(self, columns: list[str]):
+        super().__init__(columns)
         self._places: dict[str, int] = {}
         self._sums = np.zeros((4, 0, len(columns)))  # shift, count, sum and sum of squares of x - shift
 
@@ -56,37 +83,26 @@ class GroupScales:
             np.add.at(total, at, d)
             np.add.at(squares, at, d * d)
 
-    def applied(self, group: np.ndarray, features: pd.DataFrame) -> pd.DataFrame:
-        """The features, standardised; 0 in a group where a column is constant."""
-        codes, names = pd.factorize(group)
-        places = np.array([self._places[name] for name in names], dtype=np.intp)[codes]
-        shift, count, total, squares = self._sums
+    def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        places = np.array([self._places[name] for name in names], dtype=np.intp)
+        shift, count, total, squares = self._sums[:, places]
         some = np.maximum(count, 1.0)
         mean = shift + total / some
         variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
         # What rounding leaves of a constant column is no spread.
         spread = np.where(variance > 1e-24 * np.maximum(mean**2, squares / some), np.sqrt(variance), np.inf)
-        standard = features.copy()
-        for column, name in enumerate(self.columns):
-            values = features[name].to_numpy()
-            standard[name] = (values - mean[places, column]) / spread[places, column]
-        return standard
+        return mean, spread
 
 
-class RobustScales:
-    """Standardise columns within groups by the median and 1.4826 times the median distance from it.
+class RobustScales(Scales):
+    """By the median and 1.4826 times the median distance from it.
 
     Where more than half of a group's values are equal, the standard deviation takes the distance's place.
     Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
-
-    Parameters
-    ----------
-    columns : list of str
-        Names of the columns to standardise.
     """
 
     def __init__(self, columns: list[str]):
-        self.columns = columns
+        super().__init__(columns)
         self._known: dict[str, np.ndarray] = {}  # centre and spread of every column, shape (2, n_columns)
         self._held: list[np.ndarray] = []
         self._group: str | None = None
@@ -100,26 +116,21 @@ class RobustScales:
             Rows of a group come after those of another.
         """
         values = features[self.columns].to_numpy(dtype=np.float64)
-        starts = [0, *(1 + np.flatnonzero(group[1:] != group[:-1]))] if len(group) else []
-        for part, start in zip(np.split(values, starts[1:]), starts, strict=False):
-            if group[start] != self._group:
+        for name, rows in stretches(group):
+            if name != self._group:
                 self._conclude()
-                self._group = group[start]
-                if self._group in self._known:
+                self._group = name
+                if name in self._known:
                     raise CohortError(
                         "rows of a group do not stand together, as normalising by the median needs it; "
                         "sort the table by its group"
                     )
-            self._held.append(part)
+            self._held.append(values[rows])
 
-    def applied(self, group: np.ndarray, features: pd.DataFrame) -> pd.DataFrame:
-        """The features, standardised; 0 in a group where a column is constant."""
+    def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self._conclude()
-        codes, names = pd.factorize(group)
-        centre, spread = np.stack([self._known[name] for name in names], axis=1)[:, codes]
-        standard = features.copy()
-        standard[self.columns] = (features[self.columns].to_numpy(dtype=np.float64) - centre) / spread
-        return standard
+        centre, spread = np.stack([self._known[name] for name in names], axis=1)
+        return centre, spread
 
     def _conclude(self) -> None:
         if self._held and self._group is not None:
@@ -137,9 +148,9 @@ def _robust(values: np.ndarray) -> tuple[float, float]:
     return centre, spread or np.inf
 
 
-def scales_of(features: Mapping[str, Feature]) -> list[GroupScales | RobustScales]:
+def scales_of(features: Mapping[str, Feature]) -> list[Scales]:
     """What standardises the features that are to be, none where there are none."""
-    kinds: dict[str, type[GroupScales] | type[RobustScales]] = {
+    kinds: dict[str, type[Scales]] = {
         "within_group": GroupScales,
         "within_group_robust": RobustScales,
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from screening.documents.lesions import Froc, LesionFacts
 from screening.errors import UsageError
-from screening.lesions.maps import CONNECTIVITY, Grid, opened, smoothed
+from screening.lesions.maps import CONNECTIVITY, Grid, lesion_map
 from screening.statistics.intervals import beta_quantile, design_effect, percentiles, students_share
 from screening.statistics.rules import FLAG_EVERYTHING, Rule, pick
 
@@ -119,7 +119,7 @@ def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tup
 
 
 def _maps(patients: Sequence[Patient], sd: float, least: int) -> list[np.ndarray]:
-    return [opened(each.grid, smoothed(each.grid, each.scores, sd), least) for each in patients]
+    return [lesion_map(each.grid, each.scores, sd, least) for each in patients]
 
 
 def _setting(patients: Sequence[Patient], rule: Rule, sd: float, least: int) -> _Setting:

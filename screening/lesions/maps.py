@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from screening.cohort.grid import cells_of
-from screening.errors import CohortError
 
 CONNECTIVITY = 26
 """Voxels that share a face, an edge or a corner are neighbours."""
@@ -40,10 +39,7 @@ class Grid:
         CohortError
             They are none: two voxels in one place, or too far apart.
         """
-        found = cells_of(np.asarray(coordinates, dtype=float))
-        if found is None:
-            raise CohortError("a patient's coordinates are no grid (two voxels in one place, or far apart)")
-        return cls(*found)
+        return cls(*cells_of(np.asarray(coordinates, dtype=float)))
 
     @property
     def at(self) -> tuple[np.ndarray, ...]:
@@ -102,7 +98,6 @@ def opened(grid: Grid, scores: np.ndarray, min_voxels: int) -> np.ndarray:
     )
 
 
-def lesion_map(coordinates: np.ndarray, scores: np.ndarray, sd: float, min_voxels: int) -> np.ndarray:
+def lesion_map(grid: Grid, scores: np.ndarray, sd: float, min_voxels: int) -> np.ndarray:
     """The scores of one patient's voxels by which lesions are flagged, shape (n,)."""
-    grid = Grid.of(coordinates)
     return opened(grid, smoothed(grid, scores, sd), min_voxels)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.images import AXES
-from screening.lesions.maps import lesion_map
+from screening.lesions.maps import Grid, lesion_map
 from screening.statistics.operating_point import excess, overall
 from screening.statistics.p_values import p_values
 from screening.storage.chances import CHANCES, Chances
@@ -55,7 +55,7 @@ def score_batch(model: Model, batch: Cohort) -> Scored:
     decisions = model.decisions(encoded)
     if model.lesions is not None:
         how, places = model.lesions, np.asarray(batch.coordinates)
-        decisions = lesion_map(places, decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
+        decisions = lesion_map(Grid.of(places), decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
     watched = decisions[:, model.watched_columns]
     one = overall(watched, model.thresholds)
     return Scored(

@@ -10,7 +10,7 @@ from screening.cohort.cohort import Cohort
 from screening.documents.lesions import LesionFacts
 from screening.errors import UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
-from screening.lesions.maps import opened, smoothed
+from screening.lesions.maps import lesion_map
 from screening.statistics.rules import Rule
 from screening.training.planning import Groundwork
 from screening.validation.held_out import HeldOut
@@ -72,7 +72,7 @@ def by_lesions(ground: Groundwork, held_out: HeldOut, seed: int) -> ByLesions:
     threshold, facts = chosen_by_lesions(patients, ground.rule, seed)
     scores = np.empty(cohort.n_rows)
     for at, each in zip(rows, patients, strict=True):
-        scores[at] = opened(each.grid, smoothed(each.grid, each.scores, facts.smoothing), facts.min_voxels)
+        scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
     order = np.argsort(cohort.rows)
     place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
     return ByLesions(

@@ -6,7 +6,6 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 
 from screening.cohort.images import AXES
 from screening.cohort.nifti import library
+from screening.cohort.stretches import gathered, stretches
 from screening.documents.geometry import Geometry
 from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
@@ -126,21 +126,11 @@ def _maps(geometry: Geometry, rows: dict[str, np.ndarray]) -> PatientMaps:
 def _by_patient(path: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """The rows of one patient after the other, as scoring wrote them."""
     columns = [*AXES, "score", "flagged"]
-    name, parts = "", list[dict[str, np.ndarray]]()
     with pq.ParquetFile(path) as table:
-        for batch in table.iter_batches(batch_size=ROWS, columns=["group", *columns]):
-            groups = batch.column("group").to_numpy(zero_copy_only=False)
-            values = {each: batch.column(each).to_numpy(zero_copy_only=False) for each in columns}
-            starts = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])), len(groups)]
-            for start, end in pairwise(starts):
-                if parts and groups[start] != name:
-                    yield name, _joined(parts)
-                    parts = []
-                name = groups[start]
-                parts.append({each: cells[start:end] for each, cells in values.items()})
-    if parts:
-        yield name, _joined(parts)
-
-
-def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        parts = (
+            (name, {each: batch.column(each).to_numpy(zero_copy_only=False)[rows] for each in columns})
+            for batch in table.iter_batches(batch_size=ROWS, columns=["group", *columns])
+            for name, rows in stretches(batch.column("group").to_numpy(zero_copy_only=False))
+        )
+        for name, mine in gathered(parts):
+            yield name, {each: np.concatenate([part[each] for part in mine]) for each in columns}
