@@ -15,9 +15,11 @@ from screening.cli.printing import printable
 
 if TYPE_CHECKING:
     from screening.documents.shadow import NightsBeside
+    from screening.storage.model import Model
 
 # The command did its work, and what it found should not wait for somebody to open the page.
 ATTENTION = 5
+OF_POINT = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
 
 
 def tell(answer: Mapping[str, Any], as_json: bool) -> None:
@@ -38,6 +40,19 @@ def _say(line: str) -> None:
     except OSError as error:
         error.filename = "standard output"
         raise
+
+
+def points_of(model: Model) -> dict[str, Any]:
+    """What is told of a model's operating points."""
+    return {
+        "operating_points": [{key: point.get(key) for key in OF_POINT} for point in model.operating_points]
+    }
+
+
+def attention_of(model: Model, as_json: bool) -> dict[str, Any]:
+    """Why a model wants attention, as `model.json` has it or in sentences."""
+    reasons = model.document["attention"]
+    return {"attention": reasons if as_json else sentences(reasons)}
 
 
 def sentences(reasons: Iterable[Mapping[str, Any]]) -> list[str]:

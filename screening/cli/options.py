@@ -112,9 +112,6 @@ RULE_OPTIONS: tuple[RuleName, ...] = get_args(RuleName)
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-# What is told of an operating point on the terminal.
-SAID = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
-
 
 def rule_from(given: Mapping[str, Any]) -> Rule:
     """Make the one rule that was asked for, of a command's parameters; more than one is a `UsageError`."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from screening.cli import options
-from screening.cli.console import bar, sentences, tell
+from screening.cli.console import attention_of, bar, points_of, tell
 from screening.cli.options import AsJson, LedgerHere, Source, Templates
 from screening.errors import UsageError
 
@@ -74,9 +74,7 @@ def retrain(
         # Recorded before it is there: a model that failed to appear is known, never the reverse.
         facts = trained.document["training"]["verdicts"]
         entry = record_retraining(book, said.series, champion.digest, trained.digest, facts)
-    points = [{key: point.get(key) for key in options.SAID} for point in trained.operating_points]
-    reasons = trained.document["attention"]
     told = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
-    told |= {"champion": champion.id, "operating_points": points}
+    told |= {"champion": champion.id} | points_of(trained)
     told |= {"verdicts": facts if as_json else retraining.sentences(lesson.facts)}
-    tell(told | {"attention": reasons if as_json else sentences(reasons)}, as_json)
+    tell(told | attention_of(trained, as_json), as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from screening.cli import options
-from screening.cli.console import sentences, tell
+from screening.cli.console import attention_of, points_of, tell
 from screening.cli.options import AsJson, LedgerMaybe, Templates
 
 
@@ -61,7 +61,5 @@ def threshold(
             # Recorded before it is in force: a change that failed to appear is known, never the reverse.
             whose = options.series_from(series) or before.contract.series
             record_threshold(book, rechoosing.change_of(before, after), whose)
-    points = [{key: point.get(key) for key in options.SAID} for point in after.operating_points]
-    reasons = after.document["attention"]
-    told = {"model": str(model), "id": after.id, "operating_points": points}
-    tell(told | {"attention": reasons if as_json else sentences(reasons)}, as_json)
+    told = {"model": str(model), "id": after.id} | points_of(after)
+    tell(told | attention_of(after, as_json), as_json)

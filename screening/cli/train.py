@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from screening.cli import logs, options
-from screening.cli.console import bar, sentences, tell
+from screening.cli.console import attention_of, bar, points_of, tell
 from screening.cli.options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
@@ -115,11 +115,10 @@ def train(
         )
         options.say_unsigned(out, signer)
         write_model(model, folder, partial(render_model, templates=templates), signer)
-    points = [{key: point.get(key) for key in options.SAID} for point in model.operating_points]
-    notes, reasons = model.facts.training.notes, model.document["attention"]
+    notes = model.facts.training.notes
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
     for note in notes:
         logs.note(note)
-    told = {"model": str(out), "id": model.id, "report": str(out / "report.html"), "operating_points": points}
-    told |= {"attention": reasons if as_json else sentences(reasons)}
+    told = {"model": str(out), "id": model.id, "report": str(out / "report.html")}
+    told |= points_of(model) | attention_of(model, as_json)
     tell(told | ({"notes": notes} if as_json else {}), as_json)
