@@ -12,6 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -52,6 +53,7 @@ class Spool:
     """
 
     form: Form = None
+    paths: Sequence[Path] = ()
 
     def __init__(
         self, name: str, header: Sequence[str], blocks: Iterable[pa.RecordBatch], origin: Mapping[str, str]
