@@ -1,4 +1,4 @@
-"""What a night keeps of rows it will not show: sorted or looked through outside memory, the same as within it."""
+"""Rows of a night that its page will not show: sorted or looked through outside memory as within it."""
 
 from __future__ import annotations
 
