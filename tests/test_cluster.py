@@ -17,6 +17,7 @@ from workers import InThisProcess, Stopped, die_once, listeners
 from screening import cluster as clusters
 from screening import load_model, read_cohort, save_model, score, train
 from screening.cohort.reading import open_cohort
+from screening.comparison import compare as comparison
 from screening.errors import CohortError, UsageError
 from screening.scoring import fragments
 from screening.scoring import score as scoring
@@ -184,6 +185,43 @@ def test_fragments_hold_places_and_digests_and_no_value(model, night, small, tmp
 def test_a_model_that_lies_nowhere_cannot_be_seen_by_workers(cohort, night, monkeypatch, tmp_path):
     with pytest.raises(UsageError, match="not on disk"):
         by(InThisProcess(), monkeypatch, train(cohort, "logistic", search=1), night, tmp_path / "run")
+
+
+def compared(cohort, **more):
+    return comparison.compare(
+        {"ward": cohort}, ["logistic", "one_class"], control="logistic", search=2, folds=3, repeats=1, **more
+    )
+
+
+def figures(found):
+    """All that a comparison says, but for the seconds it took."""
+    methods = found.summary()["cohorts"]["ward"]
+    seconds = ("fit_seconds", "score_seconds")
+    said = {name: {key: row[key] for key in row if key not in seconds} for name, row in methods.items()}
+    return said, found.scores.to_csv()
+
+
+def test_a_comparison_by_cells_has_the_figures_of_one_alone(cohort, monkeypatch, tmp_path):
+    workers = InThisProcess()
+    monkeypatch.setattr(comparison, "opened", workers.opened)
+
+    found = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
+
+    told = b"".join(pickle.dumps(each) for each in workers.pieces)
+    assert figures(found) == figures(compared(cohort))
+    assert len(workers.pieces) == 2
+    assert [name for name in cohort.id if name.encode() in told] == []
+
+
+def test_a_cohort_that_lies_nowhere_cannot_be_compared_by_workers(cohort, monkeypatch, tmp_path):
+    frame = pd.read_csv(cohort.source.files[0].path)
+    held = read_cohort(frame, label="ill", id="patient", need_label=True)
+    monkeypatch.setattr(comparison, "opened", InThisProcess().opened)
+
+    with pytest.raises(UsageError, match="table is no file that a worker could read"):
+        compared(held, kept=tmp_path / "kept", cluster="local:2")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("where", ["local", "local:0", "local:x", "somewhere", "local:99999"])

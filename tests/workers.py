@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ class InThisProcess:
             if len(self.pieces) == self.lives:
                 raise Stopped
             self.pieces.append(piece)
-            yield function(piece)
+            yield function(pickle.loads(pickle.dumps(piece)))
 
     @contextmanager
     def opened(self, where):

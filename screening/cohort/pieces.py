@@ -95,19 +95,24 @@ class Piece:
                 yield block
 
 
+def refuse_unseen(part: Part) -> None:
+    """UsageError where no other process can read a part: the answer of a database, or a table in memory."""
+    if not part.paths:
+        raise UsageError(
+            f"--cluster: {part.name} is no file that a worker could read; "
+            "write it to Parquet first, or leave --cluster away"
+        )
+
+
 def pieces_of(part: Part, rows: int) -> list[Piece]:
     """A part in pieces of so many rows; whole where others could not find their rows without reading all.
 
     Raises
     ------
     UsageError
-        No other process can read it: the answer of a database, or a table in memory.
+        No other process can read it.
     """
-    if not part.paths:
-        raise UsageError(
-            f"--cluster: {part.name} is no file that a worker could read; "
-            "write it to Parquet first, or leave --cluster away"
-        )
+    refuse_unseen(part)
     if isinstance(part, SourceFile) and part.form is None:
         with pq.ParquetFile(part.path) as file:
             total = file.metadata.num_rows
