@@ -21,6 +21,7 @@ from screening.comparison import compare as comparison
 from screening.errors import CohortError, UsageError
 from screening.scoring import fragments
 from screening.scoring import score as scoring
+from screening.validation import elsewhere
 
 NIGHT = "2026-01-31"
 
@@ -222,6 +223,26 @@ def test_a_cohort_that_lies_nowhere_cannot_be_compared_by_workers(cohort, monkey
         compared(held, kept=tmp_path / "kept", cluster="local:2")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("recipe, fits", [("svm_weighted", 9), ("logistic", 9)])
+def test_a_model_whose_folds_were_fitted_elsewhere_has_the_bytes_of_one_trained_here(
+    cohort, recipe, fits, tmp_path
+):
+    quick = {"search": 3, "folds": 3, "repeats": 1}
+    killed, workers = InThisProcess(lives=4), InThisProcess()
+    with pytest.raises(Stopped), elsewhere.fitted_by(killed, tmp_path / "model") as there:
+        train(cohort, recipe, **quick, elsewhere=there)
+
+    with elsewhere.fitted_by(workers, tmp_path / "model") as there:
+        model = train(cohort, recipe, **quick, elsewhere=there)
+
+    told = b"".join(pickle.dumps(each) for each in workers.pieces)
+    assert model.digest == train(cohort, recipe, **quick).digest
+    assert len(killed.pieces) + len(workers.pieces) == fits
+    assert list(tmp_path.iterdir()) == []
+    assert [name for name in cohort.id if name.encode() in told] == []
+    assert [x for x in cohort.features["fever"] if np.float64(x).tobytes() in told] == []
 
 
 @pytest.mark.parametrize("where", ["local", "local:0", "local:x", "somewhere", "local:99999"])

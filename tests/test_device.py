@@ -106,8 +106,8 @@ def test_fits_side_by_side_share_the_cores_and_give_them_back():
 
 def test_folds_held_out_side_by_side_do_not_nest_threads(monkeypatch, tmp_path):
     seen = []
-    fold = held_out._fold
-    monkeypatch.setattr(held_out, "_fold", lambda *given: seen.append(placing.threads()) or fold(*given))
+    fold = held_out.fit_fold
+    monkeypatch.setattr(held_out, "fit_fold", lambda *given: seen.append(placing.threads()) or fold(*given))
     path = written(patients(60, share=0.3), tmp_path / "past.csv")
     cohort = read_cohort(path, label="ill", id="patient", need_label=True)
     task = ask(cohort, False)

@@ -52,6 +52,7 @@ def train(
     max_rows: Annotated[int | None, typer.Option(help="Train on a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    cluster: options.Cluster = None,
     memory: options.Memory = None,
     beside: Annotated[
         str | None,
@@ -77,6 +78,7 @@ def train(
 
     from functools import partial
 
+    from screening.cluster import opened
     from screening.cohort import read_cohort
     from screening.page import render_model
     from screening.page.site_templates import check_templates
@@ -85,9 +87,10 @@ def train(
     from screening.storage.publishing import publish
     from screening.training import train as training
     from screening.training.replacing import refuse_other_model
+    from screening.validation.elsewhere import fitted_by
 
     check_templates(templates, "model")
-    with publish(out, "model") as folder:
+    with opened(cluster) as workers, publish(out, "model") as folder:
         past = read_cohort(
             options.source_of(cohort, table, query), contract, label=label, positive=positive,
             id=id, group=group,
@@ -96,23 +99,25 @@ def train(
         method = load_recipe(recipe)
         if not force:
             refuse_other_model(out, method, past)
-        model = training.train(
-            past,
-            method,
-            rule=rule,
-            folds=folds,
-            repeats=repeats,
-            seed=seed,
-            search=search,
-            params=parameters,
-            jobs=jobs,
-            memory=n_bytes,
-            max_rows=max_rows,
-            progress=bar("Training"),
-            command=options.command_of(context, WHERE_AND_HOW),
-            beside=options.others_from(beside),
-            lesions=lesions,
-        )
+        with fitted_by(workers, out) as there:
+            model = training.train(
+                past,
+                method,
+                rule=rule,
+                folds=folds,
+                repeats=repeats,
+                seed=seed,
+                search=search,
+                params=parameters,
+                jobs=jobs,
+                memory=n_bytes,
+                max_rows=max_rows,
+                progress=bar("Training"),
+                command=options.command_of(context, WHERE_AND_HOW),
+                beside=options.others_from(beside),
+                lesions=lesions,
+                elsewhere=there,
+            )
         options.say_unsigned(out, signer)
         write_model(model, folder, partial(render_model, templates=templates), signer)
     notes = model.facts.training.notes

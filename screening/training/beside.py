@@ -15,6 +15,7 @@ from screening.recipes.recipe import Recipe
 from screening.recipes.text import ALWAYS
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.validation.blending import held_out_by
+from screening.validation.elsewhere import Elsewhere
 from screening.validation.figures import Truth, measured, truth_of
 from screening.validation.folds import Plan
 from screening.validation.held_out import Effort, HeldOut
@@ -84,6 +85,7 @@ def comparison(
     seed: int,
     jobs: int = -1,
     memory: int | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> BesideFacts | None:
     """Hold every row out by every other method on the method's own folds, and say what differs.
 
@@ -127,7 +129,7 @@ def comparison(
             fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
             held_out = members.get(other.name) or held_out_by(
                 sample, other, task, plan, params=fixed, search=search, seed=seed,
-                effort=Effort(jobs, memory, like=method.lesson),
+                effort=Effort(jobs, memory, elsewhere=elsewhere, like=method.lesson),
             )  # fmt: skip
             found = Validation.of(held_out, sample, task, plan.groups)
             chosen = [found.operating_point(m, each, seed) for m, each in enumerate(rules)]

@@ -28,6 +28,7 @@ from screening.training.lesions import by_lesions, refuse_without_lesions
 from screening.training.planning import laid
 from screening.validation.blending import held_out_by
 from screening.validation.checks import check_model, check_promise
+from screening.validation.elsewhere import Elsewhere
 from screening.validation.held_out import Effort, HeldOut, Progress
 from screening.validation.lesson import labels_of
 from screening.validation.task import Task
@@ -54,6 +55,7 @@ def train(
     forward: bool = True,
     beside: Sequence[str] | None = (),
     lesions: bool = False,
+    elsewhere: Elsewhere | None = None,
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
 
@@ -95,6 +97,8 @@ def train(
         Of voxels: `rule` counts lesions, connected voxels that are positive; how maps of scores are smoothed
         and which clusters are too small is chosen with the threshold. Other methods, which are judged voxel
         by voxel, are not compared with then.
+    elsewhere : Elsewhere, optional
+        Other processes that fit the folds (`screen train --cluster`); the result does not depend on it.
 
     Returns
     -------
@@ -133,7 +137,7 @@ def train(
     # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(
         sample, recipe, task, ground.plan, params=ground.params, search=search, seed=seed,
-        effort=Effort(jobs, memory, progress),
+        effort=Effort(jobs, memory, progress, elsewhere),
     )  # fmt: skip
     chosen = by_lesions(ground, held_out, seed) if lesions else None
     validation = Validation.of(chosen.held_out if chosen else held_out, sample, task, ground.plan.groups)
@@ -151,7 +155,7 @@ def train(
     )  # fmt: skip
     compared = comparison(
         sample, task, others, held_out, validation, points, ground.plan, rule,
-        search=search, params=ground.params, seed=seed, jobs=jobs, memory=memory,
+        search=search, params=ground.params, seed=seed, jobs=jobs, memory=memory, elsewhere=elsewhere,
     )  # fmt: skip
     document = record.model_document(
         ground, points, validation, held_out, appraisal, compared,

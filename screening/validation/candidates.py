@@ -30,10 +30,14 @@ def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
 
     def place(at: int) -> tuple[list[str], float, int]:
         cost = candidates[at].get("C", 0.0)
-        kernel = [str(candidates[at].get(name)) for name in ("kernel", "gamma", "sigma")]
-        return kernel, cost if isinstance(cost, float | int) else 0.0, at
+        return kernel_of(candidates[at]), cost if isinstance(cost, float | int) else 0.0, at
 
     return sorted(range(len(candidates)), key=place)
+
+
+def kernel_of(candidate: Parameters) -> list[str]:
+    """What tells the kernel of a candidate from another's; no solution is shared between two."""
+    return [str(candidate.get(name)) for name in ("kernel", "gamma", "sigma")]
 
 
 def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:

@@ -6,10 +6,8 @@ and all figures are read from this one matrix; nothing is fitted again.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -25,15 +23,11 @@ from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, rows_held
 from screening.validation.choice import Search, choose_setting
+from screening.validation.elsewhere import Elsewhere
+from screening.validation.fold_fits import FoldFit, fit_fold
 from screening.validation.folds import Plan
 from screening.validation.lesson import Lesson
 from screening.validation.task import Task
-
-if TYPE_CHECKING:
-    from screening.machines.fitted import Fitted
-
-# Decisions kept beyond this number are float32: they are ranked, and compared to seven digits.
-MOST_IN_FULL = 20_000_000
 
 Progress = Callable[[int, int], None]
 
@@ -50,6 +44,8 @@ class Effort:
         Bytes for kernel matrices: fewer fits run side by side where two would take more.
     progress : callable, optional
         Called with (fits finished, fits in all).
+    elsewhere : Elsewhere, optional
+        Other processes that fit in place of the threads.
     like : Lesson, optional
         Of the same cohort for another recipe: its encoding and distances are used again where they serve.
     """
@@ -57,6 +53,7 @@ class Effort:
     jobs: int = -1
     memory: int | None = None
     progress: Progress | None = None
+    elsewhere: Elsewhere | None = None
     like: Lesson | None = None
 
     def lesson(self, cohort: Cohort, recipe: Recipe, task: Task, plan: Plan) -> Lesson:
@@ -134,16 +131,6 @@ class HeldOut:
         return self.lesson.encoder
 
 
-@dataclass(frozen=True)
-class _Fold:
-    """The machines of one fold, one a setting, and their decisions on the rows held out."""
-
-    rows: np.ndarray
-    machines: list[Fitted]
-    decisions: list[np.ndarray]
-    seconds: tuple[float, float]
-
-
 def hold_out(
     cohort: Cohort,
     recipe: Recipe,
@@ -169,26 +156,36 @@ def hold_out(
         No setting is fit to be used: see `choose_setting`.
     """
     lesson = effort.lesson(cohort, recipe, task, plan)
-    fits = shared.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)
-    jobs, progress = min(effective_n_jobs(effort.jobs), fits), effort.progress
+    most = shared.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)
+    jobs, progress = min(effective_n_jobs(effort.jobs), most), effort.progress
     total = plan.folds * (len(candidates) + len(plan.fold) - 1)
     finished = 0
 
-    def run(fold: np.ndarray, settings: Sequence[Parameters]) -> list[_Fold]:
-        nonlocal finished
-        tasks = [delayed(beside_others)(jobs, _fold, lesson, fold == k, settings) for k in range(plan.folds)]
-        results = []
+    def here(deal: int, settings: Sequence[Parameters]) -> Iterator[FoldFit]:
+        held = [plan.fold[deal] == k for k in range(plan.folds)]
+        tasks = [delayed(beside_others)(jobs, fit_fold, lesson, each, settings) for each in held]
         # Threads: the solvers release the interpreter lock, and a patient's table is not copied to workers.
         # Small matrix products by many threads of their own mostly wait for each other.
         with threadpool_limits(1, user_api="blas"):
-            for result in Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks):
-                results.append(result)
-                finished += len(settings)
-                if progress is not None:
-                    progress(finished, total)
+            yield from Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks)
+
+    def run(deal: int, settings: Sequence[Parameters]) -> list[FoldFit]:
+        nonlocal finished
+        there = effort.elsewhere
+        fits = (
+            there.folds(lesson, plan.fold, deal, settings, effort.memory)
+            if there is not None and there.takes(recipe)
+            else here(deal, settings)
+        )
+        results = []
+        for result in fits:
+            results.append(result)
+            finished += len(settings)
+            if progress is not None:
+                progress(finished, total)
         return results
 
-    first = run(plan.fold[0], candidates)
+    first = run(0, candidates)
     matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
     search = choose_setting(recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0])
     at = search.number
@@ -196,8 +193,8 @@ def hold_out(
     repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
     if not repeat and progress is not None:
         progress(finished, finished)
-    for fold in plan.fold[1:] if repeat else ():
-        again = run(fold, [candidates[at]])
+    for deal in range(1, len(plan.fold)) if repeat else ():
+        again = run(deal, [candidates[at]])
         decisions.append(_in_row_order(again, 0))
         machines += [each.machines[0] for each in again]
     dealt = plan.fold[: len(decisions)]
@@ -217,21 +214,7 @@ def hold_out(
     )
 
 
-def _fold(lesson: Lesson, held_out: np.ndarray, settings: Sequence[Parameters]) -> _Fold:
-    began = time.perf_counter()
-    machines = lesson.fitted(np.flatnonzero(~held_out), settings)
-    fitted = time.perf_counter()
-    rows = np.flatnonzero(held_out)
-    x = np.ascontiguousarray(lesson.x[rows])
-    decisions = [lesson.decisions(machine, x) for machine in machines]
-    scored = time.perf_counter() - fitted
-    if lesson.x.shape[0] * decisions[0].shape[1] * len(settings) > MOST_IN_FULL:
-        decisions = [each.astype(np.float32) for each in decisions]
-    n = len(settings)
-    return _Fold(rows, machines, decisions, ((fitted - began) / n, 1000 * scored / n / max(len(rows), 1)))
-
-
-def _in_row_order(folds: Sequence[_Fold], at: int) -> np.ndarray:
+def _in_row_order(folds: Sequence[FoldFit], at: int) -> np.ndarray:
     parts = np.concatenate([each.decisions[at] for each in folds])
     whole = np.empty_like(parts)
     whole[np.concatenate([each.rows for each in folds])] = parts

@@ -26,14 +26,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """A cohort as the numbers its machines learn from: one encoder, fitted once without a label.
-
-    A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
+class Rows:
+    """Encoded rows that the machines of a recipe learn from.
 
     Parameters
     ----------
-    encoder : Encoder
     x : ndarray, shape (n_rows, n_encoded)
     target : ndarray of int, shape (n_rows,)
     groups : ndarray, shape (n_rows,), or None
@@ -44,33 +41,10 @@ class Lesson:
 
     recipe: Recipe
     n_classes: int
-    encoder: Encoder
     x: np.ndarray
     target: np.ndarray
     groups: np.ndarray | None
     distances: shared.Distances
-
-    @classmethod
-    def of(
-        cls, cohort: Cohort, recipe: Recipe, task: Task,
-        groups: np.ndarray | None = None, memory: int | None = None,
-    ) -> Lesson:  # fmt: skip
-        """Encode a cohort's rows."""
-        target = task.target(labels_of(cohort))
-        learned = cohort.take(target == 0) if recipe.machine == "one_class" else cohort
-        encoder = Encoder(cohort.contract).fit(learned)
-        x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
-        distances = shared.Distances(x, memory)
-        return cls(recipe, len(task.classes), encoder, x, target, groups, distances)
-
-    def by(self, recipe: Recipe) -> Lesson | None:
-        """The same rows for another recipe; None where it encodes them by others."""
-        one_class = [each.machine == "one_class" for each in (self.recipe, recipe)]
-        return replace(self, recipe=recipe) if one_class[0] == one_class[1] else None
-
-    def of_member(self, recipe: Recipe) -> Lesson:
-        """The same rows, however they were encoded, for a member of a blend."""
-        return replace(self, recipe=recipe)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""
@@ -100,6 +74,42 @@ class Lesson:
     def decisions(self, machine: Fitted, x: np.ndarray) -> np.ndarray:
         """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
         return oriented_decisions(machine, x, self.recipe.machine, self.n_classes)
+
+
+@dataclass(frozen=True)
+class Lesson(Rows):
+    """A cohort as the numbers its machines learn from: one encoder, fitted once without a label.
+
+    A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    """
+
+    encoder: Encoder
+
+    @classmethod
+    def of(
+        cls, cohort: Cohort, recipe: Recipe, task: Task,
+        groups: np.ndarray | None = None, memory: int | None = None,
+    ) -> Lesson:  # fmt: skip
+        """Encode a cohort's rows."""
+        target = task.target(labels_of(cohort))
+        learned = cohort.take(target == 0) if recipe.machine == "one_class" else cohort
+        encoder = Encoder(cohort.contract).fit(learned)
+        x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
+        distances = shared.Distances(x, memory)
+        return cls(recipe, len(task.classes), x, target, groups, distances, encoder)
+
+    def by(self, recipe: Recipe) -> Lesson | None:
+        """The same rows for another recipe; None where it encodes them by others."""
+        one_class = [each.machine == "one_class" for each in (self.recipe, recipe)]
+        return replace(self, recipe=recipe) if one_class[0] == one_class[1] else None
+
+    def of_member(self, recipe: Recipe) -> Lesson:
+        """The same rows, however they were encoded, for a member of a blend."""
+        return replace(self, recipe=recipe)
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:
