@@ -48,12 +48,10 @@ def _lines(found: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     why = [
         " ".join(filter(None, [c.feature, c.value, c.unit, c.outside, _usual(c.usual)]))
         + f": {'raises' if c.raises else 'lowers'} the score, {c.change}"
-        for c in case["why"]
+        for c in case.why
     ]
-    named = {term.lower(): fact for term, fact in case["facts"]}
-    return (
-        facts | {"id": case["id"], "flagged": case["said"]} | named | {"why": why, "missing": case["missing"]}
-    )
+    named = {term.lower(): fact for term, fact in case.facts}
+    return facts | {"id": case.id, "flagged": case.said} | named | {"why": why, "missing": case.missing}
 
 
 def _usual(bounds: str) -> str:
