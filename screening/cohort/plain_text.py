@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,7 +36,7 @@ def is_plain(path: Path, encoding: str) -> bool:
 
 def plain_blocks(
     path: Path, delimiter: str, header: Sequence[str], skipped: int, wanted: Sequence[str], batch_rows: int
-) -> Iterator[tuple[dict[str, Any], int]]:
+) -> Iterator[tuple[dict[str, pa.Array], int]]:
     """Yield (columns, n_rows), cells as text; every block but the last has `batch_rows`.
 
     Raises
@@ -78,7 +78,7 @@ def plain_blocks(
         raise Irregular from None
 
 
-def _header_of(stream: Any, delimiter: str, skipped: int) -> list[str]:
+def _header_of(stream: BinaryIO, delimiter: str, skipped: int) -> list[str]:
     """Read up to the end of the header row, and return its cells."""
     for _ in range(skipped):
         stream.readline(LONGEST_LINE)
@@ -97,5 +97,5 @@ def _refuse_header(table: pa.Table, first: Sequence[str]) -> None:
         raise Irregular
 
 
-def _columns(table: pa.Table, places: dict[str, int]) -> dict[str, Any]:
+def _columns(table: pa.Table, places: dict[str, int]) -> dict[str, pa.Array]:
     return {name: pa.concat_arrays(table[str(place)].chunks) for name, place in places.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from screening.documents.model import ModelDocument
+from screening.documents.tables import of
 from screening.page import format as shown
 from screening.page.charts import Axes
 
@@ -10,7 +11,7 @@ from screening.page.charts import Axes
 def pruning_chart(model: ModelDocument) -> Axes | None:
     """Return the chart of the last pass's removals, or None where nothing was removed."""
     passes = model.machine.passes
-    steps = passes[-1].get("pruning_path") if passes else None
+    steps = of(list, passes[-1].get("pruning_path", [])) if passes else []
     if not steps:
         return None
     numbers = list(range(1, len(steps) + 1))

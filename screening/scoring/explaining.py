@@ -97,7 +97,7 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
             f"--model is model {model.id}, but the run was scored by {document['model']['id']}; give that one"
         )
     stream = open_cohort(cohort, model.contract, whole_groups=model.lesions is not None)
-    digests = [file["sha256"] for file in stream.source.to_dict()["files"]]
+    digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:
         raise UsageError(
             "--cohort is not the table of this run: its SHA-256 differs; give the one it was given"

@@ -193,7 +193,7 @@ class Model:
         return model_html(self.facts)
 
     @cached_property
-    def sealed(self) -> dict[str, Any]:
+    def sealed(self) -> dict[str, object]:
         """The document with its format number and digests: exactly what `model.json` holds."""
         if self.directory is not None:
             return self.document
@@ -224,7 +224,7 @@ class Model:
 
 
 def save_model(
-    model: Model, directory: str | Path, draw: Callable[[dict[str, Any]], str] | None = None
+    model: Model, directory: str | Path, draw: Callable[[dict[str, object]], str] | None = None
 ) -> Path:
     """Write a model directory, whole or not at all.
 
@@ -268,7 +268,7 @@ def save_model(
 def write_model(
     model: Model,
     folder: Path,
-    draw: Callable[[dict[str, Any]], str] | None = None,
+    draw: Callable[[dict[str, object]], str] | None = None,
     signer: Ed25519PrivateKey | None = None,
 ) -> None:
     """Write a model's files into a directory that is being published, signed where there is a key."""
