@@ -51,6 +51,16 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe):
     assert np.abs(held_out - own).max() <= 1e-6 * np.ptp(own)
 
 
+@pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
+def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(cohort, recipe):
+    model = train(cohort, recipe, search=3, repeats=1)
+    far = np.full((1, model.encoder.transform(cohort).shape[1]), 1e6)
+
+    of_each = [model.ensemble.of_one(k, far)[0, 0] for k in range(5)]
+
+    assert of_each == pytest.approx([1.0] * 5, rel=1e-6)
+
+
 @pytest.mark.parametrize(("recipe", "params"), [*BINARY.items(), *SEVERAL.items()], ids=[*BINARY, *SEVERAL])
 def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tissue, recipe, params):
     rows = tissue if recipe in SEVERAL else cohort

@@ -9,6 +9,7 @@ score` in a process of its own: seconds of processor (user and system) and on th
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -92,13 +93,18 @@ def models(folder: Path, recipe: str, voxels: int) -> tuple[Path, Path, str]:
 def night(model: Path, rows: Path, out: Path) -> Night:
     """Run one and wait for it."""
     clock = time.perf_counter()
-    call = [sys.executable, "-m", "screening", "score", str(model), str(rows), "--date", "2026-03-01"]
-    quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
-    process = os.posix_spawn(sys.executable, [*call, "--out", str(out)], os.environ, file_actions=quiet)
+    call = [sys.executable, "-m", "screening", "--log", "json", "score", str(model), str(rows)]
+    log = out.with_suffix(".log")
+    places = (1, os.devnull), (2, str(log))
+    told = [(os.POSIX_SPAWN_OPEN, number, to, os.O_WRONLY | os.O_CREAT, 0o600) for number, to in places]
+    call += ["--date", "2026-03-01", "--out", str(out)]
+    process = os.posix_spawn(sys.executable, call, os.environ, file_actions=told)
     _, status, used = os.wait4(process, 0)
     if status:
         raise SystemExit(f"screen score of {rows} ended with {os.waitstatus_to_exitcode(status)}")
-    return Night(used.ru_utime + used.ru_stime, time.perf_counter() - clock, used.ru_maxrss / 1024)
+    # `used.ru_maxrss` is at least that of this process, which trained the models.
+    peak = json.loads(log.read_text().splitlines()[-1])["peak_mb"]
+    return Night(used.ru_utime + used.ru_stime, time.perf_counter() - clock, peak)
 
 
 def main() -> None:

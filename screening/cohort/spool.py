@@ -1,21 +1,20 @@
-"""What a database answered, kept in a private file without a name: asked once, read as often as needed.
+"""What a database answered, kept in a private file: asked once, read as often as needed.
 
 A table is read twice or more (checked as a whole, then scored). Asked again, a database may answer with other
 rows, or in another order, unless one transaction is kept open on it all the while, which hospitals' databases
-suffer from. The file is gone with the process, however that ends.
+suffer from.
 """
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from screening.cohort.parts import Block, Form, whole_block
+from screening.cohort.private_file import Place, PrivateFile
 
 # Values in memory at a time while a database is read.
 BLOCK_CELLS = 1 << 19
@@ -57,28 +56,18 @@ class Spool:
         self, name: str, header: Sequence[str], blocks: Iterable[pa.RecordBatch], origin: Mapping[str, str]
     ):
         self.name, self.header, self.origin = name, list(header), origin
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
-        # Where each block begins and ends in the file.
-        self._places: list[tuple[int, int]] = []
+        self._file = PrivateFile()
+        self._places: list[Place] = []
         self.rows: int | None = 0
-        self.bytes = 0
         digest = hashlib.sha256(repr(self.header).encode("utf-8", "surrogatepass"))
         n_rows = 0
         for block in blocks:
-            sink = pa.BufferOutputStream()
             # Columns are found by their place: a name may occur twice until that is refused.
             numbered = block.rename_columns([str(place) for place in range(block.num_columns)])
-            with pa.ipc.new_stream(sink, numbered.schema) as stream:
-                stream.write_batch(numbered)
-            content = sink.getvalue()
-            self._file.write(content)
+            self._places.append(self._file.put(numbered))
             _fold(digest, numbered)
-            self._places.append((self.bytes, content.size))
-            self.bytes += content.size
             n_rows += block.num_rows
-        self._file.flush()
-        self.rows, self.sha256 = n_rows, digest.hexdigest()
+        self.rows, self.bytes, self.sha256 = n_rows, self._file.bytes, digest.hexdigest()
 
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
@@ -89,10 +78,8 @@ class Spool:
         wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
         places = [self.header.index(name) for name in wanted]
         first = 1
-        for start, length in self._places:
-            self._file.seek(start)
-            with pa.ipc.open_stream(self._file.read(length)) as stream:
-                (block,) = stream
+        for stored in self._places:
+            block = self._file.get(stored)
             for offset in range(0, block.num_rows, batch_rows):
                 part = block.slice(offset, batch_rows)
                 cells = {name: part.column(place) for name, place in zip(wanted, places, strict=True)}

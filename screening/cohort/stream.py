@@ -12,6 +12,7 @@ from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
 from screening.cohort.normalising import scales_of
 from screening.cohort.parts import Block, Part
+from screening.cohort.repeats import Repeats, hashed
 from screening.cohort.sources import Source
 from screening.cohort.typed_block import Parts, TypedBlock
 from screening.cohort.typing import Typed, read_coordinate, read_feature, read_text, read_time
@@ -27,8 +28,8 @@ class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
     Iterating yields `Cohort` batches in row order. The first pass (`check`, done at the latest then) sees the
-    whole table and raises every violation together. Memory is bounded by the batch, the number of groups and
-    8 bytes a row for ids. `gates` compare the table with training, and may stop the run too. `to_score`: the
+    whole table and raises every violation together. Memory is bounded by the batch and the number of groups.
+    `gates` compare the table with training, and may stop the run too. `to_score`: the
     contract's `on_unseen` decides on an unseen category, which elsewhere is a violation, and the columns to
     display are read.
 
@@ -85,7 +86,7 @@ class CohortStream:
         violations, refused = Violations(), dict[str, int]()
         # Rows the contract wants left out for an unseen category alone: no reason to stop.
         left_out = Violations()
-        hashes: list[np.ndarray] = []
+        repeats = Repeats()
         kept = total = 0
         for file, block in self._blocks(violations):
             typed = self._typed(block, file)
@@ -99,7 +100,7 @@ class CohortStream:
                 counted |= mask
             parts = typed.parts
             if parts.id is not None:
-                hashes.append(_hashed(parts.id))
+                repeats.add(parts.id)
             if self.gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
                 self.gates.add(parts.features, parts.group, typed.unlisted)
@@ -109,7 +110,7 @@ class CohortStream:
             total += block.n_rows
             kept += int(np.count_nonzero(~counted))
         if self.contract.id:
-            kept -= self._find_repeats(hashes, violations, refused)
+            kept -= self._find_repeats(repeats, violations, refused)
         if self.gates:
             violations.whole += [f"column {stop.words} {stop.remedy}" for stop in self.gates.stops()]
         self._conclude(violations, left_out, refused, total, kept)
@@ -128,17 +129,11 @@ class CohortStream:
         self.notes += self.gates.notes() if self.gates else []
         self.refused, self.n_rows, self._checked = refused, total, True
 
-    def _find_repeats(self, hashes: list[np.ndarray], violations: Violations, refused: dict[str, int]) -> int:
+    def _find_repeats(self, repeats: Repeats, violations: Violations, refused: dict[str, int]) -> int:
         """Note rows whose id occurs again; return how many of them were sound otherwise."""
-        every = np.concatenate(hashes) if hashes else np.zeros(0, dtype=np.uint64)
-        hashes.clear()
-        # Of ten million rows this is most of the memory: one sorted copy, where counting would take four.
-        ordered = np.sort(every)
-        self._repeated = np.unique(ordered[1:][(ordered[1:] == ordered[:-1]) & (ordered[1:] != 0)])
-        del ordered
+        self._repeated, places = repeats.found()
         if not self._repeated.size:
             return 0
-        places = np.flatnonzero(np.isin(every, self._repeated))
         start, lost = 0, 0
         for file in self.source.files:
             mine = places[(places >= start) & (places < start + (file.rows or 0))] - start
@@ -170,7 +165,7 @@ class CohortStream:
     def _again(self, parts: Parts) -> np.ndarray:
         """Rows whose id stands elsewhere in the table too."""
         assert parts.id is not None, "ids repeat, so there are some"
-        return np.isin(_hashed(parts.id), self._repeated)
+        return np.isin(hashed(parts.id), self._repeated)
 
     def _blocks(self, violations: Violations | None) -> Iterator[tuple[Part, Block]]:
         for file in self.source.files:
@@ -274,11 +269,3 @@ def _count(refused: dict[str, int], column: str, kind: str, rows: int) -> None:
     if rows:
         reason = f"{column}: {described(kind)}" if column else described(kind)
         refused[reason] = refused.get(reason, 0) + rows
-
-
-def _hashed(ids: np.ndarray) -> np.ndarray:
-    """64 bits per id, 0 where there is none."""
-    there = np.array([text is not None for text in ids], dtype=bool)
-    hashes = np.zeros(len(ids), dtype=np.uint64)
-    hashes[there] = pd.util.hash_array(ids[there].astype(object), categorize=False)
-    return hashes

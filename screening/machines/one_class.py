@@ -151,6 +151,15 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
         return landmarks.choose(x, np.zeros(len(x), int), int(self.n_landmarks), near, self._seed)
 
+    def relative(self) -> OneClassSVM:
+        """Itself, its decision in units of rho: a row far from all has -1, whichever rows were learned.
+
+        Machines of several folds are comparable then, and may be averaged: what they can say at most is one
+        number, where rho differs from fold to fold.
+        """
+        self._keep(self._passes.divided(self.offset_))
+        return self
+
     @property
     def offset_(self) -> float:
         """rho."""

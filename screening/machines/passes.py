@@ -121,6 +121,14 @@ class Passes:
     def moved(self, threshold: float) -> Passes:
         """The same machine with ``threshold`` subtracted from its decision."""
         dual = replace(self.last.dual, intercept=self.last.dual.intercept - threshold)
+        return self._ending(dual)
+
+    def divided(self, scale: float) -> Passes:
+        """The same machine with its decision divided by ``scale``, a positive number."""
+        dual = self.last.dual
+        return self._ending(replace(dual, weights=dual.weights / scale, intercept=dual.intercept / scale))
+
+    def _ending(self, dual: Dual) -> Passes:
         return replace(self, chain=(*self.chain[:-1], replace(self.last, dual=dual)))
 
     def report(self) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from screening.documents.run import (
 from screening.documents.validation import Confusion, PerClass
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.discoveries import is_discovery
+from screening.scoring.flags import Flags
 from screening.scoring.standing import Standing, rarity_range
 from screening.scoring.unflagged import Unflagged
 from screening.statistics.operating_point import performance
@@ -44,7 +46,7 @@ GROUPS_SHOWN = 200
 
 
 class Night:
-    """Adds up the batches of one run; memory grows with flagged rows and groups, not with rows.
+    """Adds up the batches of one run; memory grows with groups, and with rows only where they have labels.
 
     Parameters
     ----------
@@ -59,8 +61,7 @@ class Night:
         self.task = Task.of(model.facts.task)
         self.n_scored = 0
         self.missing: Counter[str] = Counter()
-        self.flagged: list[tuple[np.ndarray, ...]] = []
-        self.displayed: list[pd.DataFrame] = []
+        self.flags = Flags(model.contract.display)
         self.standing = Standing(model)
         self.flagged_by_class = np.zeros(len(self.task.watched), dtype=np.int64)
         voxels = bool(model.contract.coordinates)
@@ -84,19 +85,7 @@ class Night:
         self.flagged_by_class += (scored.excess >= 0).sum(axis=0)
         self.cases.add(batch, scored, flagged)
         self.near_misses.add(batch, scored, np.flatnonzero(~scored.flagged))
-        group = np.full(len(flagged), "") if batch.group is None else batch.group[flagged]
-        self.flagged.append(
-            (
-                batch.id[flagged],
-                group,
-                scored.score[flagged],
-                scored.p_value[flagged],
-                scored.column[flagged],
-                batch.rows[flagged],
-            )
-        )
-        if batch.display is not None:
-            self.displayed.append(batch.display.iloc[flagged])
+        self.flags.add(batch, scored)
         scores = scored.decisions[:, self.model.watched_columns]
         for grid, count, column in zip(self.grid, self.counts, scores.T, strict=True):
             ordered = np.sort(column)
@@ -137,7 +126,7 @@ class Night:
             read=self.n_scored + sum(refused.values()),
             scored=self.n_scored,
             refused=sum(refused.values()),
-            flagged=sum(len(ids) for ids, *_ in self.flagged),
+            flagged=self.flags.n,
             flagged_by_class=dict(zip(self.task.watched, self.flagged_by_class.tolist(), strict=True)),
         )
 
@@ -167,30 +156,20 @@ class Night:
     def listed(self) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         explained = self.cases.listed(self.model)
-        ids, group, score, p_value, column, row = self.all_flagged()
-        further = np.argsort(-score, kind="stable")[len(explained) : self.shown]
-        display = self.all_displayed()
+        further = list(islice(self.flags, len(explained), self.shown))
         cases = explained + cases_of(
             self.model,
-            ids=ids[further],
-            group=group[further] if self.groups else None,
-            row=row[further],
-            score=score[further],
-            p_value=p_value[further],
-            column=column[further],
-            display=None if display is None else display.iloc[further],
+            ids=np.array([flag.id for flag in further], dtype=object),
+            group=np.array([flag.group for flag in further], dtype=object) if self.groups else None,
+            row=np.array([flag.row for flag in further], dtype=np.int64),
+            score=np.array([flag.score for flag in further], dtype=float),
+            p_value=np.array([flag.p_value for flag in further], dtype=float),
+            column=np.array([flag.column for flag in further], dtype=np.int64),
+            display=pd.DataFrame([flag.display for flag in further], columns=self.flags.display, dtype=object)
+            if self.flags.display
+            else None,
         )
         return [replace(case, rank=rank) for rank, case in enumerate(cases, start=1)]
-
-    def all_flagged(self) -> list[np.ndarray]:
-        """Id, group, score, p-value, watched class and row number of every flagged row, in row order."""
-        if not self.flagged:
-            return [np.empty(0, dtype=kind) for kind in (object, object, float, float, np.int64, np.int64)]
-        return [np.concatenate(parts) for parts in zip(*self.flagged, strict=True)]
-
-    def all_displayed(self) -> pd.DataFrame | None:
-        """What the contract wants shown of every flagged row, in row order; None where it names nothing."""
-        return pd.concat(self.displayed, ignore_index=True) if self.displayed else None
 
     def scale(self) -> ScoreScale:
         """Scores of what is reviewed as one, beside those of past cases."""
@@ -210,8 +189,7 @@ class Night:
         if self.groups:
             hit = [name for name, (_, flagged, _top) in self.groups.items() if flagged]
             return tuple(sorted(hit, key=lambda name: (-self.groups[name][2], name)))
-        ids, _, scores, *_ = self.all_flagged()
-        return tuple(str(name) for name in ids[np.argsort(-scores, kind="stable")])
+        return tuple(flag.id for flag in self.flags)
 
     def listed_groups(self, said: Discoveries) -> list[GroupFacts] | None:
         """The patients that the page names, those flagged first; None where rows come alone."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.scoring.flags import Flag
 from screening.scoring.gathering import Night
-from screening.storage.chances import Chances
+from screening.storage.chances import CHANCES, Chances
 
 if TYPE_CHECKING:
     from screening.ledger import Known
@@ -20,6 +22,7 @@ COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Behind the others, so that what reads a night without a ledger reads one with it; last, what the contract
 # wants displayed.
 REMEMBERED = ("state", "nights", "drawn")
+ASKED_ROWS = 1 << 10
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
 # An apostrophe is marked as well: removing one at every such place gives back what was written.
@@ -44,25 +47,32 @@ def write_flagged(
     drawn : collection of str
         Cases marked by lot for review.
     """
-    ids, group, score, p_value, column, _ = night.all_flagged()
-    display = night.all_displayed()
-    cases = group if night.groups else ids
     chances = Chances(night.model)
-    told = chances.of(score, column) if chances.earned else {}
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        beside = [] if display is None else list(display.columns)
+        told = CHANCES if chances.earned else ()
         remembered = REMEMBERED if known is not None else ()
-        table.writerow([*COLUMNS, *told, *remembered, *map(as_text, beside)])
-        for rank, i in enumerate(np.argsort(-score, kind="stable"), start=1):
-            texts = [ids[i], group[i], night.task.watched[column[i]]]
-            case = known.get(str(cases[i])) if known else None
-            lot = "yes" if str(cases[i]) in drawn else "no"
+        table.writerow([*COLUMNS, *told, *remembered, *map(as_text, night.flags.display)])
+        for rank, (flag, earned) in enumerate(_with_chances(night.flags, chances), start=1):
+            texts = [flag.id, flag.group, night.task.watched[flag.column]]
+            name = flag.group if night.groups else flag.id
+            case = known.get(name) if known else None
+            lot = "yes" if name in drawn else "no"
             history = [case.state, case.nights, lot] if case else []
-            figures = [repr(float(score[i])), repr(float(p_value[i]))]
-            figures += ["" if np.isnan(values[i]) else repr(float(values[i])) for values in told.values()]
-            place = [] if display is None else ["" if text is None else text for text in display.iloc[i]]
+            figures = [repr(flag.score), repr(flag.p_value)]
+            figures += ["" if np.isnan(value) else repr(value) for value in earned]
+            place = ["" if text is None else text for text in flag.display]
             table.writerow([rank, *map(as_text, texts), *figures, *history, *map(as_text, place)])
+
+
+def _with_chances(flags: Iterable[Flag], chances: Chances) -> Iterator[tuple[Flag, tuple[float, ...]]]:
+    """Each row with its chance and interval, where they are earned: asked for many at a time."""
+    rest = iter(flags)
+    while some := list(islice(rest, ASKED_ROWS)):
+        score, column = (np.array([getattr(flag, name) for flag in some]) for name in ("score", "column"))
+        told = chances.of(score, column).values() if chances.earned else ()
+        earned = zip(*(values.tolist() for values in told), strict=True) if told else repeat(())
+        yield from zip(some, earned, strict=False)
 
 
 def as_text(value: str) -> str:

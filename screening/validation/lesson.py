@@ -93,7 +93,8 @@ class Lesson:
         machines: dict[int, Fitted] = {}
         with shared.using(shared.Shared(x, self.distances.memory, partial(self.distances.part, rows))):
             for at in by_shared_work(settings):
-                machines[at] = self.estimator(settings[at]).fit(x, target, **known)
+                machine = self.estimator(settings[at]).fit(x, target, **known)
+                machines[at] = machine.relative() if self.recipe.machine == "one_class" else machine
         return [machines[at] for at in range(len(settings))]
 
     def decisions(self, machine: Fitted, x: np.ndarray) -> np.ndarray:
