@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from screening.documents.model import ModelDocument
-from screening.documents.tables import of
 from screening.page import format as shown
 from screening.page.charts import Axes
 
@@ -11,8 +10,8 @@ from screening.page.charts import Axes
 def pruning_chart(model: ModelDocument) -> Axes | None:
     """Return the chart of the last pass's removals, or None where nothing was removed."""
     passes = model.machine.passes
-    steps = of(list, passes[-1].get("pruning_path", [])) if passes else []
-    if not steps:
+    steps = passes[-1].get("pruning_path") if passes else None
+    if not isinstance(steps, list | tuple) or not steps:
         return None
     numbers = list(range(1, len(steps) + 1))
     accuracy, error = [step[2] for step in steps], [step[3] for step in steps]
