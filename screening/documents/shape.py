@@ -11,7 +11,6 @@ from screening.errors import ModelError
 
 T = TypeVar("T")
 
-Interval = tuple[float, float]
 Range = tuple[float | None, float | None]
 Setting = Mapping[str, object]
 """Parameters of a recipe by name: numbers, words or lists, as the recipe has them."""

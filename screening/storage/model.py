@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
     from screening.cohort.reading import Readable
+    from screening.cohort.stream import CohortStream
     from screening.machines.blended import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
     from screening.recipes.recipe import Recipe
@@ -138,6 +139,37 @@ class Model:
         """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
         return self.decisions(encoded)[:, self.watched_columns]
 
+    def opened(
+        self,
+        source: Readable,
+        *,
+        batch_rows: int | None = None,
+        label: str | None = None,
+        gated: bool = True,
+    ) -> CohortStream:
+        """Rows to score, by the model's contract; a patient's together where its map is searched for lesions.
+
+        Parameters
+        ----------
+        batch_rows : int, optional
+            At most so many at a time.
+        label : str, optional
+            Column that is read beside the features.
+        gated : bool
+            Hold the rows against those of training, and stop where a column is in other units.
+        """
+        from screening.cohort.drift import gates_of
+        from screening.cohort.reading import BATCH_ROWS, open_cohort
+
+        return open_cohort(
+            source,
+            self.contract,
+            batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
+            label=label,
+            gates=gates_of(self.facts.training.profile, self.contract) if gated else None,
+            whole_groups=self.lesions is not None,
+        )
+
     def score_frame(self, frame: Readable) -> pandas.DataFrame:
         """Score a pandas, polars or Arrow table, or a file.
 
@@ -155,19 +187,11 @@ class Model:
         """
         import pyarrow
 
-        from screening.cohort.drift import gates_of
-        from screening.cohort.reading import open_cohort
         from screening.storage.scored import ScoreColumns, score_batch
 
         self.refuse_overdue()
         columns = ScoreColumns(self)
-        rows = open_cohort(
-            frame,
-            self.contract,
-            gates=gates_of(self.facts.training.profile, self.contract),
-            whole_groups=self.lesions is not None,
-        )
-        tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
+        tables = [columns.table(batch, score_batch(self, batch)) for batch in self.opened(frame)]
         return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
 
     def predict_proba(self, frame: Readable) -> np.ndarray:
