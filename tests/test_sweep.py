@@ -13,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.kernels import Gaussian, Laplacian, input_distances
-from screening.kernels.sweep import distances, gram, precise_enough, weighted_sum, weighted_sums
+from screening.kernels.sweep import (
+    distances,
+    gram,
+    precise_enough,
+    symmetric_times,
+    weighted_sum,
+    weighted_sums,
+)
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
 
@@ -32,6 +39,15 @@ def test_sum_is_within_a_millionth_of_float64(kernel, n_features):
     exact = kernel(x, centres) @ weights
 
     assert np.abs(weighted_sum(kernel, x, centres, weights) - exact).max() <= 2e-6 * np.abs(exact).max()
+
+
+def test_numbers_too_small_for_their_digits_are_left_to_others_as_they_were():
+    tiny = np.full(9, 3e-308)
+
+    total = symmetric_times(np.full((9, 9), 3e-308), np.ones(9))
+
+    assert total == pytest.approx(9 * tiny, rel=1e-12)
+    assert (tiny / 2.0 > 0).all()
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1.0, 1e30])

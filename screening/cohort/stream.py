@@ -10,7 +10,7 @@ import pandas as pd
 from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
-from screening.cohort.normalising import scales_of
+from screening.cohort.normalising import Scales, scales_of
 from screening.cohort.parts import Block, Part
 from screening.cohort.repeats import Repeats, hashed
 from screening.cohort.sources import Source
@@ -31,7 +31,7 @@ class CohortStream:
     whole table and raises every violation together. Memory is bounded by the batch and the number of groups.
     `gates` compare the table with training, and may stop the run too. `to_score`: the
     contract's `on_unseen` decides on an unseen category, which elsewhere is a violation, and the columns to
-    display are read.
+    display are read. `scales` are those of groups, where somebody else saw all their rows.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class CohortStream:
     def __init__(
         self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
         need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
-        to_score: bool = False,
+        to_score: bool = False, scales: Sequence[Scales] | None = None,
     ):  # fmt: skip
         if batch_rows < 1:
             raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
@@ -60,7 +60,7 @@ class CohortStream:
         self._checked = False
         self._several = len(source.files) > 1
         self._repeated = np.zeros(0, dtype=np.uint64)
-        self._scales = scales_of(contract.features)
+        self.scales = scales_of(contract.features) if scales is None else scales
         self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._display = list(contract.display) if to_score else []
         self._columns = list(
@@ -105,7 +105,7 @@ class CohortStream:
                 # Values that break the contract count too: a column in other units breaks it in every row.
                 self.gates.add(parts.features, parts.group, typed.unlisted)
             if parts.group is not None:
-                for scales in self._scales:
+                for scales in self.scales:
                     scales.add(parts.group[~counted], parts.features[~counted])
             total += block.n_rows
             kept += int(np.count_nonzero(~counted))
@@ -149,6 +149,10 @@ class CohortStream:
 
     def __iter__(self) -> Iterator[Cohort]:
         self.check()
+        yield from self.unchecked()
+
+    def unchecked(self) -> Iterator[Cohort]:
+        """The rows that are sound as they stand, of a table that is checked as a whole elsewhere."""
         before = {}
         start = 0
         for file in self.source.files:
@@ -240,7 +244,7 @@ class CohortStream:
         parts = typed.parts.where(good)
         features = parts.features
         if parts.group is not None:
-            for scales in self._scales:
+            for scales in self.scales:
                 features = scales.applied(parts.group, features)
         return Cohort(
             features=features,

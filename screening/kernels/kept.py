@@ -15,9 +15,13 @@ from screening.kernels.telling import tell_of_no_cache
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`numba.njit`; with ``cache=True`` a function that cannot be kept is compiled in this process."""
+    """`numba.njit`; with ``cache=True`` a function that cannot be kept is compiled in this process.
+
+    A division by 0 is infinite, as numpy has it: looking for it would keep a loop from becoming vector code.
+    """
+    options = {"error_model": "numpy"} | options
     if function is not None:
-        return numba.njit(function)
+        return numba.njit(**options)(function)
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:

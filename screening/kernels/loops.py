@@ -17,7 +17,7 @@ from numba.extending import overload
 from screening.kernels.compiled import BLOCK, SQUARED
 from screening.kernels.kept import njit
 from screening.kernels.telling import tell_of_compiling
-from screening.kernels.vector import fused, maximum, scaled
+from screening.kernels.vector import flush_tiny, fused, maximum, restore, scaled
 
 tell_of_compiling()
 
@@ -183,6 +183,7 @@ def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
 @njit(nogil=True, cache=True)
 def weighted_rows(gram, which, weights, out):
     """out += sum_k weights[k] gram[which[k]], in float64 (a symmetric Gram is read by rows)."""
+    before = flush_tiny()
     n = out.size
     for first in range(0, n, 1024):
         last = min(first + 1024, n)
@@ -192,3 +193,4 @@ def weighted_rows(gram, which, weights, out):
             w = weights[k]
             for t in range(part.size):
                 part[t] += w * row[t]
+    restore(before)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.kernels.kept import njit
+from screening.kernels.vector import flush_tiny, restore
 from screening.solvers.rows import fetch
 
 # Share of its diagonal that is added to the block, above the rounding of float32 rows. The objective then has
@@ -146,6 +147,7 @@ def solve_face(
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
     """Move all free alphas to their optimum, and the levels v of all points with them."""
+    before = flush_tiny()
     free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     inside, moved = np.empty(free.size, np.bool_), np.zeros(free.size)
     inverse = invert(
@@ -153,3 +155,4 @@ def solve_face(
     )
     go(free, inverse, inside, 0.0, s, upper, alpha, v, moved)
     spread(free, moved, c, v, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+    restore(before)

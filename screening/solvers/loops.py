@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from screening.kernels.kept import njit
-from screening.kernels.vector import maximum
+from screening.kernels.vector import flush_tiny, maximum, restore
 from screening.solvers.rows import DIRECT, fetch
 
 BLOCK = 256
@@ -82,6 +82,7 @@ def pair_steps(
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
     """Up to `limit` pair steps; returns (steps, gap); `state` gets the largest v up and the smallest low."""
+    before = flush_tiny()
     m = s.size
     up, low = np.empty(m), np.empty(m)
     score = np.empty(m, np.float32)
@@ -156,6 +157,7 @@ def pair_steps(
         step_i, step_j = c[i] * step, c[j] * step
         steps += 1
     state[0], state[1] = top, bottom
+    restore(before)
     return steps, gap
 
 
@@ -169,6 +171,7 @@ def single_steps(
     The coordinate with the largest decrease of the objective, counting its bound, is taken each time.
     Returns (steps, gap), gap the largest projected gradient.
     """
+    before = flush_tiny()
     m = c.size
     rise, fall = np.empty(m), np.empty(m)
     score = np.empty(m)
@@ -206,4 +209,5 @@ def single_steps(
         fall[i] = 0.0 if wanted > 0.0 else -INFINITY
         steps += 1
     state[0], state[1] = gap, 0.0
+    restore(before)
     return steps, gap
