@@ -140,24 +140,9 @@ class Model:
         return self.decisions(encoded)[:, self.watched_columns]
 
     def opened(
-        self,
-        source: Readable,
-        *,
-        batch_rows: int | None = None,
-        label: str | None = None,
-        gated: bool = True,
+        self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
     ) -> CohortStream:
-        """Rows to score, by the model's contract; a patient's together where its map is searched for lesions.
-
-        Parameters
-        ----------
-        batch_rows : int, optional
-            At most so many at a time.
-        label : str, optional
-            Column that is read beside the features.
-        gated : bool
-            Hold the rows against those of training, and stop where a column is in other units.
-        """
+        """Rows to score, a patient's together where lesions are looked for; `gated` holds them to training's."""
         from screening.cohort.drift import gates_of
         from screening.cohort.reading import BATCH_ROWS, open_cohort
 
