@@ -142,7 +142,7 @@ class Model:
     def opened(
         self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
     ) -> CohortStream:
-        """Rows to score, a patient's together where lesions are looked for; `gated` holds them to training's."""
+        """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
         from screening.cohort.drift import gates_of
         from screening.cohort.reading import BATCH_ROWS, open_cohort
 
