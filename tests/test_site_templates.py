@@ -11,7 +11,7 @@ from screening import compare, read_cohort
 from screening.errors import UsageError
 from screening.page import comparison, page
 from screening.page.site_templates import check_templates, names_given
-from screening.scoring import score as scoring
+from screening.storage.model import Model
 from screening.training import train as training
 
 QUICK = ("--label", "ill", "--id", "patient", "--search", "1", "--folds", "2", "--jobs", "1")
@@ -88,7 +88,7 @@ def test_a_broken_template_is_refused_before_any_work(place, model, broken, tmp_
         raise AssertionError("this is the work")
 
     monkeypatch.setattr(training, "train", never)
-    monkeypatch.setattr(scoring, "open_cohort", never)
+    monkeypatch.setattr(Model, "opened", never)
     out = ("--out", tmp_path / "out", "--templates", broken)
     past = (place / "past.csv", *QUICK)
 
