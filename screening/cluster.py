@@ -9,11 +9,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-from screening.errors import UsageError
+from screening.errors import ClusterError
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Cluster:
 
         Raises
         ------
-        UsageError
+        ClusterError
             Workers died of the same piece again and again, or the scheduler went away.
         """
         # Not pure: equal pieces of two callers are two tasks, for each has files of its own to write.
@@ -89,12 +90,16 @@ class Cluster:
             while futures:
                 # A future that nobody holds is forgotten by the scheduler: so is what was not begun.
                 yield futures.pop(0).result()
+                # To ask for one result takes ten milliseconds, and for many of them not much more.
+                done = list(takewhile(lambda each: each.done(), futures))
+                del futures[: len(done)]
+                yield from self.client.gather(done)
         except KilledWorker:
-            raise UsageError(
+            raise ClusterError(
                 f"--cluster {self.where}: workers died one after the other of one piece; is memory short?"
             ) from None
         except CancelledError:
-            raise UsageError(
+            raise ClusterError(
                 f"--cluster {self.where}: its scheduler went away; ask again to go on from what is finished"
             ) from None
 
@@ -103,7 +108,7 @@ class Cluster:
 
         Raises
         ------
-        UsageError
+        ClusterError
             Naming the worker and what it lacks.
         """
         from screening import __version__
@@ -111,16 +116,16 @@ class Cluster:
         try:
             answers = self.client.run(_seen, [str(path.resolve()) for path in paths])
         except ImportError:
-            raise UsageError(
+            raise ClusterError(
                 f"--cluster {self.where}: a worker cannot import screening; it needs version {__version__}"
             ) from None
         for worker, (version, missing) in answers.items():
             if version != __version__:
-                raise UsageError(
+                raise ClusterError(
                     f"--cluster {self.where}: {worker} has screening {version}, here it is {__version__}"
                 )
             if missing:
-                raise UsageError(
+                raise ClusterError(
                     f"--cluster {self.where}: {worker} does not see {missing[0]}; workers read and write by "
                     "the same paths as this command: use a shared file system"
                 )
@@ -141,7 +146,7 @@ def opened(where: str | None) -> Iterator[Cluster | None]:
 
     Raises
     ------
-    UsageError
+    ClusterError
         It is no address, nobody answers there, there is no worker, or dask.distributed is not installed.
     """
     if where is None:
@@ -152,7 +157,7 @@ def opened(where: str | None) -> Iterator[Cluster | None]:
         import dask
         import distributed
     except ImportError:
-        raise UsageError('--cluster needs dask.distributed: pip install "screening[cluster]"') from None
+        raise ClusterError('--cluster needs dask.distributed: pip install "screening[cluster]"') from None
     # What dask says of processes that come and go is said by nobody's command.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
@@ -172,7 +177,7 @@ def _local(where: str) -> int | None:
     if head == LOCAL and number.isdigit() and 1 <= int(number) <= MOST_LOCAL:
         return int(number)
     if head == LOCAL or where == LOCAL or not (colon and number.isdigit()):
-        raise UsageError(
+        raise ClusterError(
             f"--cluster {where}: give local:N, with 1 to {MOST_LOCAL} workers, or a scheduler's address, "
             f"such as tcp://host:8786{did_you_mean(head or where, [LOCAL])}"
         )
@@ -183,7 +188,7 @@ def _reached(distributed: Any, where: str) -> Client:
     try:
         client = distributed.Client(where, timeout=PATIENCE_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
-        raise UsageError(
+        raise ClusterError(
             f"--cluster {where}: no scheduler of dask answers there ({type(error).__name__}); "
             "start one with `dask scheduler`, or give local:N"
         ) from None
@@ -191,7 +196,7 @@ def _reached(distributed: Any, where: str) -> Client:
         client.wait_for_workers(1, timeout=PATIENCE_SECONDS)
     except TimeoutError:
         client.close()
-        raise UsageError(
+        raise ClusterError(
             f"--cluster {where}: the scheduler has no worker; start some with `dask worker {where}`"
         ) from None
     return client
@@ -211,6 +216,8 @@ def _started(distributed: Any, n_workers: int, stack: ExitStack) -> Client:
         security=security,
         dashboard_address=None,
         worker_dashboard_address=None,
+        # Any free port: the usual one is the next command's, too.
+        scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
         # Dask would stop a worker by a share of its own; what a night may take is the operator's to say.
         memory_limit=0,
         local_directory=scratch,

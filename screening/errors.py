@@ -18,6 +18,10 @@ class RecipeError(UsageError):
     """A recipe, or an override of one, cannot be built (exit code 2)."""
 
 
+class ClusterError(UsageError):
+    """Workers that were asked for are not there, went away, or cannot do their part (exit code 2)."""
+
+
 class CohortError(ScreenError):
     """The table breaks its contract (exit code 3).
 

@@ -14,11 +14,13 @@ import hashlib
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
@@ -26,6 +28,7 @@ from folds import written
 from memory import model
 
 from screening.cluster import opened
+from screening.cohort.pieces import Piece
 from screening.cohort.reading import open_cohort
 from screening.scoring.fragments import FRAGMENT_ROWS, decide, fragments_of
 from screening.scoring.score import BATCH_ROWS
@@ -106,24 +109,31 @@ def nothing(_: int) -> None:
 
 
 def units(folder: Path, asked: argparse.Namespace) -> None:
-    """What a unit costs that does nothing, and one that scores a single batch."""
-    trained, rows = load_model(model(folder, 0.06)), written(folder / "night.parquet", 400 * BATCH_ROWS, 0)
+    """What a task costs that does nothing, and what a fragment costs by its rows."""
     start = time.perf_counter()
     with opened("local:2") as cluster:
         assert cluster is not None
         print(f"start of two workers: {time.perf_counter() - start:.1f} s")
+        print("| tasks that do nothing | clock s | scheduler and client, processor s | ms each |")
+        print("|---|---|---|---|")
         for count in (100, 1000, asked.tasks):
-            start = time.perf_counter()
+            start, own = time.perf_counter(), time.process_time()
             sum(1 for _ in cluster.map(nothing, range(count)))
-            seconds = time.perf_counter() - start
-            print(f"{count} tasks that do nothing: {seconds:.2f} s, {1000 * seconds / count:.2f} ms each")
-        stream = open_cohort(rows, trained.contract, batch_rows=BATCH_ROWS)
-        told = fragments_of(trained, stream, folder)
-        list(cluster.map(decide, told[:2]))
-        start = time.perf_counter()
-        list(cluster.map(decide, told[2:]))
-        seconds = time.perf_counter() - start
-        print(f"{len(told) - 2} fragments of {FRAGMENT_ROWS} rows: {seconds:.1f} s")
+            seconds, own = time.perf_counter() - start, time.process_time() - own
+            print(f"| {count} | {seconds:.2f} | {own:.2f} | {1000 * own / count:.2f} |", flush=True)
+    trained = load_model(model(folder, 0.06))
+    rows = written(folder / "night.parquet", 2 * FRAGMENT_ROWS, 0)
+    stream = open_cohort(rows, trained.contract, batch_rows=BATCH_ROWS)
+    whole = fragments_of(trained, stream, folder)[0]
+    print("| rows of a fragment | processor s (median of 5) |\n|---|---|")
+    for batches in (1, 4, 16):
+        piece = Piece(whole.piece.part, 0, batches * BATCH_ROWS)
+        took = []
+        for _ in range(6):
+            start = time.process_time()
+            decide(replace(whole, piece=piece))
+            took.append(time.process_time() - start)
+        print(f"| {batches * BATCH_ROWS} | {statistics.median(took[1:]):.3f} |", flush=True)
 
 
 def workers(folder: Path, asked: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from screening.cluster import Cluster
-from screening.errors import UsageError
+from screening.errors import ClusterError
 from screening.network.children import Children, Ended
 
 
@@ -40,7 +40,7 @@ class Workers:
         """Run `screen WORDS` on a worker; what goes wrong there concerns this night alone."""
         try:
             (ended,) = self._cluster.map(score_there, [Order(words, ledger, jobs, seconds)])
-        except UsageError as error:
+        except ClusterError as error:
             return Ended(2, [{"event": str(error), "exit_code": 2}])
         return ended
 

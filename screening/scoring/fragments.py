@@ -18,7 +18,7 @@ from screening.cohort.normalising import KnownScales
 from screening.cohort.pieces import Piece, pieces_of
 from screening.cohort.sources import Source
 from screening.cohort.stream import CohortStream
-from screening.errors import CohortError, ModelError, UsageError
+from screening.errors import ClusterError, ModelError, UsageError
 from screening.files import digest_of
 from screening.kernels.placing import placed
 from screening.storage import finished
@@ -132,19 +132,10 @@ def decided_by(
         return
     if model.directory is None:
         raise UsageError("--cluster: the model is not on disk; write it by save_model and load it from there")
-    place = finished.place_beside(out, "fragments")
-    finished.open_place(place)
-    try:
-        cluster.check(
-            [model.directory, *(path for part in stream.source.files for path in part.paths), place]
-        )
-        fragments = fragments_of(model, stream, place, cluster.threads, device)
-        yield _Reader(cluster, fragments)
-    except (CohortError, ModelError):
-        # What was decided is of no use: the table or the model will be another.
-        finished.clear_place(place)
-        raise
-    finished.clear_place(place)
+    files = [path for part in stream.source.files for path in part.paths]
+    with finished.waiting_beside(out, "fragments") as place:
+        cluster.check([model.directory, *files, place])
+        yield _Reader(cluster, fragments_of(model, stream, place, cluster.threads, device))
 
 
 def fragments_of(
@@ -202,5 +193,5 @@ class _Reader:
                 next(self._results)
             arrays = finished.take(Path(fragment.out))
             if arrays is None:
-                raise UsageError(f"{fragment.out} went away while it was needed; start the run again")
+                raise ClusterError(f"{fragment.out} went away while it was needed; start the run again")
             yield arrays["decisions"]

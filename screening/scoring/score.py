@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,21 +175,26 @@ def score(
     model.refuse_overdue()
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
-    with placed(jobs, device), opened(cluster) as workers, publish(out, "run") as folder:
+    with (
+        placed(jobs, device),
+        opened(cluster) as workers,
+        publish(out, "run") as folder,
+        ExitStack() as stack,
+    ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        with decided_by(workers, model, stream, out, device) as decided:
-            stream.check()
-            key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
-            tally = Night(model, seed=int(key[:16], 16))
-            blocks = Blocks(model, stream.n_rows, stream.source.geometries)
-            with _ScoreTable(folder / "scores.parquet", model) as table:
-                for batch in stream:
-                    scored = score_batch(model, batch, decided(batch))
-                    table.write(batch, scored)
-                    tally.add(batch, scored)
-                    blocks.add(batch, scored)
-                    if progress is not None:
-                        progress(tally.n_scored, stream.n_rows or tally.n_scored)
+        decided = stack.enter_context(decided_by(workers, model, stream, out, device))
+        stream.check()
+        key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
+        tally = Night(model, seed=int(key[:16], 16))
+        blocks = Blocks(model, stream.n_rows, stream.source.geometries)
+        with _ScoreTable(folder / "scores.parquet", model) as table:
+            for batch in stream:
+                scored = score_batch(model, batch, decided(batch))
+                table.write(batch, scored)
+                tally.add(batch, scored)
+                blocks.add(batch, scored)
+                if progress is not None:
+                    progress(tally.n_scored, stream.n_rows or tally.n_scored)
         run = run_document(
             model, tally, blocks, stream, stream.gates,
             key=key, date=night, started=started.isoformat(timespec="seconds"),

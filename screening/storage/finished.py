@@ -7,28 +7,40 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 
-from screening.errors import ModelError, of_system
+from screening.errors import ClusterError, ModelError, ScreenError, of_system
 from screening.storage.arrays import pack, unpack
 
 
-def place_beside(out: str | Path, what: str) -> Path:
-    """Where finished pieces wait while `out` is not whole."""
+@contextmanager
+def waiting_beside(out: str | Path, what: str) -> Iterator[Path]:
+    """A folder where finished pieces wait while `out` is not whole.
+
+    It is gone once the block has ended well, or the work was refused: then its pieces are of no use. Where
+    the command is killed, or loses its workers, it stays.
+    """
     target = Path(out).resolve()
-    return target.with_name(f".{target.name}.{what}")
-
-
-def open_place(folder: Path) -> None:
-    """Make the folder (0700) where it is missing."""
+    place = target.with_name(f".{target.name}.{what}")
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise of_system(error, folder) from error
+        raise of_system(error, place) from error
+    try:
+        yield place
+    except ClusterError:
+        with suppress(OSError):
+            place.rmdir()  # nothing was finished
+        raise
+    except ScreenError:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def sweep_place(folder: Path, names: Collection[str]) -> None:
@@ -36,11 +48,6 @@ def sweep_place(folder: Path, names: Collection[str]) -> None:
     for path in folder.iterdir():
         if path.name not in names:
             path.unlink(missing_ok=True)
-
-
-def clear_place(folder: Path) -> None:
-    """Remove the folder: the work is whole, or nothing in it can be used."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from screening.cluster import Cluster
-from screening.errors import ScreenError, UsageError
+from screening.errors import ClusterError, UsageError
 from screening.files import digest_of
 from screening.kernels import shared
 from screening.kernels.placing import placed
@@ -165,15 +165,9 @@ def fitted_by(cluster: Cluster | None, out: str | Path) -> Iterator[Elsewhere | 
     if cluster is None:
         yield None
         return
-    place = finished.place_beside(out, "fits")
-    finished.open_place(place)
-    try:
+    with finished.waiting_beside(out, "fits") as place:
         cluster.check([place])
         yield Elsewhere(cluster, place)
-    except ScreenError:
-        finished.clear_place(place)
-        raise
-    finished.clear_place(place)
 
 
 def _lots(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
@@ -190,7 +184,7 @@ def _joined(asked: Sequence[Fit], lots: Sequence[Sequence[int]], rows: np.ndarra
     for each, lot in zip(asked, lots, strict=True):
         arrays = finished.take(Path(each.out))
         if arrays is None:
-            raise UsageError(f"{each.out} went away while it was needed; start the training again")
+            raise ClusterError(f"{each.out} went away while it was needed; start the training again")
         seconds += [arrays["seconds"]] * len(lot)
         for place, at in enumerate(lot):
             prefix = f"{place}/machine/"
