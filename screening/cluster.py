@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from screening.errors import UsageError
 from screening.spelling import did_you_mean
@@ -50,11 +52,7 @@ class Cluster:
     client: Client
     where: str
     threads: int
-
-    @property
-    def size(self) -> int:
-        """Pieces that are worked on at a time."""
-        return max(1, sum(self.client.nthreads().values()))
+    _begun: WeakSet[Future] = field(default_factory=WeakSet, repr=False)
 
     def map(self, function: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
         """Start function(piece) for every piece, and give the results in order.
@@ -74,7 +72,13 @@ class Cluster:
             Workers died of the same piece again and again, or the scheduler went away.
         """
         # Not pure: equal pieces of two callers are two tasks, for each has files of its own to write.
-        return self._results(self.client.map(function, pieces, pure=False, batch_size=1000))
+        futures = self.client.map(function, pieces, pure=False, batch_size=1000)
+        self._begun.update(futures)
+        return self._results(futures)
+
+    def call_off(self) -> None:
+        """Have whoever waits for a result wait no more."""
+        self.client.cancel(list(self._begun), force=True)
 
     def _results(self, futures: list[Future]) -> Iterator[Any]:
         from concurrent.futures import CancelledError
@@ -149,6 +153,8 @@ def opened(where: str | None) -> Iterator[Cluster | None]:
         import distributed
     except ImportError:
         raise UsageError('--cluster needs dask.distributed: pip install "screening[cluster]"') from None
+    # What dask says of processes that come and go is said by nobody's command.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         if n_local is None:
             client = stack.enter_context(_reached(distributed, where))
@@ -193,8 +199,6 @@ def _reached(distributed: Any, where: str) -> Client:
 
 def _started(distributed: Any, n_workers: int, stack: ExitStack) -> Client:
     """Worker processes on this machine, listening on the loopback interface only, closed to other users."""
-    import logging
-
     security = distributed.Security.temporary()
     scratch = tempfile.mkdtemp(prefix="screening-")
     stack.callback(shutil.rmtree, scratch, ignore_errors=True)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from screening.errors import ModelError
 from screening.files import read_bounded
@@ -28,7 +28,7 @@ KEYS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
 Read = TypeVar("Read")
 
 
-def canonical(document: Mapping[str, Any]) -> bytes:
+def canonical(document: Mapping[str, object]) -> bytes:
     """Write a document as JSON text that is the same for the same content.
 
     Keys keep their order, because the order of a contract's features is that of the encoded columns.
@@ -42,12 +42,12 @@ def canonical(document: Mapping[str, Any]) -> bytes:
     return text.encode() + b"\n"
 
 
-def sealed(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def sealed(document: Mapping[str, object], kind: str) -> dict[str, object]:
     """The document with its format number, and the digest of its own canonical text."""
     return written(document, kind)[0]
 
 
-def written(document: Mapping[str, Any], kind: str) -> tuple[dict[str, Any], bytes]:
+def written(document: Mapping[str, object], kind: str) -> tuple[dict[str, object], bytes]:
     """The sealed document and its canonical text: a large one takes long to write, so it is done once."""
     whole = {**document, "format": FORMATS[kind]}
     whole.pop("sha256", None)
@@ -61,7 +61,7 @@ def _seal(digest: object) -> bytes:
     return f',\n "sha256": "{digest}"'.encode() + _END
 
 
-def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
+def read_document(directory: str | Path, kind: str) -> dict[str, object]:
     """Read `model.json`, `run.json` or `comparison.json` and check its digest.
 
     A run or comparison of an older format has none.
