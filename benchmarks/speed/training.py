@@ -136,15 +136,14 @@ def one_class(n: int, repeats: int) -> Comparison:
     )
 
 
-def two_class(
-    n: int, repeats: int, passes: int = 1, tol: float = TOL, n_features: int = 3
-) -> Comparison:
+def two_class(n: int, repeats: int, passes: int = 1, tol: float = TOL, n_features: int = 3) -> Comparison:
     """Conformal two-class."""
     x, y = made_rows(n, n_features)
     gamma = 1 / n_features
     several = passes > 1
     return compare(
-        f"conformal two-class, {passes} pass{'es' * several}, n = {n}, {n_features} features, tolerance {tol:g}",
+        f"conformal two-class, {passes} pass{'es' * several}, n = {n}, {n_features} features, "
+        f"tolerance {tol:g}",
         "scikit-learn, K shared and rescaled" if several else "scikit-learn with built K~",
         lambda: passes_of(gram_within(Gaussian(gamma), x, passes + 1), y, passes, tol),
         lambda: scikit_passes(x, y, gamma, passes, shared=several, tol=tol),
