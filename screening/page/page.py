@@ -80,7 +80,11 @@ def render_run(document: Mapping[str, Any], templates: Path | None = None) -> st
     str
         HTML; the same document always gives the same text.
     """
-    run = run_in(document)
+    return draw_run(run_in(document), templates)
+
+
+def draw_run(run: RunDocument, templates: Path | None = None) -> str:
+    """The same of a run that was just made: its document need not be read back."""
     model = run.model
     places = performance.score_places(model, cases.scores(run))
     operating = performance.operating_points(model, places, run)
