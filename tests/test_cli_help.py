@@ -18,7 +18,7 @@ from screening.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba")
+HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba", "dask", "distributed")
 
 
 def test_the_documents_show_the_help_that_is_printed():

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
+import time
 from html import unescape
+from pathlib import Path
 
 import pytest
 from commands import screen
@@ -15,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import enter, night
 from test_series import of_ward
+from workers import InThisProcess
 
 from screening.cli.logs import KEYS
 from screening.documents.overview import WORST_FIRST, OverviewDocument, SeriesNight, worst
@@ -25,6 +30,7 @@ from screening.ledger import Published, open_ledger, published, record_night
 from screening.network.children import Budget, Children
 from screening.network.hooks import tell_hooks
 from screening.network.site import read_network
+from screening.network.workers import Workers
 from screening.page.overview import render_overview
 from screening.storage.publishing import hold
 
@@ -299,6 +305,51 @@ def test_the_ledger_tells_nights_in_force_from_those_in_shadow_or_never_seen(pla
         found = published(ledger, "ward-1", night(2, "").night)
 
     assert found == Published({night(2, "").night: "ward-1 m 2"}, frozenset({"ward-1 n 2"}))
+
+
+def test_a_command_that_a_worker_runs_ends_as_one_run_here(tmp_path):
+    words = ["score", str(tmp_path / "m"), str(tmp_path / "night.csv"), "--out", str(tmp_path / "run")]
+    workers = InThisProcess()
+
+    there = Workers(workers).run(words, "l.db", 1, 60)
+
+    here = Children().run(words, "l.db", 1, 60)
+    assert (there.code, there.said, there.late) == (here.code, here.said, False)
+    assert there.code == 4
+    assert [order.words for order in workers.pieces] == [words]
+
+
+def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):
+    (tmp_path / "NIGHT.toml").write_text(SITE)
+
+    screen("run", tmp_path / "NIGHT.toml", "--cluster", "local:none", code=2)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["NIGHT.toml"]
+
+
+WORKER = """
+import subprocess, sys, time
+from screening.network.children import end_with_parent
+words = [sys.executable, "-c", "input()"]
+print(subprocess.Popen(words, preexec_fn=end_with_parent, stdin=subprocess.PIPE).pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's own doing")
+def test_a_night_does_not_outlive_the_worker_that_was_killed():
+    with subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True) as worker:
+        child = int(worker.stdout.readline())
+        worker.kill()
+
+    assert any(is_gone(child) for _ in range(200))
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; asked once in a while."""
+    time.sleep(0.05)
+    place = Path(f"/proc/{pid}/stat")
+    return not place.exists() or place.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 def test_the_answer_is_what_its_type_says(first):

@@ -51,6 +51,7 @@ def compare(
     max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    cluster: options.Cluster = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,6 +97,7 @@ def compare(
             max_rows=max_rows,
             control=control,
             kept=comparison.place_of_folds(out),
+            cluster=cluster,
             progress=bar("Comparing"),
             command=options.command_of(context, WHERE_AND_HOW),
         )

@@ -48,6 +48,11 @@ Mode = Annotated[
 ]
 ReadBy = Annotated[str | None, typer.Option("--group", metavar="NAME", help="With --publish: their group.")]
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS|local:N", help="Work on a dask cluster, or on N processes here."),
+]
+
 Label = Annotated[str | None, typer.Option(help="Column that says who was a case.")]
 Positive = Annotated[list[str] | None, typer.Option(help="Label value to find; may be repeated.")]
 Id = Annotated[str | None, typer.Option(help="Column that names a row.")]

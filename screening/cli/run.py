@@ -10,7 +10,7 @@ import typer
 
 from screening.cli import logs
 from screening.cli.console import tell
-from screening.cli.options import AsJson
+from screening.cli.options import AsJson, Cluster
 from screening.errors import UsageError
 from screening.spelling import did_you_mean
 
@@ -30,6 +30,7 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 where a series' page says ATTENTION.")
     ] = False,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Score every series of a site, missed nights too, and write one overview.
@@ -50,7 +51,7 @@ def run(
             )
     night = night_of_date(date)
     logs.about(night=night)
-    found = run_night(network, night, only=only or (), strict=strict, told=logs.relay)
+    found = run_night(network, night, only=only or (), strict=strict, told=logs.relay, cluster=cluster)
     document = plain(found.document)
     text = json.dumps(document | {"overview": str(found.page)}, ensure_ascii=False).encode()
     lines = [*found.document.series, *found.document.caught_up, *found.document.shadows]

@@ -12,6 +12,7 @@ from screening.cli import logs
 from screening.cli.console import ATTENTION, agreement, bar, sentences, tell
 from screening.cli.options import (
     AsJson,
+    Cluster,
     LedgerMaybe,
     Mode,
     Publish,
@@ -72,6 +73,7 @@ def score(
     templates: Templates = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
     device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to compute.")] = "cpu",
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
@@ -92,7 +94,8 @@ def score(
         run = scoring.score(
             load_model(model, signed_by), source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
-            allow_future=allow_future, jobs=jobs, device=device, progress=bar("Scoring"), templates=templates,
+            allow_future=allow_future, jobs=jobs, device=device, cluster=cluster, progress=bar("Scoring"),
+            templates=templates,
         )  # fmt: skip
         told = run.summary()
         if shadow and book is not None:

@@ -12,7 +12,7 @@ from screening.cli.console import attention_of, bar, points_of, tell
 from screening.cli.options import AsJson, ContractFile, Source, Templates
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
-WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force", "sign"})
+WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force", "sign", "cluster"})
 
 
 def train(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
@@ -37,6 +38,7 @@ class TableInMemory:
 
     name = "table"
     form: Form = None
+    paths: Sequence[Path] = ()
     origin: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, table: pa.Table):

@@ -80,6 +80,11 @@ class PatientImages:
             return None
         return Geometry(group=self.patient, shape=list(self._grid.shape), affine=affine.tolist())
 
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The images, for others who see them."""
+        return list(self._stamps)
+
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
         return "."

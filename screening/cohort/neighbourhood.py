@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -148,6 +149,15 @@ class _Neighbours:
         self.form: Form = part.form
         self.header = [*part.header, *(name for channel in channels for name in derived(channel))]
         self.rows: int | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # Whose a patient's rows are is told by the objects of one process.
+        return vars(self) | {"owners": {}}
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files of the part."""
+        return self.part.paths
 
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""

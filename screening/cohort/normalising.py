@@ -45,6 +45,43 @@ class Scales:
         """Centre and spread of the groups of these names, each of shape (n_names, n_columns)."""
         raise NotImplementedError
 
+    def _names(self) -> list[str]:
+        """The groups that were seen."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Every group's centre and spread as arrays, for `KnownScales`."""
+        names = self._names()
+        centre, spread = self._of(np.array(names, dtype=object))
+        # An infinite spread is that of a constant column, which becomes 0.
+        finite = np.where(np.isfinite(spread), spread, 0.0)
+        return {
+            "columns": np.array(self.columns),
+            "names": np.array(names),
+            "centre": centre,
+            "spread": finite,
+        }
+
+
+class KnownScales(Scales):
+    """Centre and spread as they were found elsewhere.
+
+    Parameters
+    ----------
+    state : mapping of ndarray
+        Of `Scales.state`.
+    """
+
+    def __init__(self, state: Mapping[str, np.ndarray]):
+        super().__init__([str(name) for name in state["columns"]])
+        self._places = {str(name): place for place, name in enumerate(state["names"])}
+        self._centre = state["centre"]
+        self._spread = np.where(state["spread"] > 0, state["spread"], np.inf)
+
+    def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        places = np.array([self._places[name] for name in names], dtype=np.intp)
+        return self._centre[places], self._spread[places]
+
 
 class GroupScales(Scales):
     """By mean and standard deviation.
@@ -82,6 +119,9 @@ class GroupScales(Scales):
             np.add.at(count, at, 1.0)
             np.add.at(total, at, d)
             np.add.at(squares, at, d * d)
+
+    def _names(self) -> list[str]:
+        return list(self._places)
 
     def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places = np.array([self._places[name] for name in names], dtype=np.intp)
@@ -126,6 +166,10 @@ class RobustScales(Scales):
                         "sort the table by its group"
                     )
             self._held.append(values[rows])
+
+    def _names(self) -> list[str]:
+        self._conclude()
+        return list(self._known)
 
     def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self._conclude()

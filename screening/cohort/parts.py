@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,7 +34,10 @@ def whole_block(columns: dict[str, Any], n_rows: int, first_row: int) -> Block:
 
 
 class Part(Protocol):
-    """One table of a cohort; `rows` may be known only once it was read, `origin` stands beside its digest."""
+    """One table of a cohort; `rows` may be known only once it was read, `origin` stands beside its digest.
+
+    `paths` are the files it is read from, none where only this process can read it.
+    """
 
     name: str
     sha256: str
@@ -41,6 +45,11 @@ class Part(Protocol):
     header: list[str]
     rows: int | None
     origin: Mapping[str, str]
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Its files, for others who see them."""
+        ...
 
     @property
     def form(self) -> Form:

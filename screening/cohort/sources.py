@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
 from screening.cohort.image_folders import holds_images
 from screening.cohort.parquet_pages import TooLarge, check_pages
-from screening.cohort.parts import Block, Form, Part, header_faults, whole_block
+from screening.cohort.parquet_rows import parquet_blocks
+from screening.cohort.parts import Block, Form, Part, header_faults
 from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
@@ -53,9 +54,19 @@ class SourceFile:
     stamp: tuple[int, int] = (0, 0)
     origin: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The file, for others who see it."""
+        return [self.path]
+
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
         return self.form.others.get(column, self.form.decimal) if self.form else "."
+
+    def refuse_changed(self) -> None:
+        """CohortError where the file is not what it was when it was opened."""
+        if stamp_of(self.path) != self.stamp:
+            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the file's rows in order; memory is bounded by `batch_rows`.
@@ -65,12 +76,11 @@ class SourceFile:
         CohortError
             The file is damaged, or was changed since it was opened.
         """
-        if stamp_of(self.path) != self.stamp:
-            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
+        self.refuse_changed()
         wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
         rows = 0
         if self.form is None:
-            found = _parquet_blocks(self.path, self.name, wanted, batch_rows)
+            found = parquet_blocks(self.path, self.name, wanted, batch_rows)
         elif isinstance(self.form, SheetForm):
             found = (Block(*parts) for parts in sheet_blocks(self.path, self.form, wanted, batch_rows))
         else:
@@ -276,22 +286,3 @@ def _parquet_header(path: Path) -> list[str]:
         if isinstance(error, OSError) and error.errno is not None:
             raise of_system(error, path) from error
         raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from None
-
-
-def _parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -> Iterator[Block]:
-    first = 1
-    try:
-        # pre_buffer would hold a whole row group, which may be the whole file.
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
-            if not wanted:
-                return
-            for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
-                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                yield whole_block(columns, batch.num_rows, first)
-                first += batch.num_rows
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise of_system(error, path) from error
-        raise CohortError(
-            f"{name}: the Parquet file is damaged behind row {first - 1}; export it again"
-        ) from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -51,6 +52,7 @@ class Spool:
     """
 
     form: Form = None
+    paths: Sequence[Path] = ()
 
     def __init__(
         self, name: str, header: Sequence[str], blocks: Iterable[pa.RecordBatch], origin: Mapping[str, str]

@@ -12,7 +12,7 @@ import pandas as pd
 from screening.cohort.cohort import Cohort
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
-from screening.cohort.normalising import scales_of
+from screening.cohort.normalising import Scales, scales_of
 from screening.cohort.parts import Block, Part
 from screening.cohort.repeats import Repeats, hashed
 from screening.cohort.sources import Source
@@ -48,7 +48,7 @@ class CohortStream:
     whole table and raises every violation together. Memory is bounded by the batch and the number of groups.
     `gates` compare the table with training, and may stop the run too. `to_score`: the
     contract's `on_unseen` decides on an unseen category, which elsewhere is a violation, and the columns to
-    display are read.
+    display are read. `scales` are those of groups, where somebody else saw all their rows.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class CohortStream:
     def __init__(
         self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
         need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
-        to_score: bool = False,
+        to_score: bool = False, scales: Sequence[Scales] | None = None,
     ):  # fmt: skip
         if batch_rows < 1:
             raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
@@ -77,7 +77,7 @@ class CohortStream:
         self._checked = False
         self._several = len(source.files) > 1
         self._repeated = np.zeros(0, dtype=np.uint64)
-        self._scales = scales_of(contract.features)
+        self.scales = scales_of(contract.features) if scales is None else scales
         self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._display = list(contract.display) if to_score else []
         self._columns = list(
@@ -120,7 +120,7 @@ class CohortStream:
             if self.gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
                 self.gates.add(typed.parts["features"], typed.parts["group"], typed.unlisted)
-            for scales in self._scales:
+            for scales in self.scales:
                 good = ~counted
                 scales.add(typed.parts["group"][good], typed.parts["features"][good])
             total += block.n_rows
@@ -167,6 +167,10 @@ class CohortStream:
 
     def __iter__(self) -> Iterator[Cohort]:
         self.check()
+        yield from self.unchecked()
+
+    def unchecked(self) -> Iterator[Cohort]:
+        """The rows that are sound as they stand, of a table that is checked as a whole elsewhere."""
         before = {}
         start = 0
         for file in self.source.files:
@@ -260,7 +264,7 @@ class CohortStream:
         if parts["id"] is None:
             parts["id"] = rows[good].astype(str).astype(object)
         raw = parts["features"][self._normalised] if self._normalised else None
-        for scales in self._scales:
+        for scales in self.scales:
             parts["features"] = scales.applied(parts["group"], parts["features"])
         return Cohort(
             **parts, raw=raw, rows=rows[good], contract=self.contract, source=self.source,

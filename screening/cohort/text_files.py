@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from screening.errors import CohortError, ScreenError, of_system
 
+GZIPPED = b"\x1f\x8b"
 # Characters; no table comes near, and memory holds it.
 LONGEST_LINE = 16 << 20
 # What a gzip file may unfold to: text shrinks to a twentieth, zeros to a thousandth.
@@ -25,7 +26,7 @@ BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs
 
 def opened_bytes(path: Path) -> BinaryIO:
     stream = path.open("rb")
-    zipped = stream.read(2) == b"\x1f\x8b"
+    zipped = stream.read(2) == GZIPPED
     stream.seek(0)
     if not zipped:
         return stream

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from screening.errors import ModelError, UsageError
-from screening.storage.arrays import pack, unpack
+from screening.storage import finished
 from screening.storage.publishing import write_whole
 from screening.validation.outcome import Outcome
 
@@ -47,14 +47,18 @@ class Shelf:
                 )
         write_whole(place, json.dumps(wanted, sort_keys=True).encode())
 
+    def place(self, key: str) -> Path:
+        """The file of an outcome."""
+        return self.folder / f"{key}.npz"
+
     def take(self, key: str) -> Outcome | None:
         """The outcome kept under `key`, or None where there is none that can be read."""
-        place = self.folder / f"{key}.npz"
+        arrays = finished.take(self.place(key))
         try:
-            return Outcome.from_arrays(unpack(place.read_bytes()))
-        except (FileNotFoundError, ModelError):
+            return None if arrays is None else Outcome.from_arrays(arrays)
+        except ModelError:
             return None
 
     def keep(self, key: str, outcome: Outcome) -> None:
         """Keep an outcome; the file appears whole or not at all."""
-        write_whole(self.folder / f"{key}.npz", pack(outcome.arrays()))
+        finished.keep(self.place(key), outcome.arrays())

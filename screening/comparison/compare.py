@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from screening.cluster import opened
 from screening.cohort.cohort import Cohort
 from screening.cohort.database import Database
+from screening.comparison.cells import Told, by_workers, shared_shelf
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
-from screening.comparison.plan import Unit, common_ground, judged_on, units_of, work_through
+from screening.comparison.plan import Unit, common_ground, judged_on, side_by_side, units_of, work_through
 from screening.comparison.result import Comparison
 from screening.documents.comparison import ComparisonDocument, Settings
 from screening.documents.shape import plain
@@ -49,6 +51,7 @@ def compare(
     max_rows: int | None = None,
     control: str | None = None,
     kept: Path | None = None,
+    cluster: str | None = None,
     progress: Progress | None = None,
     command: str | None = None,
 ) -> Comparison:
@@ -79,6 +82,9 @@ def compare(
         classes are told apart) if None.
     kept : Path, optional
         Folder for finished methods: a comparison that was killed goes on from there.
+    cluster : str, optional
+        Where other processes judge the methods: ``"local:N"``, or the address of a dask scheduler. Cohorts
+        must be files, and `kept` a folder that all see. The figures do not depend on it (docs/scale.md).
     progress : callable, optional
         Called with (work done, work in all).
     command : str, optional
@@ -92,7 +98,8 @@ def compare(
     Raises
     ------
     UsageError
-        No cohort, a cohort that a recipe cannot be asked about, or `kept` belongs to another comparison.
+        No cohort, a cohort that a recipe cannot be asked about, or `kept` belongs to another comparison; no
+        workers, or some that do not see the files.
     RecipeError
         A recipe is unknown, or cannot be built.
 
@@ -133,8 +140,23 @@ def compare(
         recipes=[each.name for each in methods],
     )
     decide = {key: value for key, value in plain(settings).items() if key not in METHODS}
-    shelf = None if kept is None else Shelf(kept, decide)
-    outcomes = work_through(plan, seed, jobs, shelf, progress)
+    with opened(cluster) as workers:
+        if workers is None:
+            shelf = None if kept is None else Shelf(kept, decide)
+            finish = side_by_side(seed, jobs, shelf)
+        else:
+            told = [
+                Told(
+                    parts=cohort.source.files, contract=cohort.contract,
+                    need_label=bool((labels_of(cohort) != "").all()), n_rows=cohort.n_rows, name=name,
+                    place=place, methods=methods, rule=rule, folds=folds, repeats=repeats,
+                    max_rows=max_rows, search=search, seed=seed,
+                )
+                for place, (name, cohort) in enumerate(cohorts.items())
+            ]  # fmt: skip
+            shelf = shared_shelf(workers, told, kept, decide)
+            finish = by_workers(workers, told, shelf)
+        outcomes = work_through(plan, shelf, progress, finish)
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
     entries = []
     for ground in grounds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +58,10 @@ class Unit:
     def work(self) -> int:
         """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
         return 1 + self.ground.sample.n_rows**2 * (self.search or self.recipe.default_candidates) // 1000
+
+
+Finisher = Callable[[Sequence[Unit]], Iterator[tuple[Unit, Outcome]]]
+"""Computes and keeps units, and gives them as they are done."""
 
 
 def task_of(cohort: Cohort, recipe: Recipe) -> Task:
@@ -122,37 +126,44 @@ def _mark(recipe: Recipe) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{hashlib.sha256(told).hexdigest()[:12]}"
 
 
-def work_through(
-    plan: Sequence[Unit],
-    seed: int,
-    jobs: int,
-    shelf: Shelf | None,
-    progress: Progress | None,
-) -> dict[str, Outcome]:
-    """Every unit's outcome by its key: what is kept is read, the rest computed and kept."""
+def judged(unit: Unit, seed: int) -> Outcome:
+    """What a method does on a cohort."""
+    ground = unit.ground
+    return judge(
+        ground.sample, unit.recipe, unit.task, ground.rule, unit.search, ground.plan,
+        seed=seed, end_point=unit.end_point,
+    )  # fmt: skip
+
+
+def side_by_side(seed: int, jobs: int, shelf: Shelf | None) -> Finisher:
+    """Finish units on so many threads of this process, and keep what they come to."""
     from joblib import Parallel, delayed, effective_n_jobs
 
-    found = {unit.key: outcome for unit in plan if shelf and (outcome := shelf.take(unit.key)) is not None}
-    total = sum(unit.work for unit in plan)
-    done = sum(unit.work for unit in plan if unit.key in found)
-
     def run(unit: Unit) -> tuple[Unit, Outcome]:
-        ground = unit.ground
-        outcome = judge(
-            ground.sample, unit.recipe, unit.task, ground.rule, unit.search, ground.plan,
-            seed=seed, end_point=unit.end_point,
-        )  # fmt: skip
+        outcome = judged(unit, seed)
         if shelf is not None:
             shelf.keep(unit.key, outcome)
         return unit, outcome
 
+    def finish(waiting: Sequence[Unit]) -> Iterator[tuple[Unit, Outcome]]:
+        threads = effective_n_jobs(jobs)
+        yield from Parallel(n_jobs=threads, prefer="threads", return_as="generator_unordered")(
+            delayed(beside_others)(threads, run, unit) for unit in waiting
+        )
+
+    return finish
+
+
+def work_through(
+    plan: Sequence[Unit], shelf: Shelf | None, progress: Progress | None, finish: Finisher
+) -> dict[str, Outcome]:
+    """Every unit's outcome by its key: what is kept is read, the rest finished."""
+    found = {unit.key: outcome for unit in plan if shelf and (outcome := shelf.take(unit.key)) is not None}
+    total = sum(unit.work for unit in plan)
+    done = sum(unit.work for unit in plan if unit.key in found)
     if progress is not None:
         progress(done, total)
-    waiting = [unit for unit in plan if unit.key not in found]
-    jobs = effective_n_jobs(jobs)
-    for unit, outcome in Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")(
-        delayed(beside_others)(jobs, run, unit) for unit in waiting
-    ):
+    for unit, outcome in finish([unit for unit in plan if unit.key not in found]):
         found[unit.key] = outcome
         done += unit.work
         if progress is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -69,10 +71,27 @@ class Budget:
         self._left[1] -= memory_mb
 
 
-class Children:
-    """The processes that work now, so that all can be stopped."""
+# Looked up before any process is forked: there no lock may be waited for.
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform.startswith("linux") else None
 
-    def __init__(self) -> None:
+
+def end_with_parent() -> None:
+    """Have the system end this process when the one that began it is gone (Linux)."""
+    if _PRCTL is not None:
+        _PRCTL(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Children:
+    """The processes that work now, so that all can be stopped.
+
+    Parameters
+    ----------
+    tied : bool
+        They end with this process however it ends, where the system can see to it.
+    """
+
+    def __init__(self, tied: bool = False) -> None:
+        self._first = end_with_parent if tied and _PRCTL else None
         self._working: set[subprocess.Popen[str]] = set()
         self._guard = threading.Lock()
         self._over = False
@@ -86,7 +105,7 @@ class Children:
                 return Ended(143, [])
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                env=surroundings, text=True, encoding="utf-8", errors="replace",
+                env=surroundings, text=True, encoding="utf-8", errors="replace", preexec_fn=self._first,
             )  # fmt: skip
             self._working.add(process)
         late = False

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
+from screening.cluster import opened
 from screening.documents.overview import OverviewDocument, SeriesNight, worst
 from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
@@ -21,6 +22,7 @@ from screening.network.children import Budget, Children, Ended
 from screening.network.rules import check_rule
 from screening.network.site import Network
 from screening.network.tasks import Task, tasks_of
+from screening.network.workers import Workers
 from screening.page.overview import render_overview
 from screening.storage.publishing import hold
 from screening.storage.sealing import read_document
@@ -44,6 +46,7 @@ def run_night(
     only: Sequence[str] = (),
     strict: bool = False,
     told: Told = lambda _: None,
+    cluster: str | None = None,
 ) -> NightOfSite:
     """Score what is still to be scored of every series, and write the overview.
 
@@ -58,6 +61,9 @@ def run_night(
         Exit code 5 where a series is complete and wants attention.
     told : callable
         Is given the lines of every child's log.
+    cluster : str, optional
+        Where nights are scored: ``"local:N"``, or the address of a dask scheduler, whose workers see the same
+        files and reach the same ledger. The site's budget holds for all of them together.
 
     Raises
     ------
@@ -66,12 +72,15 @@ def run_night(
     Locked
         Another run is at work on the same runs.
     """
-    with hold(network.runs / "night"):
+    with opened(cluster) as workers, hold(network.runs / "night"):
+        if workers is not None:
+            workers.check([network.folder, network.runs])
         network.pages.prepare()
         with open_ledger(network.ledger, make=True) as ledger:
             plans = {name: tasks_of(network, ledger, name, night) for name in network.series}
         wanted = set(only or network.series)
-        work = _Work(network, Children(), Budget(network.site.jobs, network.site.memory_mb), told)
+        children = Children() if workers is None else Workers(workers)
+        work = _Work(network, children, Budget(network.site.jobs, network.site.memory_mb), told)
         done = work.all({name: tasks for name, tasks in plans.items() if name in wanted})
         lines = {
             task: done.get(task) or _left_out(network, task)
@@ -85,7 +94,7 @@ def run_night(
 
 
 class _Work:
-    def __init__(self, network: Network, children: Children, budget: Budget, told: Told):
+    def __init__(self, network: Network, children: Children | Workers, budget: Budget, told: Told):
         self.network, self.children, self.budget, self.told = network, children, budget, told
 
     def all(self, plans: Mapping[str, Sequence[Task]]) -> dict[Task, SeriesNight]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from screening.cluster import opened
 from screening.cohort.cohort import Cohort
 from screening.cohort.drift import gates_of
 from screening.cohort.reading import open_cohort
@@ -27,6 +28,7 @@ from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
 from screening.scoring.document import run_document
+from screening.scoring.fragments import decided_by
 from screening.scoring.gathering import Night
 from screening.scoring.remembering import night_of, remembered, waiting
 from screening.scoring.spreadsheet import write_flagged
@@ -95,6 +97,7 @@ def score(
     batch_rows: int = BATCH_ROWS,
     jobs: int = -1,
     device: str = "cpu",
+    cluster: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     templates: Path | None = None,
 ) -> Run:
@@ -130,6 +133,9 @@ def score(
         Threads; -1 for all cores. The scores do not depend on it.
     device : {"cpu", "cuda"}
         Where decisions are computed; "cuda" needs CuPy or torch, and may differ in the last digits.
+    cluster : str, optional
+        Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler. Model and
+        table must be files. The result does not depend on it (docs/scale.md).
     progress : callable, optional
         Called with (rows scored, rows in all).
     templates : Path, optional
@@ -170,24 +176,25 @@ def score(
     model.refuse_overdue()
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
-    with placed(jobs, device), publish(out, "run") as folder:
+    with placed(jobs, device), opened(cluster) as workers, publish(out, "run") as folder:
         gates = gates_of(model.facts.training.profile, model.contract)
         stream = open_cohort(
             source, model.contract, batch_rows=batch_rows, label=label, gates=gates,
             whole_groups=model.lesions is not None,
         )  # fmt: skip
-        stream.check()
-        key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
-        tally = Night(model, seed=int(key[:16], 16))
-        blocks = Blocks(model, stream.n_rows, stream.source.geometries)
-        with _ScoreTable(folder / "scores.parquet", model) as table:
-            for batch in stream:
-                scored = score_batch(model, batch)
-                table.write(batch, scored)
-                tally.add(batch, scored)
-                blocks.add(batch, scored)
-                if progress is not None:
-                    progress(tally.n_scored, stream.n_rows or tally.n_scored)
+        with decided_by(workers, model, stream, out, device) as decided:
+            stream.check()
+            key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
+            tally = Night(model, seed=int(key[:16], 16))
+            blocks = Blocks(model, stream.n_rows, stream.source.geometries)
+            with _ScoreTable(folder / "scores.parquet", model) as table:
+                for batch in stream:
+                    scored = score_batch(model, batch, decided(batch))
+                    table.write(batch, scored)
+                    tally.add(batch, scored)
+                    blocks.add(batch, scored)
+                    if progress is not None:
+                        progress(tally.n_scored, stream.n_rows or tally.n_scored)
         run = run_document(
             model, tally, blocks, stream, gates,
             key=key, date=night, started=started.isoformat(timespec="seconds"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import zipfile
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,11 +17,14 @@ _LEAST, _FOLDS = 16 << 20, 16
 _MOST_ARRAYS = 100_000
 
 
-def pack(arrays: dict[str, np.ndarray]) -> bytes:
-    """Write arrays as an npz whose bytes depend on nothing but the arrays; `numpy.savez` stamps the time."""
+def pack(arrays: Mapping[str, np.ndarray], as_they_are: bool = False) -> bytes:
+    """Write arrays as an npz whose bytes depend on nothing but the arrays; `numpy.savez` stamps the time.
+
+    What is read again at once is not worth shrinking: `as_they_are`.
+    """
     buffer = io.BytesIO()
     # Trees shrink to a third; what is large as it is stays so, or it would look like a bomb.
-    small = sum(np.asarray(value).nbytes for value in arrays.values()) < _LARGEST // 2
+    small = not as_they_are and sum(np.asarray(value).nbytes for value in arrays.values()) < _LARGEST // 2
     with zipfile.ZipFile(buffer, "w") as archive:
         for name in sorted(arrays):
             value = np.asarray(arrays[name])

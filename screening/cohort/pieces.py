@@ -1,0 +1,127 @@
+"""Consecutive rows of a cohort's part, read like a part of their own by whoever sees the same files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from screening.cohort.csv_text import CsvForm
+from screening.cohort.parquet_rows import parquet_tables
+from screening.cohort.parts import Block, Part, whole_block
+from screening.cohort.plain_text import Irregular, line_places, plain_blocks
+from screening.cohort.sources import SourceFile
+from screening.errors import UsageError
+
+
+class Piece:
+    """Some rows of a part.
+
+    Parameters
+    ----------
+    part : Part
+    first : int
+        Rows of the part before these.
+    n_rows : int, optional
+        All that follow where it is not said.
+    span : (int, int), optional
+        Where these rows lie in a plain text file, in bytes.
+    """
+
+    def __init__(
+        self, part: Part, first: int = 0, n_rows: int | None = None, span: tuple[int, int] | None = None
+    ):
+        self.part, self.first, self.n_rows, self.span = part, first, n_rows, span
+        self.name, self.sha256, self.bytes = part.name, part.sha256, part.bytes
+        self.header, self.form = part.header, part.form
+        self.origin: Mapping[str, str] = part.origin
+        self.rows: int | None = None
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files of the part."""
+        return self.part.paths
+
+    def decimal(self, column: str) -> str:
+        """The decimal mark of a column's texts."""
+        return self.part.decimal(column)
+
+    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """Yield the rows in order; where `first` is whole batches, in the blocks that the whole part has."""
+        done = 0
+        for block in self._quickly(columns, batch_rows):
+            done += block.n_rows
+            yield block
+        if done != self.n_rows:
+            for block in self._by_reading_on(columns, batch_rows, done):
+                done += block.n_rows
+                yield block
+        self.rows = done
+
+    def _quickly(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """The rows without those before; fewer where somebody else must read on."""
+        part = self.part
+        if not isinstance(part, SourceFile) or self.n_rows is None or not columns:
+            return
+        part.refuse_changed()
+        wanted = list(dict.fromkeys(columns))
+        if part.form is None:
+            at = self.first + 1
+            for table in parquet_tables(part.path, part.name, wanted, batch_rows, self.first, self.n_rows):
+                cells = {name: table[name].combine_chunks() for name in wanted}
+                yield whole_block(cells, table.num_rows, at)
+                at += table.num_rows
+        elif isinstance(part.form, CsvForm) and self.span is not None:
+            form, at = part.form, self.first + 1
+            try:
+                for cells, n_rows in plain_blocks(
+                    part.path, form.delimiter, form.header, form.skipped, wanted, batch_rows, self.span
+                ):
+                    yield whole_block(cells, n_rows, at)
+                    at += n_rows
+            except Irregular:
+                return
+
+    def _by_reading_on(self, columns: Sequence[str] | None, batch_rows: int, done: int) -> Iterator[Block]:
+        """The rows behind so many, by reading the part from its beginning."""
+        start = self.first + done
+        stop = None if self.n_rows is None else self.first + self.n_rows
+        for block in self.part.blocks(columns, batch_rows):
+            if stop is not None and block.first_row > stop:
+                return
+            if block.first_row > start:
+                yield block
+
+
+def refuse_unseen(part: Part) -> None:
+    """UsageError where no other process can read a part: the answer of a database, or a table in memory."""
+    if not part.paths:
+        raise UsageError(
+            f"--cluster: {part.name} is no file that a worker could read; "
+            "write it to Parquet first, or leave --cluster away"
+        )
+
+
+def pieces_of(part: Part, rows: int) -> list[Piece]:
+    """A part in pieces of so many rows; whole where others could not find their rows without reading all.
+
+    Raises
+    ------
+    UsageError
+        No other process can read it.
+    """
+    refuse_unseen(part)
+    if isinstance(part, SourceFile) and part.form is None:
+        with pq.ParquetFile(part.path) as file:
+            total = file.metadata.num_rows
+        return [Piece(part, at, min(rows, total - at)) for at in range(0, total, rows)]
+    if isinstance(part, SourceFile) and isinstance(part.form, CsvForm) and part.form.plain:
+        places = line_places(part.path, part.form.delimiter, part.form.skipped, rows)
+        starts, total = (places.starts, places.n_rows) if places else ([], 0)
+        return [
+            Piece(part, number * rows, min(rows, total - number * rows), span)
+            for number, span in enumerate(itertools.pairwise(starts))
+        ] or [Piece(part)]
+    return [Piece(part)]

@@ -1,0 +1,206 @@
+"""Decisions on a table made elsewhere, a fragment of rows at a time, and read back in row order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from screening.cluster import Cluster
+from screening.cohort.cohort import Cohort
+from screening.cohort.normalising import KnownScales
+from screening.cohort.pieces import Piece, pieces_of
+from screening.cohort.sources import Source
+from screening.cohort.stream import CohortStream
+from screening.errors import CohortError, ModelError, UsageError
+from screening.files import digest_of
+from screening.kernels.placing import placed
+from screening.storage import finished
+from screening.storage.loading import load_model
+from screening.storage.sealing import canonical
+from screening.training.versions import versions
+
+if TYPE_CHECKING:
+    from screening.storage.model import Model
+
+FRAGMENT_ROWS = 1 << 18
+"""Rows of a fragment, or the next lower multiple of a batch, however many workers there are."""
+
+Decided = Callable[[Cohort], np.ndarray | None]
+"""The decisions on a batch that were made elsewhere, None where they are still to be made."""
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """What a worker is told: places, digests and a range of rows.
+
+    Parameters
+    ----------
+    piece : Piece
+        Rows of one file.
+    model, model_digest : str
+        The model's directory, and what must be found there.
+    scales, scales_digest : str
+        File of the groups' centres and spreads; empty where the model asks for none.
+    batch_rows, threads : int
+    device : str
+    out : str
+        File to write.
+    """
+
+    piece: Piece
+    model: str
+    model_digest: str
+    scales: str
+    scales_digest: str
+    batch_rows: int
+    threads: int
+    device: str
+    out: str
+
+
+def decide(fragment: Fragment) -> None:
+    """Read the rows of a fragment, and write the model's decisions on them; 0 for rows that are refused."""
+    from threadpoolctl import threadpool_limits
+
+    model = _model(fragment.model, fragment.model_digest)
+    stream = CohortStream(
+        Source([fragment.piece]), model.contract, fragment.batch_rows, to_score=True,
+        scales=_scales(fragment),
+    )  # fmt: skip
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+    with placed(fragment.threads, fragment.device), threadpool_limits(1, user_api="blas"):
+        for batch in stream.unchecked():
+            decisions = model.decisions(model.encoder.transform(batch))
+            parts.append((batch.rows - 1 - fragment.piece.first, decisions))
+    whole = np.zeros((fragment.piece.rows or 0, parts[0][1].shape[1] if parts else 1))
+    for rows, decisions in parts:
+        whole[rows] = decisions
+    finished.keep(Path(fragment.out), {"decisions": whole})
+
+
+@lru_cache(1)
+def _model(directory: str, digest: str) -> Model:
+    model = load_model(directory)
+    if model.digest != digest:
+        raise ModelError(f"{directory} is another model than the one this run was begun with")
+    return model
+
+
+def _scales(fragment: Fragment) -> list[KnownScales]:
+    return list(_known(fragment.scales, fragment.scales_digest)) if fragment.scales else []
+
+
+@lru_cache(1)
+def _known(path: str, digest: str) -> Sequence[KnownScales]:
+    state = finished.take(Path(path))
+    if state is None or digest_of(Path(path)) != digest:
+        raise UsageError(f"{path} is not what this run wrote; start it again")
+    count = len({name.partition("/")[0] for name in state})
+    return [
+        KnownScales({key: state[f"{at}/{key}"] for key in ("columns", "names", "centre", "spread")})
+        for at in range(count)
+    ]
+
+
+@contextmanager
+def decided_by(
+    cluster: Cluster | None, model: Model, stream: CohortStream, out: str | Path, device: str = "cpu"
+) -> Iterator[Decided]:
+    """Have a table decided on by workers, while it is checked here.
+
+    Finished fragments wait beside `out` until the caller's work is whole, for a command that is killed.
+
+    Yields
+    ------
+    callable
+        Gives the decisions on each batch of the stream, in row order; nothing without a cluster.
+
+    Raises
+    ------
+    UsageError
+        The model or the table is not on disk, or a worker does not see the files.
+    """
+    if cluster is None:
+        yield lambda batch: None
+        return
+    if model.directory is None:
+        raise UsageError("--cluster: the model is not on disk; write it by save_model and load it from there")
+    place = finished.place_beside(out, "fragments")
+    finished.open_place(place)
+    try:
+        cluster.check(
+            [model.directory, *(path for part in stream.source.files for path in part.paths), place]
+        )
+        fragments = fragments_of(model, stream, place, cluster.threads, device)
+        yield _Reader(cluster, fragments)
+    except (CohortError, ModelError):
+        # What was decided is of no use: the table or the model will be another.
+        finished.clear_place(place)
+        raise
+    finished.clear_place(place)
+
+
+def fragments_of(
+    model: Model, stream: CohortStream, place: Path, threads: int = 1, device: str = "cpu"
+) -> list[Fragment]:
+    """A table in fragments, each with the file that its decisions are written to."""
+    rows = stream.batch_rows * max(1, FRAGMENT_ROWS // stream.batch_rows)
+    pieces = [piece for part in stream.source.files for piece in pieces_of(part, rows)]
+    scales = place / "scales"
+    if stream.scales:
+        # A group may reach over fragments: its centre is known when every row was seen.
+        stream.check()
+        states = enumerate(each.state() for each in stream.scales)
+        finished.keep(scales, {f"{at}/{key}": value for at, state in states for key, value in state.items()})
+    digest = digest_of(scales) if stream.scales else ""
+    found, software = [], versions()
+    for piece in pieces:
+        told = {
+            "model": model.digest, "part": piece.sha256, "first": piece.first, "rows": piece.n_rows,
+            "batch": stream.batch_rows, "scales": digest, "device": device, "versions": software,
+        }  # fmt: skip
+        name = hashlib.sha256(canonical(told)).hexdigest()[:24]
+        found.append(
+            Fragment(
+                piece, str(Path(str(model.directory)).resolve()), model.digest,
+                str(scales) if stream.scales else "", digest, stream.batch_rows, threads, device,
+                str(place / f"{name}.npz"),
+            )
+        )  # fmt: skip
+    finished.sweep_place(place, {Path(each.out).name for each in found} | {scales.name})
+    return found
+
+
+class _Reader:
+    """Decisions by row number, read fragment by fragment as they are asked for."""
+
+    def __init__(self, cluster: Cluster, fragments: Sequence[Fragment]):
+        kept = {each.out for each in fragments if finished.take(Path(each.out)) is not None}
+        # Started here and not when the first is asked for: workers decide while the table is checked.
+        self._results = cluster.map(decide, [each for each in fragments if each.out not in kept])
+        self._coming = self._arrays(fragments, kept)
+        self._first, self._held = 1, np.empty((0, 1))
+
+    def __call__(self, batch: Cohort) -> np.ndarray:
+        passed = min(max(int(batch.rows[0]) - self._first, 0), len(self._held))
+        self._first, self._held = self._first + passed, self._held[passed:]
+        while self._first + len(self._held) <= int(batch.rows[-1]):
+            more = next(self._coming)
+            self._held = np.concatenate([self._held, more]) if len(self._held) else more
+        return self._held[batch.rows - self._first]
+
+    def _arrays(self, fragments: Sequence[Fragment], kept: set[str]) -> Iterator[np.ndarray]:
+        for fragment in fragments:
+            if fragment.out not in kept:
+                next(self._results)
+            arrays = finished.take(Path(fragment.out))
+            if arrays is None:
+                raise UsageError(f"{fragment.out} went away while it was needed; start the run again")
+            yield arrays["decisions"]

@@ -1,0 +1,353 @@
+"""Work by other processes: the same bytes as alone, nothing shipped but places, nobody else let in."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import ssl
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from flow_cohorts import patients, voxels, written
+from workers import InThisProcess, Stopped, die_once, listeners
+
+from screening import cluster as clusters
+from screening import load_model, read_cohort, save_model, score, train
+from screening.cohort.reading import open_cohort
+from screening.comparison import compare as comparison
+from screening.errors import CohortError, UsageError
+from screening.scoring import fragments
+from screening.scoring import score as scoring
+
+NIGHT = "2026-01-31"
+
+
+@pytest.fixture(scope="module")
+def model(cohort, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "svm"
+    return load_model(save_model(train(cohort, "svm_weighted", search=1), folder))
+
+
+@pytest.fixture
+def night(tmp_path):
+    return written(patients(90, seed=7), tmp_path / "night.csv")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Fragments so small that a small table has several."""
+    monkeypatch.setattr(fragments, "FRAGMENT_ROWS", 16)
+
+
+def by(workers, monkeypatch, model, night, out, **more):
+    monkeypatch.setattr(scoring, "opened", workers.opened)
+    return score(model, night, out, date=NIGHT, batch_rows=8, cluster="local:2", **more)
+
+
+def alone(model, night, out, **more):
+    return score(model, night, out, date=NIGHT, batch_rows=8, **more)
+
+
+@pytest.fixture(scope="module")
+def expected(model, tmp_path_factory):
+    """What a run alone gives for the night of most tests."""
+    folder = tmp_path_factory.mktemp("alone")
+    return content(alone(model, written(patients(90, seed=7), folder / "night.csv"), folder / "run"))
+
+
+def content(run):
+    """The bytes of a run's files, but for the one that tells the time."""
+    return {path.name: path.read_bytes() for path in run.directory.iterdir() if path.name != "run.json"} | {
+        "counts": run.document["counts"]
+    }
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+def test_a_run_by_fragments_has_the_bytes_of_a_run_alone(
+    model, night, expected, small, monkeypatch, tmp_path
+):
+    workers = InThisProcess()
+
+    run = by(workers, monkeypatch, model, night, tmp_path / "by")
+
+    assert content(run) == expected
+    assert len(workers.pieces) == 6
+    assert left(tmp_path) == []
+
+
+def test_rows_that_are_refused_and_files_of_several_kinds_change_nothing(
+    cohort, small, monkeypatch, tmp_path
+):
+    contract = cohort.contract.with_roles(on_violation="refuse_rows")
+    refusing = load_model(
+        save_model(
+            train(read_cohort(cohort_table(tmp_path), contract, need_label=True), "logistic", search=1),
+            tmp_path / "model",
+        )
+    )
+    folder = tmp_path / "night"
+    folder.mkdir()
+    first, last = patients(45, seed=7).astype({"fever": object}), patients(30, seed=8)
+    first.loc[[3, 20, 43, 44], "fever"] = "warm"
+    first.loc[30, "patient"] = first.loc[2, "patient"]
+    first.loc[9, "ward"] = 'a "ward", quoted'
+    written(first, folder / "a.csv")
+    written(last, folder / "b.parquet")
+
+    run = by(InThisProcess(), monkeypatch, refusing, folder, tmp_path / "by")
+
+    assert content(run) == content(alone(refusing, folder, tmp_path / "alone"))
+    assert run.document["counts"]["refused"] == 6
+
+
+def cohort_table(folder: Path) -> Path:
+    return written(patients(), folder / "past.csv")
+
+
+def test_groups_that_reach_over_fragments_are_normalised_as_a_whole(small, monkeypatch, tmp_path):
+    past = read_cohort(written(voxels(), tmp_path / "past.parquet"), label="tissue", group="patient")
+    content_of = past.contract.to_dict()
+    content_of["features"]["t2"]["normalise"] = "within_group"
+    content_of["features"]["adc"]["normalise"] = "within_group_robust"
+    past = read_cohort(
+        tmp_path / "past.parquet",
+        type(past.contract).from_dict(content_of),
+        positive="lesion",
+        need_label=True,
+    )
+    model = load_model(save_model(train(past, "logistic", search=1), tmp_path / "model"))
+    night = written(voxels(3, seed=4), tmp_path / "night.csv")
+
+    run = by(InThisProcess(), monkeypatch, model, night, tmp_path / "by")
+
+    assert content(run) == content(alone(model, night, tmp_path / "alone"))
+
+
+def test_a_killed_run_goes_on_from_its_finished_fragments(
+    model, night, expected, small, monkeypatch, tmp_path
+):
+    with pytest.raises(Stopped):
+        by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
+    assert left(tmp_path) == [".run.fragments"]
+    again = InThisProcess()
+
+    run = by(again, monkeypatch, model, night, tmp_path / "run")
+
+    assert len(again.pieces) == 2
+    assert content(run) == expected
+    assert left(tmp_path) == []
+
+
+def test_fragments_of_another_table_or_damaged_ones_are_made_again(
+    model, night, small, monkeypatch, tmp_path
+):
+    other, more = InThisProcess(lives=4), InThisProcess()
+    with pytest.raises(Stopped):
+        by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
+    with pytest.raises(Stopped):
+        by(other, monkeypatch, model, written(patients(90, seed=9), tmp_path / "b.csv"), tmp_path / "run")
+    kept = sorted((tmp_path / ".run.fragments").iterdir())
+    kept[0].write_bytes(kept[0].read_bytes()[:-40])
+
+    by(more, monkeypatch, model, tmp_path / "b.csv", tmp_path / "run")
+
+    assert (len(other.pieces), len(kept), len(more.pieces)) == (4, 4, 3)
+
+
+def test_a_table_that_breaks_the_contract_leaves_nothing(model, small, monkeypatch, tmp_path):
+    broken = written(patients(40).assign(fever="warm"), tmp_path / "broken.csv")
+
+    with pytest.raises(CohortError):
+        by(InThisProcess(), monkeypatch, model, broken, tmp_path / "run")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.csv"]
+
+
+def test_fragments_hold_places_and_digests_and_no_value(model, night, small, tmp_path):
+    table = pd.read_csv(night, dtype=str)
+    values = {text for name in ("patient", "fever", "crp") for text in table[name].dropna()}
+
+    told = fragments.fragments_of(model, open_cohort(night, model.contract, batch_rows=8), tmp_path)
+
+    shipped = b"".join(pickle.dumps(each) for each in told)
+    assert len(told) == 6
+    assert len(shipped) < 6 * 2000
+    assert [text for text in values if text.encode() in shipped] == []
+    assert [x for x in table["fever"].astype(float) if np.float64(x).tobytes() in shipped] == []
+
+
+def test_a_model_that_lies_nowhere_cannot_be_seen_by_workers(cohort, night, monkeypatch, tmp_path):
+    with pytest.raises(UsageError, match="not on disk"):
+        by(InThisProcess(), monkeypatch, train(cohort, "logistic", search=1), night, tmp_path / "run")
+
+
+def compared(cohort, **more):
+    return comparison.compare(
+        {"ward": cohort}, ["logistic", "one_class"], control="logistic", search=2, folds=3, repeats=1, **more
+    )
+
+
+def figures(found):
+    """All that a comparison says, but for the seconds it took."""
+    methods = found.summary()["cohorts"]["ward"]
+    seconds = ("fit_seconds", "score_seconds")
+    said = {name: {key: row[key] for key in row if key not in seconds} for name, row in methods.items()}
+    return said, found.scores.to_csv()
+
+
+def test_a_comparison_by_cells_has_the_figures_of_one_alone(cohort, monkeypatch, tmp_path):
+    workers = InThisProcess()
+    monkeypatch.setattr(comparison, "opened", workers.opened)
+
+    found = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
+
+    told = b"".join(pickle.dumps(each) for each in workers.pieces)
+    assert figures(found) == figures(compared(cohort))
+    assert len(workers.pieces) == 2
+    assert [name for name in cohort.id if name.encode() in told] == []
+
+
+def test_a_cohort_that_lies_nowhere_cannot_be_compared_by_workers(cohort, monkeypatch, tmp_path):
+    frame = pd.read_csv(cohort.source.files[0].path)
+    held = read_cohort(frame, label="ill", id="patient", need_label=True)
+    monkeypatch.setattr(comparison, "opened", InThisProcess().opened)
+
+    with pytest.raises(UsageError, match="table is no file that a worker could read"):
+        compared(held, kept=tmp_path / "kept", cluster="local:2")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["local", "local:0", "local:x", "somewhere", "local:99999"])
+def test_what_is_no_cluster_is_refused_before_anything_is_written(model, night, where, tmp_path):
+    with pytest.raises(UsageError, match=f"--cluster {where}: give local:N"):
+        score(model, night, tmp_path / "run", cluster=where)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["night.csv"]
+
+
+def test_an_address_where_nobody_answers_is_refused(model, night, monkeypatch, tmp_path):
+    monkeypatch.setattr(clusters, "PATIENCE_SECONDS", 0.3)
+
+    with pytest.raises(UsageError, match="no scheduler of dask answers there"):
+        score(model, night, tmp_path / "run", cluster="tcp://127.0.0.1:9")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["night.csv"]
+
+
+def test_without_the_extra_its_name_is_said(model, night, monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+
+    with pytest.raises(UsageError, match=r'pip install "screening\[cluster\]"'):
+        score(model, night, tmp_path / "run", cluster="local:2")
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """Two processes, started once for the tests below."""
+    pytest.importorskip("distributed")
+    with clusters.opened("local:2") as found:
+        yield found
+
+
+def test_processes_give_the_bytes_of_a_run_alone_and_no_row_travels(
+    workers, model, night, expected, small, monkeypatch, tmp_path
+):
+    from distributed.comm import tcp
+
+    frames: list[bytes] = []
+    to_frames, from_frames = tcp.to_frames, tcp.from_frames
+
+    async def sent(*given, **more):
+        found = await to_frames(*given, **more)
+        frames.extend(bytes(frame) for frame in found)
+        return found
+
+    async def received(given, *rest, **more):
+        frames.extend(bytes(frame) for frame in given)
+        return await from_frames(given, *rest, **more)
+
+    monkeypatch.setattr(tcp, "to_frames", sent)
+    monkeypatch.setattr(tcp, "from_frames", received)
+    monkeypatch.setattr(scoring, "opened", lambda _: InThisProcess.opened(workers, "local:2"))
+
+    run = score(model, night, tmp_path / "by", date=NIGHT, batch_rows=8, cluster="local:2")
+
+    travelled = b"".join(frames)
+    table = pd.read_csv(night, dtype=str)
+    assert content(run) == expected
+    assert str(night).encode() in travelled
+    assert [name for name in table["patient"] if name.encode() in travelled] == []
+    assert [x for x in table["fever"] if x.encode() in travelled] == []
+    scores = pd.read_parquet(run.directory / "scores.parquet")["score"]
+    assert [x for x in scores if np.float64(x).tobytes() in travelled] == []
+
+
+def test_a_piece_whose_worker_is_killed_is_given_to_another(workers, tmp_path):
+    marks = [str(tmp_path / str(number)) for number in range(3)]
+
+    assert list(workers.map(die_once, marks)) == [f"done: {mark}" for mark in marks]
+
+
+def test_a_worker_that_does_not_see_a_file_is_named(workers, tmp_path):
+    with pytest.raises(UsageError, match="does not see /nowhere/model"):
+        workers.check([tmp_path, Path("/nowhere/model")])
+
+
+def test_an_error_of_a_worker_is_the_callers(workers, model, night, tmp_path):
+    stream = open_cohort(night, model.contract)
+    told = fragments.fragments_of(model, stream, tmp_path)
+    night.write_text("patient\n")
+
+    with pytest.raises(CohortError, match="changed while it was being read"):
+        list(workers.map(fragments.decide, told))
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
+def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
+    pids = [os.getpid(), *workers.client.run(os.getpid).values()]
+
+    found = listeners(pids)
+
+    assert len(found) >= 3
+    assert {address for address, _ in found} == {"0100007F"}
+
+
+def test_whoever_has_no_certificate_is_cut_off(workers):
+    host, port = workers.client.scheduler.address.removeprefix("tls://").split(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    with (
+        pytest.raises(OSError),
+        socket.create_connection((host, int(port))) as plain,
+        context.wrap_socket(plain) as secret,
+    ):
+        secret.sendall(b"x" * 64)
+        raise_where_cut_off(secret)
+
+
+def raise_where_cut_off(connection: ssl.SSLSocket) -> None:
+    if not connection.recv(1):
+        raise ConnectionResetError
+
+
+def test_a_piece_that_kills_every_worker_is_given_up():
+    distributed = pytest.importorskip("distributed")
+
+    class Dead:
+        def result(self):
+            raise distributed.KilledWorker("piece", None, 3)
+
+    class Client:
+        def map(self, *_, **__):
+            return [Dead()]
+
+    with pytest.raises(UsageError, match="workers died one after the other of one piece"):
+        list(clusters.Cluster(Client(), "local:2", 1).map(die_once, ["any"]))
