@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 from screening.documents.figures import Rates
-from screening.statistics.chances import calibrate, chance_range, decision_curve, probability
+from screening.statistics.chances import METHODS, calibrate, chance_range, decision_curve, probability
 from screening.statistics.local import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
@@ -29,6 +30,22 @@ def rates(sensitivity, specificity) -> Rates:
 
 def table_of(**columns) -> pd.DataFrame:
     return pd.DataFrame({name: np.array(values, dtype=object) for name, values in columns.items()})
+
+
+def test_of_nearly_separated_scores_platt_scaling_is_that_of_scikit_learn():
+    rng = np.random.default_rng(5)
+    positive = np.arange(360) % 6 == 0
+    scores = 0.3 * rng.normal(size=360) + 4 * positive
+    positive[[3, 12]] = True, False
+    weight = np.where(positive, 0.05, 1.5)
+    # Its penalty is on C times the loss, ours on the loss itself.
+    theirs = LogisticRegression(C=1e3 / scores.var(), tol=1e-10, max_iter=10_000, solver="newton-cholesky")
+    theirs.fit(scores[:, None], positive, sample_weight=weight)
+
+    _, chances = METHODS["platt"](scores, positive, weight)
+
+    ends = theirs.predict_proba(np.array([[scores.min()], [scores.max()]]))[:, 1]
+    np.testing.assert_allclose(chances, ends, rtol=1e-4)
 
 
 def test_subgroup_figures_are_those_of_its_rows_alone_and_missing_has_its_own_row():

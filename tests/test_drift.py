@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.cohort.contract import Contract
+from screening.cohort.distances import ks, psi, total_variation
 from screening.cohort.drift import ALARMS, Gates
-from screening.cohort.profiling import ks, missing_in, profile, psi, tenths, total_variation
+from screening.cohort.profiling import missing_in, profile, tenths
 from screening.cohort.units import SAMPLE, SampledValues
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)

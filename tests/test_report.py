@@ -294,4 +294,4 @@ def test_observed_figures_stand_beside_the_promised_ones() -> None:
 
 def test_a_variable_a_template_does_not_get_is_an_error() -> None:
     with pytest.raises(UndefinedError):
-        drawing.draw("model.html.j2", footer="x", banner={})
+        drawing.draw("model.html.j2", {"banner": {}}, footer="x")

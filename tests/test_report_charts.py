@@ -33,7 +33,7 @@ def test_ticks_are_round_inside_the_scale_and_about_as_many_as_asked(
 def test_ticks_in_per_cent_can_be_told_apart(largest: float) -> None:
     axes = Axes("a", "", "", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
 
-    words = [tick["text"] for tick in axes.drawing()["y_ticks"]]
+    words = [tick.text for tick in axes.y_ticks]
 
     assert len(set(words)) == len(words) > 1
     assert all(word.endswith("%") for word in words)
@@ -76,7 +76,7 @@ def test_axes_leave_out_what_cannot_be_drawn() -> None:
     axes.line([0, 0.5, 1], [0, float("nan"), None], "first", "label")
     axes.line([None], [1], "second")
 
-    assert [line["d"] for line in axes.drawing()["lines"]] == ["M56 294"]
+    assert [line.d for line in axes.lines] == ["M56 294"]
 
 
 def rule(name: str, value: float | None, confidence: float | None = None) -> Rule:
@@ -117,8 +117,8 @@ def test_a_label_without_room_beside_its_mark_goes_below_it() -> None:
     axes = Axes("a", "t", "d", (0, 1), (0, 1), "x", "y", width=330)
     axes.mark(0.1, 0.5, "validated", "validated threshold")
     axes.mark(0.9, 0.5, "validated", "validated threshold")
-    left, right = axes.drawing()["labels"]
+    left, right = axes.labels
 
-    assert left["anchor"] == right["anchor"] == "begin"
-    assert left["x"] < 150 and right["x"] + 7.6 * len("validated threshold") == pytest.approx(330, abs=0.1)
-    assert right["y"] > left["y"]
+    assert left.anchor == right.anchor == "begin"
+    assert left.x < 150 and right.x + 7.6 * len("validated threshold") == pytest.approx(330, abs=0.1)
+    assert right.y > left.y

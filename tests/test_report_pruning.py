@@ -24,7 +24,7 @@ def test_pruned_model_shows_what_the_removals_cost():
     assert "Support vectors removed" in page
     assert "3 support vectors of the larger class removed" in page
     assert "went from 25" in page
-    assert len(pruning_chart(model_in(model_with(PATH)))["lines"]) == 2
+    assert len(pruning_chart(model_in(model_with(PATH))).lines) == 2
 
 
 @pytest.mark.parametrize("path", [[], None])

@@ -11,7 +11,7 @@ from screening import compare, read_cohort
 from screening.errors import UsageError
 from screening.page import comparison, page
 from screening.page.site_templates import check_templates, names_given
-from screening.scoring import score as scoring
+from screening.storage.model import Model
 from screening.training import train as training
 
 QUICK = ("--label", "ill", "--id", "patient", "--search", "1", "--folds", "2", "--jobs", "1")
@@ -88,7 +88,7 @@ def test_a_broken_template_is_refused_before_any_work(place, model, broken, tmp_
         raise AssertionError("this is the work")
 
     monkeypatch.setattr(training, "train", never)
-    monkeypatch.setattr(scoring, "open_cohort", never)
+    monkeypatch.setattr(Model, "opened", never)
     out = ("--out", tmp_path / "out", "--templates", broken)
     past = (place / "past.csv", *QUICK)
 
@@ -163,8 +163,8 @@ def compared(place):
 def test_whatever_a_page_is_given_may_be_asked_for(module, render, kind, compared, monkeypatch):
     documents = {"run": nosocomial_run(), "model": nosocomial_model(), "comparison": compared}
     given: dict[str, object] = {}
-    monkeypatch.setattr(module, "draw", lambda template, **blocks: given.update(blocks))
+    monkeypatch.setattr(module, "draw", lambda template, blocks, **_: given.update(blocks))
     getattr(module, render)(documents[kind])
 
     assert given
-    assert set(given) - {"templates", "styles", "scripts", "pictures"} <= names_given(kind)
+    assert set(given) <= names_given(kind)

@@ -28,12 +28,13 @@ def check(
     from screening.cohort import Contract, check_cohort
     from screening.cohort.drift import gates_of
     from screening.documents.stored import model_in
+    from screening.documents.tables import of
     from screening.storage.sealing import read_document
 
     gates = None
     if model is not None and contract is None:
         document = read_document(model, "model")
-        asked = Contract.from_dict(document["contract"])
+        asked = Contract.from_dict(of(dict, document["contract"]))
         gates = gates_of(model_in(document).training.profile, asked)
     elif contract is not None and model is None:
         asked = Contract.load(contract)

@@ -103,4 +103,4 @@ def compare(
         )
         write_comparison(found, folder, templates)
     shutil.rmtree(comparison.place_of_folds(out), ignore_errors=True)
-    tell({"comparison": str(out)} | (found.summary() if as_json else found.table()), as_json)
+    tell({"comparison": str(out), **(found.summary() if as_json else found.table())}, as_json)

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,7 +22,7 @@ ATTENTION = 5
 OF_POINT = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
 
 
-def tell(answer: Mapping[str, Any], as_json: bool) -> None:
+def tell(answer: Mapping[str, object], as_json: bool) -> None:
     """Print the answer of a command: one JSON object, or a line a key."""
     if as_json:
         _say(json.dumps(answer, ensure_ascii=False, allow_nan=False))
@@ -42,22 +42,22 @@ def _say(line: str) -> None:
         raise
 
 
-def points_of(model: Model) -> dict[str, Any]:
+def points_of(model: Model) -> dict[str, object]:
     """What is told of a model's operating points."""
     return {
         "operating_points": [{key: point.get(key) for key in OF_POINT} for point in model.operating_points]
     }
 
 
-def attention_of(model: Model, as_json: bool) -> dict[str, Any]:
+def attention_of(model: Model, as_json: bool) -> dict[str, object]:
     """Why a model wants attention, as `model.json` has it or in sentences."""
     reasons = model.document["attention"]
     return {"attention": reasons if as_json else sentences(reasons)}
 
 
-def sentences(reasons: Iterable[Mapping[str, Any]]) -> list[str]:
+def sentences(reasons: Iterable[Mapping[str, object]]) -> list[str]:
     """Why something wants attention, a line each: what was found, and what to do."""
-    return [" ".join(filter(None, (each["words"], each["remedy"]))) for each in reasons]
+    return [" ".join(str(each[key]) for key in ("words", "remedy") if each[key]) for each in reasons]
 
 
 def agreement(found: NightsBeside) -> list[str]:

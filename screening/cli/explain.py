@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -40,7 +40,7 @@ def explain(
     tell((facts | found["case"] if as_json else _lines(found, facts)) | written, as_json)
 
 
-def _lines(found: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dict[str, object]:
     from screening.documents.stored import case_in, run_in
     from screening.page.one_case import told
 
@@ -48,12 +48,10 @@ def _lines(found: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     why = [
         " ".join(filter(None, [c.feature, c.value, c.unit, c.outside, _usual(c.usual)]))
         + f": {'raises' if c.raises else 'lowers'} the score, {c.change}"
-        for c in case["why"]
+        for c in case.why
     ]
-    named = {term.lower(): fact for term, fact in case["facts"]}
-    return (
-        facts | {"id": case["id"], "flagged": case["said"]} | named | {"why": why, "missing": case["missing"]}
-    )
+    named = {term.lower(): fact for term, fact in case.facts}
+    return facts | {"id": case.id, "flagged": case.said} | named | {"why": why, "missing": case.missing}
 
 
 def _usual(bounds: str) -> str:

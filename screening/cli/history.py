@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -46,7 +46,7 @@ def history(
     tell(answer, as_json)
 
 
-def _lines(told: dict[str, Any]) -> dict[str, Any]:
+def _lines(told: dict[str, object]) -> dict[str, object]:
     from screening.documents.stored import history_in
     from screening.page.history import sentences
 

@@ -7,7 +7,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -118,7 +118,7 @@ RULE_OPTIONS: tuple[RuleName, ...] = get_args(RuleName)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def rule_from(given: Mapping[str, Any]) -> Rule:
+def rule_from(given: Mapping[str, float | bool | None]) -> Rule:
     """Make the one rule that was asked for, of a command's parameters; more than one is a `UsageError`."""
     from screening.statistics.operating_point import Rule
 
@@ -140,7 +140,7 @@ def rule_from(given: Mapping[str, Any]) -> Rule:
         raise UsageError(str(error)) from None
 
 
-def parameters_from(texts: list[str]) -> dict[str, Any]:
+def parameters_from(texts: list[str]) -> dict[str, object]:
     """Read `name=value` pairs; numbers, true and false as such, anything else as text."""
     parameters = {}
     for text in texts:

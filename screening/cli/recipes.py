@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,6 +34,6 @@ def recipes(
         tell({recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in chosen}, as_json)
 
 
-def _entry(recipe: Recipe) -> dict[str, Any]:
+def _entry(recipe: Recipe) -> dict[str, object]:
     keys = ("name", "title", "paper", "machine", "about", "parameters", "search", "criterion")
     return {key: getattr(recipe, key) for key in keys}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -30,6 +30,7 @@ def report(
 ) -> None:
     """Draw the report of a model, run or comparison directory again."""
     from screening.documents.stored import model_in, run_in
+    from screening.documents.tables import of
     from screening.page import render_model, render_run
     from screening.page.comparison import render_comparison
     from screening.storage.publishing import write_whole
@@ -39,8 +40,8 @@ def report(
     kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
     target = out or directory / "report.html"
     document = read_document(directory, kind)
-    risk: dict[str, Any] = {}
-    if kind == "run" and (document.get("ledger") or {}).get("shadow"):
+    risk: dict[str, object] = {}
+    if kind == "run" and of(dict, document.get("ledger") or {}).get("shadow"):
         raise UsageError(
             f"{directory} was scored in shadow: it has no page; `screen history --beside` compares"
         )
@@ -52,7 +53,7 @@ def report(
         document, risk = _copy(directory, document, de_identify)
     with as_stored(directory / f"{kind}.json"):
         page = draws[kind](document, templates).encode()
-        told: dict[str, Any] = {"report": str(target)}
+        told: dict[str, object] = {"report": str(target)}
         if kind != "comparison":
             found = run_in(document) if kind == "run" else model_in(document)
             reasons = [each.to_dict() for each in found.attention]
@@ -62,8 +63,8 @@ def report(
 
 
 def _copy(
-    directory: Path, document: Mapping[str, Any], keyfile: Path
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    directory: Path, document: Mapping[str, object], keyfile: Path
+) -> tuple[dict[str, object], dict[str, object]]:
     """The document of a copy, and what is told of how well it hides."""
     from screening.deidentify import deidentified, site_key
     from screening.documents.shape import plain

@@ -119,6 +119,6 @@ def train(
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
     for note in notes:
         logs.note(note)
-    told = {"model": str(out), "id": model.id, "report": str(out / "report.html")}
+    told: dict[str, object] = {"model": str(out), "id": model.id, "report": str(out / "report.html")}
     told |= points_of(model) | attention_of(model, as_json)
     tell(told | ({"notes": notes} if as_json else {}), as_json)

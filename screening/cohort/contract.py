@@ -6,7 +6,7 @@ import datetime
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -22,20 +22,24 @@ from screening.cohort.contract_keys import keys_of
 from screening.cohort.contract_text import contract_toml
 from screening.cohort.feature import Feature, Name, OnUnitChange, OnUnseen, Texts
 from screening.documents.series import series_name
+from screening.documents.tables import of, table
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded
 from screening.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 FORMAT = 1
 MOST_BYTES = 16 << 20
 
 
-def _day(value: Any) -> datetime.date | None:
+def _day(value: object) -> datetime.date | None:
     """A day only: neither a time of day nor a number of seconds."""
     if value is None or type(value) is datetime.date:
         return value
     try:
-        return datetime.date.fromisoformat(value)
+        return datetime.date.fromisoformat(of(str, value))
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
 
@@ -191,7 +195,7 @@ class Contract(BaseModel):
         return cls.from_dict(content, place=path.name)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], place: str = "contract") -> Contract:
+    def from_dict(cls, content: Mapping[str, object], place: str = "contract") -> Contract:
         """Build a contract from the nested form of `to_dict` or of the TOML file."""
         known = ("format", "cohort", "features", "feature_order")
         faults = [
@@ -200,30 +204,33 @@ class Contract(BaseModel):
             for key in content
             if key not in known
         ]
-        roles, features = content.get("cohort", {}), content.get("features", {})
-        for key, value in (("cohort", roles), ("features", features)):
-            if not isinstance(value, Mapping):
+        parts: dict[str, Mapping[str, object]] = {}
+        for key in ("cohort", "features"):
+            value = content.get(key, {})
+            if isinstance(value, Mapping):
+                parts[key] = value
+            else:
                 faults.append(f"{place}: '{key}' must be a table, [{key}]")
         order = content.get("feature_order", [])
         if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
             faults.append(f"{place}: 'feature_order' must be a list of names")
+            order = []
         number = content.get("format", FORMAT)
         if number != FORMAT:
             faults.append(f"{place}: format {number} is not known here; this version reads format {FORMAT}")
         if faults:
             raise CohortError(faults)
+        roles, features = parts["cohort"], parts["features"]
         for key in ("features", "format"):
             if key in roles:
                 raise CohortError(f"{place}: unknown key cohort.{key}; it stands outside [cohort]")
         ordered = {name: features[name] for name in [*(one for one in order if one in features), *features]}
         try:
-            return cls(**roles, features=ordered)
+            return cls.model_validate({**roles, "features": ordered})
         except ValidationError as error:
-            raise CohortError([_fault(place, dict(item)) for item in error.errors()]) from error
-        except TypeError as error:
-            raise CohortError(f"{place}: keys of [cohort] must be names") from error
+            raise CohortError([_fault(place, item) for item in error.errors()]) from error
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
         plain = self.model_dump(mode="json")
         features = plain.pop("features")
@@ -238,8 +245,8 @@ class Contract(BaseModel):
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
         """The same contract with other roles (values that are None or empty are left as they are)."""
         content = self.to_dict()
-        content["cohort"].update({role: value for role, value in roles.items() if value})
-        return Contract.from_dict(content)
+        given = {role: value for role, value in roles.items() if value}
+        return Contract.from_dict(content | {"cohort": table(content, "cohort") | given})
 
     def unseen_policy(self, name: str) -> OnUnseen:
         """What is done with a category of feature `name` that training never saw."""
@@ -255,7 +262,7 @@ class Contract(BaseModel):
         return list(dict.fromkeys([*(name for name in roles if name), *self.features]))
 
 
-def _fault(place: str, item: dict[str, Any]) -> str:
+def _fault(place: str, item: ErrorDetails) -> str:
     location = [str(part) for part in item["loc"]]
     key = ".".join(location) if location[:1] == ["features"] else ".".join(["cohort", *location])
     if item["type"] == "extra_forbidden":

@@ -6,9 +6,9 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from screening.cohort.contract_keys import Key
+from screening.documents.tables import of
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 WIDTH = 100
@@ -19,7 +19,7 @@ HEAD = (
 
 
 def contract_toml(
-    content: Mapping[str, Any], notes: Sequence[str], roles: Sequence[Key], features: Sequence[Key]
+    content: Mapping[str, object], notes: Sequence[str], roles: Sequence[Key], features: Sequence[Key]
 ) -> str:
     """Return TOML text of a flat contract (roles at the top level, `features` a table of tables).
 
@@ -32,7 +32,8 @@ def contract_toml(
     lines += ["# Each feature is a table [features.NAME] with its type, and what else is to be said of it:"]
     for key in features:
         lines += _comment(f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}", "#   ")
-    for name, feature in content.get("features", {}).items():
+    stated = of(dict, content.get("features", {}))
+    for name, feature in stated.items():
         head = name if BARE_KEY.fullmatch(name) else _text(name)
         said = [f"{key} = {_value(value)}" for key, value in feature.items() if value is not None]
         lines += ["", f"[features.{head}]", *said]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.cohort.profiling import binned, ks, psi, tenths, texts, total_variation
+from screening.cohort.distances import ks, psi, total_variation
+from screening.cohort.profiling import binned, tenths, texts
 from screening.cohort.units import SampledValues
 from screening.documents.model import NumberProfile, TextProfile
 

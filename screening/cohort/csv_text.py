@@ -6,10 +6,9 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -115,7 +114,7 @@ def csv_blocks(
 
 def _row_by_row(
     path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int
-) -> Iterator[tuple[dict[str, Any], int, int, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]]:
     places = {column: form.header.index(column) for column in wanted}
     width, first = len(form.header), 1
     block = _Pending(places)
@@ -191,7 +190,7 @@ def _mask(n_rows: int, places: list[int]) -> np.ndarray:
     return mask
 
 
-def _first_filled(reader: Any) -> list[str]:
+def _first_filled(reader: Iterable[list[str]]) -> list[str]:
     return next((cells for cells in reader if any(cell.strip() for cell in cells)), [])
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from screening.cohort.contract import Contract
 from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_somebody
 from screening.cohort.notation import truths
 from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
+from screening.documents.tables import table, word
 from screening.errors import CohortError
 from screening.spelling import did_you_mean
 
@@ -55,7 +55,7 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     roles = guessed_roles(source, summaries, roles, notes) if starter else roles
     used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop}
     used.update(roles.display)
-    features: dict[str, dict[str, Any]] = {}
+    features: dict[str, dict[str, object]] = {}
     dropped: dict[str, list[str]] = {}
     kinds: dict[str, list[str]] = {}
     for name, summary in summaries.items():
@@ -67,7 +67,7 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
             continue
         feature = _feature(summary, starter)
         features[name] = feature
-        kinds.setdefault(feature["type"], []).append(name)
+        kinds.setdefault(word(feature, "type"), []).append(name)
         if feature["missing"] in ("indicator", "category"):
             kinds.setdefault(f"extra column for missing (over {INDICATOR_SHARE:.0%})", []).append(name)
         if feature.get("missing_values"):
@@ -84,7 +84,8 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     if not features:
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     content = roles.to_dict()
-    content["cohort"]["drop"] = [*roles.drop, *(name for names in dropped.values() for name in names)]
+    left_out = [*roles.drop, *(name for names in dropped.values() for name in names)]
+    content["cohort"] = table(content, "cohort") | {"drop": left_out}
     content.update(features=features, feature_order=[*features])
     return Contract.from_dict(content), notes
 
@@ -167,9 +168,9 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
     return share >= 0.9 or (share >= 0.5 and len(summary.texts) > 30)
 
 
-def _feature(summary: ColumnSummary, starter: bool) -> dict[str, Any]:
+def _feature(summary: ColumnSummary, starter: bool) -> dict[str, object]:
     often_missing = summary.missing_share > INDICATOR_SHARE
-    feature: dict[str, Any] = {"missing": "indicator" if often_missing else "impute"}
+    feature: dict[str, object] = {"missing": "indicator" if often_missing else "impute"}
     if summary.ticked:
         return {"type": "boolean", "missing": "no"}
     codes = sorted(summary.missing_codes)

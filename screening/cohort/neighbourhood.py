@@ -16,6 +16,7 @@ from screening.cohort.parts import Block, Form, Part, whole_block
 from screening.cohort.sources import Source
 from screening.cohort.stretches import gathered, stretches
 from screening.cohort.typing import floats, is_numeric, plain
+from screening.documents.tables import table
 from screening.errors import CohortError, UsageError
 
 STATISTICS = ("mean", "sd", "gradient")
@@ -67,11 +68,10 @@ def _joined_by(contract: Contract, header: Sequence[str]) -> Contract:
     if not names or any(name in contract.features for name in names):
         return contract
     content = contract.to_dict()
+    features = table(content, "features")
     for name, channel in names.items():
-        declared = {"type": "number", "normalise": contract.features[channel].normalise}
-        content["features"][name] = declared
-        content["feature_order"].append(name)
-    return Contract.from_dict(content)
+        features[name] = {"type": "number", "normalise": contract.features[channel].normalise}
+    return Contract.from_dict(content | {"feature_order": [*contract.features, *names]})
 
 
 def around(values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: int) -> list[np.ndarray]:

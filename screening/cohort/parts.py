@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from screening.cohort.csv_text import CsvForm
 from screening.cohort.workbook import SheetForm
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Form = CsvForm | SheetForm | None
 """How texts of a part are written; None where its values have types of their own."""
@@ -20,14 +23,14 @@ Form = CsvForm | SheetForm | None
 class Block:
     """Some rows of one part: `columns` maps names to arrow arrays; `first_row` counts from 1 in the part."""
 
-    columns: dict[str, Any]
+    columns: Mapping[str, pa.Array]
     n_rows: int
     first_row: int
     ragged: np.ndarray
     repeated_header: np.ndarray
 
 
-def whole_block(columns: dict[str, Any], n_rows: int, first_row: int) -> Block:
+def whole_block(columns: Mapping[str, pa.Array], n_rows: int, first_row: int) -> Block:
     """A block of what has no broken rows: its reader knows rows and columns by itself."""
     none = np.zeros(n_rows, dtype=bool)
     return Block(columns, n_rows, first_row, none, none)

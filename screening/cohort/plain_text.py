@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ def is_plain(path: Path, encoding: str) -> bool:
 def plain_blocks(
     path: Path, delimiter: str, header: Sequence[str], skipped: int, wanted: Sequence[str], batch_rows: int,
     span: tuple[int, int] | None = None,
-) -> Iterator[tuple[dict[str, Any], int]]:  # fmt: skip
+) -> Iterator[tuple[dict[str, pa.Array], int]]:  # fmt: skip
     """Yield (columns, n_rows), cells as text; every block but the last has `batch_rows`.
 
     Of the rows that lie in a `span` of bytes where one is given, else of all.
@@ -135,7 +135,7 @@ def _regular(pieces: Iterable[pa.RecordBatch], first: Sequence[str]) -> Iterator
         yield table
 
 
-def _header_of(stream: Any, delimiter: str, skipped: int) -> list[str]:
+def _header_of(stream: BinaryIO, delimiter: str, skipped: int) -> list[str]:
     """Read up to the end of the header row, and return its cells."""
     for _ in range(skipped):
         stream.readline(LONGEST_LINE)
@@ -154,5 +154,5 @@ def _refuse_header(table: pa.Table, first: Sequence[str]) -> None:
         raise Irregular
 
 
-def _columns(table: pa.Table, places: dict[str, int]) -> dict[str, Any]:
+def _columns(table: pa.Table, places: dict[str, int]) -> dict[str, pa.Array]:
     return {name: pa.concat_arrays(table[str(place)].chunks) for name, place in places.items()}

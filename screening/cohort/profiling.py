@@ -82,35 +82,6 @@ def texts(values: pd.Series) -> dict[str, int]:
     return {f"{value:g}" if isinstance(value, float) else str(value): int(n) for value, n in counted.items()}
 
 
-def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Population stability index, sum of (q - p) ln(q / p) over bins; 0 for equal shares, None without rows.
-
-    An empty bin counts as half a row, or the index would be infinite.
-    """
-    p, q = np.asarray(expected, float), np.asarray(observed, float)
-    if not p.sum() or not q.sum():
-        return None
-    there = (p > 0) | (q > 0)
-    p, q = (np.maximum(part[there], 0.5) / part.sum() for part in (p, q))
-    return float(((q - p) * np.log(q / p)).sum())
-
-
-def ks(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Largest difference of the two cumulative shares over ordered bins, 0 to 1 (Kolmogorov-Smirnov)."""
-    p, q = np.asarray(expected, float), np.asarray(observed, float)
-    if not p.sum() or not q.sum():
-        return None
-    return float(np.abs(np.cumsum(p) / p.sum() - np.cumsum(q) / q.sum()).max())
-
-
-def total_variation(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Largest difference of the shares of any set of categories, 0 to 1."""
-    p, q = np.asarray(expected, float), np.asarray(observed, float)
-    if not p.sum() or not q.sum():
-        return None
-    return float(np.abs(p / p.sum() - q / q.sum()).sum() / 2)
-
-
 def tenths(counts: ArrayLike) -> np.ndarray:
     """Which tenth of the training rows each bin lies in: the bins a PSI is taken over, shape (n_bins,)."""
     share = np.asarray(counts, float) / max(np.sum(counts), 1)

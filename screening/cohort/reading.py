@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.contract import Contract
@@ -16,6 +16,7 @@ from screening.cohort.image_folders import holds_images
 from screening.cohort.inference import inferred
 from screening.cohort.sources import Source, open_source
 from screening.cohort.stream import BATCH_ROWS, CohortStream
+from screening.documents.tables import table
 from screening.errors import CohortError
 
 if TYPE_CHECKING:
@@ -140,9 +141,12 @@ def check_cohort(
     return [], stream.notes
 
 
-def infer_contract(source: Readable, **roles: Any) -> Contract:
+def infer_contract(
+    source: Readable, *, label: str | None = None, positive: str | Sequence[str] | None = None,
+    id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
+) -> Contract:  # fmt: skip
     """The contract of `starter_contract` without its notes."""
-    return starter_contract(source, **roles)[0]
+    return starter_contract(source, label=label, positive=positive, id=id, group=group, drop=drop)[0]
 
 
 def starter_contract(
@@ -220,6 +224,6 @@ def contract_of(
     taken = {*given.get("drop", ()), *(given.get(role) for role in ("label", "id", "group"))}
     if taken & set(base.features):
         content = base.to_dict()
-        content["features"] = {n: f for n, f in content["features"].items() if n not in taken}
+        content["features"] = {n: f for n, f in table(content, "features").items() if n not in taken}
         base = Contract.from_dict(content)
     return base.with_roles(**given)

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -128,7 +127,7 @@ class Source:
         forms = [file.form for file in self.files if isinstance(file.form, CsvForm)]
         return " ".join(dict.fromkeys(form.encoding for form in forms)) or None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain form for model.json and run.json."""
         files = [
             {"name": file.name, "sha256": file.sha256, "bytes": file.bytes, "rows": file.rows, **file.origin}

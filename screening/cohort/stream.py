@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,29 +14,14 @@ from screening.cohort.normalising import Scales, scales_of
 from screening.cohort.parts import Block, Part
 from screening.cohort.repeats import Repeats, hashed
 from screening.cohort.sources import Source
-from screening.cohort.typing import read_coordinate, read_feature, read_text, read_time
+from screening.cohort.typed_block import Parts, TypedBlock
+from screening.cohort.typing import Typed, read_coordinate, read_feature, read_text, read_time
 from screening.cohort.violations import Violations, described, refuse_absent
+from screening.documents.tables import made
 from screening.errors import CohortError, UsageError
 
 BATCH_ROWS = 65536
 UNSEEN = "unseen_category"
-ROLES = ("id", "group", "label", "time", "coordinates", "subgroups", "display")
-
-
-@dataclass
-class _TypedBlock:
-    """One block by contract: its parts, faults as (column, kind, mask), and texts the contract has not."""
-
-    parts: dict[str, Any]
-    faults: list[tuple[str, str, np.ndarray]]
-    n_rows: int
-    unlisted: dict[str, np.ndarray]
-
-    def faulty(self) -> np.ndarray:
-        mask = np.zeros(self.n_rows, dtype=bool)
-        for _, _, rows in self.faults:
-            mask |= rows
-        return mask
 
 
 class CohortStream:
@@ -115,14 +98,15 @@ class CohortStream:
             for column, kind, mask in typed.faults:
                 _count(refused, column, kind, int(np.count_nonzero(mask & ~counted)))
                 counted |= mask
-            if self.contract.id:
-                repeats.add(typed.parts["id"])
+            parts = typed.parts
+            if parts.id is not None:
+                repeats.add(parts.id)
             if self.gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
-                self.gates.add(typed.parts["features"], typed.parts["group"], typed.unlisted)
-            for scales in self.scales:
-                good = ~counted
-                scales.add(typed.parts["group"][good], typed.parts["features"][good])
+                self.gates.add(parts.features, parts.group, typed.unlisted)
+            if parts.group is not None:
+                for scales in self.scales:
+                    scales.add(parts.group[~counted], parts.features[~counted])
             total += block.n_rows
             kept += int(np.count_nonzero(~counted))
         if self.contract.id:
@@ -159,9 +143,7 @@ class CohortStream:
             return 0
         for file, block in self._blocks(Violations()):
             typed = self._typed(block, file)
-            lost += int(
-                np.count_nonzero(np.isin(hashed(typed.parts["id"]), self._repeated) & ~typed.faulty())
-            )
+            lost += int(np.count_nonzero(self._again(typed.parts) & ~typed.faulty()))
         _count(refused, self.contract.id or "", "repeated_id", lost)
         return lost
 
@@ -180,9 +162,14 @@ class CohortStream:
             typed = self._typed(block, file)
             good = ~typed.faulty()
             if self._repeated.size:
-                good &= ~np.isin(hashed(typed.parts["id"]), self._repeated)
+                good &= ~self._again(typed.parts)
             if good.any():
                 yield self._batch(typed, good, before[id(file)] + block.first_row + np.arange(block.n_rows))
+
+    def _again(self, parts: Parts) -> np.ndarray:
+        """Rows whose id stands elsewhere in the table too."""
+        assert parts.id is not None, "ids repeat, so there are some"
+        return np.isin(hashed(parts.id), self._repeated)
 
     def _blocks(self, violations: Violations | None) -> Iterator[tuple[Part, Block]]:
         for file in self.source.files:
@@ -195,7 +182,7 @@ class CohortStream:
                 # The other files are still read, so that all faults come together.
                 violations.whole += error.violations
 
-    def _typed(self, block: Block, file: Part) -> _TypedBlock:
+    def _typed(self, block: Block, file: Part) -> TypedBlock:
         contract, cells = self.contract, block.columns
         faults: list[tuple[str, str, np.ndarray]] = []
         unlisted: dict[str, np.ndarray] = {}
@@ -204,7 +191,7 @@ class CohortStream:
             if mask.any():
                 faults.append(("", kind, mask))
 
-        def kept(column: str, typed: Any) -> np.ndarray:
+        def kept(column: str, typed: Typed) -> np.ndarray:
             for kind, mask in typed.faults:
                 # A broken row has no cells to blame.
                 mask = mask & ~broken
@@ -214,7 +201,7 @@ class CohortStream:
                     faults.append((column, kind, mask))
             return typed.values
 
-        parts: dict[str, Any] = dict.fromkeys(ROLES)
+        parts: dict[str, np.ndarray | pd.DataFrame] = {}
         if contract.id:
             parts["id"] = kept(contract.id, read_text(cells[contract.id], "no_id"))
         if contract.group:
@@ -238,9 +225,9 @@ class CohortStream:
             name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
             for name, feature in contract.features.items()
         }
-        parts["features"] = _table(columns)
-        faults += self._refused_unseen(parts["features"], unlisted)
-        return _TypedBlock(parts, faults, block.n_rows, unlisted)
+        features = _table(columns)
+        faults += self._refused_unseen(features, unlisted)
+        return TypedBlock(made(Parts, parts | {"features": features}), faults, block.n_rows, unlisted)
 
     def _refused_unseen(
         self, features: pd.DataFrame, unlisted: dict[str, np.ndarray]
@@ -253,23 +240,28 @@ class CohortStream:
             if mask.any() and self.contract.unseen_policy(name) != "unknown":
                 yield name, UNSEEN, mask
 
-    def _batch(self, typed: _TypedBlock, good: np.ndarray, rows: np.ndarray) -> Cohort:
-        parts = dict(typed.parts)
-        if not good.all():
-            for key, values in parts.items():
-                if values is not None:
-                    parts[key] = (
-                        values[good].reset_index(drop=True) if hasattr(values, "columns") else values[good]
-                    )
-        if parts["id"] is None:
-            parts["id"] = rows[good].astype(str).astype(object)
-        raw = parts["features"][self._normalised] if self._normalised else None
-        for scales in self.scales:
-            parts["features"] = scales.applied(parts["group"], parts["features"])
+    def _batch(self, typed: TypedBlock, good: np.ndarray, rows: np.ndarray) -> Cohort:
+        parts = typed.parts.where(good)
+        features = parts.features
+        if parts.group is not None:
+            for scales in self.scales:
+                features = scales.applied(parts.group, features)
         return Cohort(
-            **parts, raw=raw, rows=rows[good], contract=self.contract, source=self.source,
-            notes=self.notes, refused=self.refused,
-        )  # fmt: skip
+            features=features,
+            id=rows[good].astype(str).astype(object) if parts.id is None else parts.id,
+            group=parts.group,
+            label=parts.label,
+            time=parts.time,
+            coordinates=parts.coordinates,
+            subgroups=parts.subgroups,
+            display=parts.display,
+            raw=parts.features[self._normalised] if self._normalised else None,
+            rows=rows[good],
+            contract=self.contract,
+            source=self.source,
+            notes=self.notes,
+            refused=self.refused,
+        )
 
 
 def _table(columns: dict[str, np.ndarray]) -> pd.DataFrame:

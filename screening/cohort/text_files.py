@@ -8,9 +8,12 @@ import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from screening.errors import CohortError, ScreenError, of_system
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 GZIPPED = b"\x1f\x8b"
 # Characters; no table comes near, and memory holds it.
@@ -44,12 +47,13 @@ class _Unpacked(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        content = self._stream.read1(len(buffer))
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        into = memoryview(buffer)
+        content = self._stream.read1(len(into))
         self._left -= len(content)
         if self._left < 0:
             raise _Bomb
-        buffer[: len(content)] = content
+        into[: len(content)] = content
         return len(content)
 
     def close(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from screening.errors import ModelError, UsageError
 from screening.storage import finished
@@ -30,7 +29,7 @@ class Shelf:
         The folder keeps folds of a comparison with other settings.
     """
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: dict[str, object]) -> None:
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         place, wanted = folder / _SETTINGS, json.loads(json.dumps(settings, sort_keys=True))

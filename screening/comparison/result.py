@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -32,14 +31,14 @@ class Comparison:
     scores: pd.DataFrame
 
     @cached_property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """What `comparison.json` holds."""
         return plain(self.facts)
 
     def _repr_html_(self) -> str:
         return comparison_html(self.facts)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Every figure of every method, without intervals and curves."""
         tables = {
             cohort.name: {

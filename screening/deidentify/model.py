@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from screening.deidentify.bands import share, step_of, told, widened
 from screening.deidentify.key import SiteKey
@@ -20,6 +20,7 @@ from screening.documents.model import (
 )
 from screening.documents.rule import Rule
 from screening.documents.run import RunModel
+from screening.documents.tables import table
 from screening.documents.validation import (
     Bin,
     Calibration,
@@ -52,7 +53,7 @@ AREAS = (
 )
 
 
-def picked(kind: type[T], whole: object, names: Sequence[str], /, **others: Any) -> T:
+def picked(kind: type[T], whole: object, names: Sequence[str], /, **others: object) -> T:
     """Make a part of a document of the named fields of another, and of what is given."""
     return kind(**{name: getattr(whole, name) for name in names}, **others)
 
@@ -67,7 +68,7 @@ def deidentified_model(model: ModelDocument, key: SiteKey, number: int) -> RunMo
     number : int
         Format of the documents that this version writes.
     """
-    cohort, features = model.contract.get("cohort", {}), model.contract.get("features", {})
+    cohort, features = model.of_contract("cohort"), model.of_contract("features")
     return RunModel(
         format=number,
         recipe=picked(
@@ -77,7 +78,7 @@ def deidentified_model(model: ModelDocument, key: SiteKey, number: int) -> RunMo
             "cohort": {name: cohort[name] for name in COHORT if name in cohort},
             "features": {
                 feature: {name: stated[name] for name in FEATURE if name in stated}
-                for feature, stated in features.items()
+                for feature, stated in ((feature, table(features, feature)) for feature in features)
             },
         },
         task=picked(TaskFacts, model.task, ("kind", "label", "positive", "classes", "watched")),
@@ -105,7 +106,7 @@ def _rule(rule: Rule, threshold: float) -> Rule:
     return picked(Rule, rule, ("name", "confidence", "prevalence"), value=value)
 
 
-def _threshold(point: OperatingPoint, ranks: Ranks) -> dict[str, Any]:
+def _threshold(point: OperatingPoint, ranks: Ranks) -> dict[str, object]:
     threshold = ranks.of_threshold(point.threshold)
     return {"threshold": threshold, "rule": _rule(point.rule, threshold), "misses": None, "notes": ()}
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from screening.documents.tables import Table
 
 T = TypeVar("T")
 
@@ -41,7 +43,7 @@ class Declared:
         return bool(self.normalise) and not self.usual
 
 
-def seen(declared: type[T], stored: Mapping[str, Any] | None) -> T:
+def seen(declared: type[T], stored: Table) -> T:
     """Those keys of a stored table that `declared` has, whatever else is in it."""
     names = {field.name for field in fields(declared)}  # type: ignore[arg-type]
-    return declared(**{name: value for name, value in (stored or {}).items() if name in names})
+    return declared(**{name: value for name, value in stored.items() if name in names})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+
+from screening.documents.tables import Table, made, of
 
 
 @dataclass(frozen=True)
@@ -35,26 +35,26 @@ class ScoreCounts:
     who: tuple[int, ...] = ()
     cell: tuple[int, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON holds it."""
         # Not by `asdict`, which copies every count of every night of a history.
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any] | None) -> ScoreCounts | None:
+    def of(cls, stored: Table | None) -> ScoreCounts | None:
         """Inverse of `to_dict`; None for a night from before scores were counted."""
         if not stored:
             return None
         whole = dict(stored)
         # The ledger keeps hashes of patients apart, where they can be erased.
         for name in ("known", "counted", "who", "cell"):
-            whole[name] = tuple(whole.get(name, ()))
-        return cls(**whole)
+            whole[name] = tuple(of(list, whole.get(name, [])))
+        return made(cls, whole)
 
 
-def without_unit(stored: Mapping[str, Any], lot: int | None) -> dict[str, Any]:
+def without_unit(stored: Table, lot: int | None) -> dict[str, object]:
     """Stored counts without the hash of one patient and its cell; without all hashes where None is given."""
-    pairs = zip(stored.get("who", ()), stored.get("cell", ()), strict=True)
+    pairs = zip(*(of(list, stored.get(name, [])) for name in ("who", "cell")), strict=True)
     kept = [(who, cell) for who, cell in pairs if lot is not None and who != lot]
     names = {"who": [who for who, _ in kept], "cell": [cell for _, cell in kept]}
     return dict(stored) | {key: value for key, value in names.items() if key in stored}

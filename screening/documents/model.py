@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from screening.documents.contract import Declared, Stated, seen
 from screening.documents.reason import Reason
 from screening.documents.retraining import TrainedOn
 from screening.documents.shape import Range, Setting, document, rare
+from screening.documents.tables import Table, of
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
 
@@ -130,7 +130,7 @@ class MachineFacts:
 
     n_support_vectors: int | None
     sv_share: float | None
-    passes: Sequence[Mapping[str, Any]]
+    passes: Sequence[Table]
     kkt_gap: float | None
 
 
@@ -197,7 +197,7 @@ class ModelDocument:
     """
 
     recipe: RecipeFacts
-    contract: Mapping[str, Any]
+    contract: Table
     task: TaskFacts
     operating_points: Sequence[OperatingPointFacts]
     validation: ValidationFacts
@@ -215,11 +215,15 @@ class ModelDocument:
     @cached_property
     def stated(self) -> Stated:
         """What the contract says of the cohort as a whole."""
-        return seen(Stated, self.contract.get("cohort"))
+        return seen(Stated, self.of_contract("cohort"))
+
+    def of_contract(self, part: str) -> dict[str, object]:
+        """A table of the contract; empty where the contract has none."""
+        return of(dict, self.contract.get(part, {}))
 
     def declared(self, feature: str) -> Declared:
         """What the contract says of a feature; nothing of one that it does not know."""
-        return seen(Declared, self.contract.get("features", {}).get(feature))
+        return seen(Declared, of(dict, self.of_contract("features").get(feature, {})))
 
     @cached_property
     def points(self) -> list[OperatingPointFacts]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+
+from screening.documents.tables import Table, made
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,11 @@ class Reason:
     threshold: float | None = None
     remedy: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON holds it."""
         return asdict(self)
 
 
-def reasons_in(stored: Iterable[Mapping[str, Any] | str]) -> list[Reason]:
+def reasons_in(stored: Iterable[Table | str]) -> list[Reason]:
     """The reasons of a document; earlier versions kept each as a bare sentence."""
-    return [Reason("noted", each) if isinstance(each, str) else Reason(**each) for each in stored]
+    return [Reason("noted", each) if isinstance(each, str) else made(Reason, each) for each in stored]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
@@ -21,7 +19,7 @@ DOCUMENTS = {
 }
 
 
-def schema_of(name: str) -> dict[str, Any]:
+def schema_of(name: str) -> dict[str, object]:
     """The JSON Schema of a document by its name (UsageError where there is none)."""
     if name not in DOCUMENTS:
         raise UsageError(f"no document {name!r}; there are {', '.join(DOCUMENTS)}")

@@ -11,9 +11,8 @@ from screening.errors import ModelError
 
 T = TypeVar("T")
 
-Interval = tuple[float, float]
 Range = tuple[float | None, float | None]
-Setting = Mapping[str, Any]
+Setting = Mapping[str, object]
 """Parameters of a recipe by name: numbers, words or lists, as the recipe has them."""
 
 
@@ -38,7 +37,7 @@ def _adapter(declared: Any) -> Any:
     return TypeAdapter(declared)
 
 
-def read(declared: type[T], stored: Mapping[str, Any], name: str) -> T:
+def read(declared: type[T], stored: Mapping[str, object], name: str) -> T:
     """A document's JSON as its type.
 
     Parameters
@@ -73,7 +72,7 @@ def rare(default: Any = None, beside: str | None = None) -> Any:
     return field(default=default, metadata={"rare": beside or ""})
 
 
-def plain(found: object) -> dict[str, Any]:
+def plain(found: object) -> dict[str, object]:
     """A document's type as its JSON: keys in the order in which the type declares its fields.
 
     Those of a type's `ORDER` come first.
@@ -120,6 +119,6 @@ def _json(value: Any) -> Any:
     return [_json(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def schema(declared: type) -> dict[str, Any]:
+def schema(declared: type) -> dict[str, object]:
     """The JSON Schema of a document."""
     return dict(_adapter(declared).json_schema(by_alias=True))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from screening.documents import reasons_in
 from screening.documents.attention import DECIDED_SINCE, of_model, of_run
@@ -13,6 +13,7 @@ from screening.documents.case import ExplainedCase
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunDocument, RunModel
 from screening.documents.shape import read
+from screening.documents.tables import Table, of, tables
 from screening.documents.upgrading import CHANCES, model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 UNSEALED = {"format": 0, "arrays_sha256": "", "validation_sha256": "", "sha256": ""}
 
 
-def model_in(stored: Mapping[str, Any]) -> ModelDocument:
+def model_in(stored: Table) -> ModelDocument:
     """The model of a `model.json` of any version, or of one that is not sealed yet."""
     with _missing_parts_named("model.json"):
         upgraded = model_of_any_version(UNSEALED | dict(stored))
@@ -32,14 +33,14 @@ def model_in(stored: Mapping[str, Any]) -> ModelDocument:
     return model if _decided(stored) else replace(model, attention=of_model(model))
 
 
-def run_model_in(stored: Mapping[str, Any]) -> RunModel:
+def run_model_in(stored: Table) -> RunModel:
     """The model that a run holds, of any version."""
     with _missing_parts_named("model.json"):
         upgraded = model_of_any_version(stored)
     return read(RunModel, upgraded, "model.json")
 
 
-def run_in(stored: Mapping[str, Any]) -> RunDocument:
+def run_in(stored: Table) -> RunDocument:
     """The run of a `run.json` of any version."""
     with _missing_parts_named("run.json"):
         upgraded = run_of_any_version(stored)
@@ -47,32 +48,32 @@ def run_in(stored: Mapping[str, Any]) -> RunDocument:
     return run if _decided(stored) else replace(run, attention=of_run(run))
 
 
-def _decided(stored: Mapping[str, Any]) -> bool:
+def _decided(stored: Table) -> bool:
     """Whether the document holds what deserved attention when it was made; else that is judged now."""
-    return stored.get("format", 0) >= DECIDED_SINCE and "attention" in stored
+    return of(int, stored.get("format", 0)) >= DECIDED_SINCE and "attention" in stored
 
 
-def source_in(stored: Mapping[str, Any]) -> SourceFacts:
+def source_in(stored: Table) -> SourceFacts:
     """What a table was read from."""
     return read(SourceFacts, stored, "the source")
 
 
-def comparison_in(stored: Mapping[str, Any]) -> ComparisonDocument:
+def comparison_in(stored: Table) -> ComparisonDocument:
     """The comparison of a `comparison.json`, or of one that is being made."""
     from screening.documents.comparison import ComparisonDocument
 
     return read(ComparisonDocument, {"format": 0, "sha256": ""} | dict(stored), "comparison.json")
 
 
-def history_in(told: Mapping[str, Any]) -> HistoryDocument:
+def history_in(told: Table) -> HistoryDocument:
     """What `screening.ledger.history` tells; reasons of early nights are bare words."""
     from screening.documents.history import HistoryDocument
 
-    runs = [run | {"attention": reasons_in(run["attention"])} for run in told["runs"]]
+    runs = [run | {"attention": reasons_in(of(list, run["attention"]))} for run in tables(told, "runs")]
     return read(HistoryDocument, dict(told) | {"runs": runs}, "the history")
 
 
-def case_in(stored: Mapping[str, Any]) -> ExplainedCase:
+def case_in(stored: Table) -> ExplainedCase:
     """One row as `screen explain` tells it."""
     return read(ExplainedCase, dict.fromkeys(CHANCES) | dict(stored), "run.json")
 

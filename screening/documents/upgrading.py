@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from screening.documents.tables import of, table, tables
 
 CHANCES = ("chance", "chance_low", "chance_high")
 INTERVALS = ("ppv", "npv", "nne", "flag_rate")
 
 
-def model_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
+def model_of_any_version(stored: Mapping[str, object]) -> dict[str, object]:
     """`model.json` as this version writes it: keys that came later are empty, or None for not known."""
-    validation, training = stored["validation"], stored["training"]
+    validation, training = table(stored, "validation"), table(stored, "training")
     unknown = {
         "repeats": 1,
         "n_positive": None,
@@ -19,24 +20,23 @@ def model_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
         "n_machines": None,
         "encoded_by": "all rows",
     }
-    tables: dict[str, Any] = {name: {} for name in ("subgroups", "predictive", "calibration")}
-    upgraded = unknown | tables | validation
+    empty: dict[str, object] = {name: {} for name in ("subgroups", "predictive", "calibration")}
+    upgraded = unknown | empty | validation
     upgraded.pop("placement", None)
-    search = {key: value for key, value in validation["search"].items() if key != "chosen_in_folds"}
-    upgraded["search"] = {"dropped": [None] * len(search["scores"])} | search
+    search = {key: value for key, value in table(validation, "search").items() if key != "chosen_in_folds"}
+    upgraded["search"] = {"dropped": [None] * len(of(list, search["scores"]))} | search
+    expected = table(upgraded, "predictive")
     upgraded["predictive"] = {
-        name: found | {"rows": [_intervals() | row for row in found["rows"]]}
-        for name, found in upgraded["predictive"].items()
+        name: found | {"rows": [_intervals() | row for row in tables(found, "rows")]}
+        for name, found in ((name, table(expected, name)) for name in expected)
     }
-    upgraded["points"] = {
-        name: [_point(point) for point in points] for name, points in validation["points"].items()
-    }
-    upgraded["calibration"] = {
-        name: {"reason": None} | found for name, found in upgraded["calibration"].items()
-    }
+    points = table(validation, "points")
+    upgraded["points"] = {name: [_point(point) for point in tables(points, name)] for name in points}
+    chances = table(upgraded, "calibration")
+    upgraded["calibration"] = {name: {"reason": None} | table(chances, name) for name in chances}
     return dict(stored) | {
-        "attention": _reasons(stored.get("attention", [])),
-        "operating_points": [_point(point) for point in stored["operating_points"]],
+        "attention": _reasons(of(list, stored.get("attention", []))),
+        "operating_points": [_point(point) for point in tables(stored, "operating_points")],
         "validation": upgraded,
         "training": {"leaks": [], "window": None}
         | training
@@ -44,43 +44,43 @@ def model_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_of_any_version(stored: Mapping[str, Any]) -> dict[str, Any]:
+def run_of_any_version(stored: Mapping[str, object]) -> dict[str, object]:
     """`run.json` as this version writes it."""
-    defaults: dict[str, Any] = {
+    defaults: dict[str, object] = {
         "near_misses": [],
         "subgroups": [],
         "prevalence_estimate": None,
         "attention": [],
     }
-    upgraded = defaults | dict(stored) | {"model": model_of_any_version(stored["model"])}
+    upgraded = defaults | dict(stored) | {"model": model_of_any_version(table(stored, "model"))}
     chances = dict.fromkeys(CHANCES)
     upgraded.setdefault("sha256", "")
-    upgraded["unflagged"] = {"cases": upgraded["unflagged"]["cases"]}
+    upgraded["unflagged"] = {"cases": table(upgraded, "unflagged")["cases"]}
     for name in ("cases", "near_misses"):
-        upgraded[name] = [chances | case for case in upgraded[name]]
-    upgraded["attention"] = _reasons(upgraded["attention"])
+        upgraded[name] = [chances | case for case in tables(upgraded, name)]
+    upgraded["attention"] = _reasons(of(list, upgraded["attention"]))
     return upgraded
 
 
-def _reasons(stored: Sequence[Any]) -> list[Any]:
+def _reasons(stored: Sequence[object]) -> list[object]:
     """Reasons; earlier versions kept each as a bare sentence."""
     return [{"code": "noted", "words": each} if isinstance(each, str) else each for each in stored]
 
 
-def profile_of_any_version(stored: Any) -> Any:
+def profile_of_any_version(stored: object) -> object:
     """A model's profile without what only the first format kept."""
     if not isinstance(stored, Mapping) or stored.get("format") != 1:
         return stored
     features = {
         name: {key: value for key, value in one.items() if key != "core"}
-        for name, one in stored["features"].items()
+        for name, one in of(dict, stored["features"]).items()
     }
     return dict(stored) | {"features": features}
 
 
-def _point(point: Mapping[str, Any]) -> dict[str, Any]:
+def _point(point: Mapping[str, object]) -> dict[str, object]:
     return {"notes": [], "misses": None} | _intervals() | dict(point)
 
 
-def _intervals() -> dict[str, Any]:
+def _intervals() -> dict[str, object]:
     return dict.fromkeys(f"{name}{end}" for name in INTERVALS for end in ("_low", "_high"))

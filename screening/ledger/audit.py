@@ -17,7 +17,7 @@ FORMAT = 2
 OPEN, PATIENTS = 0, 1
 """The parts of an entry: what names no patient, and what does."""
 
-Body = Mapping[str, Any]
+Body = Mapping[str, object]
 
 
 class Head(NamedTuple):
@@ -79,14 +79,14 @@ def rewrite(
     return append(connection, recorded, action, {**body, "rewritten": sorted(rewritten)})
 
 
-def part_of(connection: sa.Connection, entry: int, part: int = OPEN) -> dict[str, Any]:
+def part_of(connection: sa.Connection, entry: int, part: int = OPEN) -> dict[str, object]:
     """What a part of an entry says; nothing where it was erased or the entry has no such part."""
     mine = (CONTENTS.c.entry == entry) & (CONTENTS.c.part == part)
     body = connection.scalar(sa.select(CONTENTS.c.body).where(mine))
     return {} if body is None else dict(json.loads(body))
 
 
-def rows_of(entry: int, contents: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
+def rows_of(entry: int, contents: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
     """The rows of an entry's parts."""
     return [{"entry": entry, "part": part, **each} for part, each in enumerate(contents)]
 
@@ -107,7 +107,7 @@ def digest_of_part(salt: str, text: str) -> str:
     return hashlib.sha256(plain([salt, text]).encode()).hexdigest()
 
 
-def digest_of(row: Mapping[str, Any], parts: Iterable[str]) -> str:
+def digest_of(row: Mapping[str, object], parts: Iterable[str]) -> str:
     """SHA-256 over an entry of format 2 and, by way of `previous`, over all before it."""
     kept = [FORMAT, row["number"], row["recorded"], row["action"], [*parts], row["previous"]]
     return hashlib.sha256(plain(kept).encode()).hexdigest()

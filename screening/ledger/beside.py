@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
 from screening.documents.series import shown_series
 from screening.documents.shadow import Flagging, JudgedShare, NightsBeside
+from screening.documents.tables import number, of, table
 from screening.errors import UsageError
 from screening.ledger.book import Ledger
 from screening.ledger.champions import champion, find_series
@@ -109,7 +109,7 @@ def _beside(connection: sa.Connection, series: str, text: str) -> _Track:
 def _nights(connection: sa.Connection, track: _Track, nights: Sequence[str]) -> list[_Night]:
     entries = [track.nights[night] for night in nights]
     cases: dict[int, set[str]] = {entry: set() for entry in entries}
-    facts: dict[int, dict[str, Any]] = {}
+    facts: dict[int, dict[str, object]] = {}
     for first in range(0, len(entries), AT_ONCE):
         some = entries[first : first + AT_ONCE]
         flagged = sa.select(CASES.c.entry, CASES.c.case_id)
@@ -120,12 +120,13 @@ def _nights(connection: sa.Connection, track: _Track, nights: Sequence[str]) -> 
     return [_night(frozenset(cases[entry]), facts[entry]) for entry in entries]
 
 
-def _night(cases: frozenset[str], facts: Mapping[str, Any]) -> _Night:
-    counts, each = facts["counts"], facts["minutes_per_review"]
-    waiting = counts["new"] + counts["ongoing"]
-    minutes = None if each is None else waiting * each
-    units = counts["cases"] + facts["unflagged"]["cases"]
-    return _Night(cases, units, waiting, minutes, facts.get("table"))
+def _night(cases: frozenset[str], facts: Mapping[str, object]) -> _Night:
+    counts, each = table(facts, "counts"), facts["minutes_per_review"]
+    waiting = of(int, counts["new"]) + of(int, counts["ongoing"])
+    minutes = None if each is None else waiting * number(each)
+    units = of(int, counts["cases"]) + of(int, table(facts, "unflagged")["cases"])
+    read = facts.get("table")
+    return _Night(cases, units, waiting, minutes, None if read is None else of(str, read))
 
 
 def _agreement(pairs: Sequence[tuple[_Night, _Night]]) -> tuple[float | None, float | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -40,7 +40,7 @@ def refuse_other(connection: sa.Connection, series: str, model: str) -> None:
         )
 
 
-def record_threshold(ledger: Ledger, change: Mapping[str, Any], series: str | None = None) -> Head:
+def record_threshold(ledger: Ledger, change: Mapping[str, object], series: str | None = None) -> Head:
     """Enter a change of operating points; the same change twice in a row is one, and no change is none.
 
     The model with the new points is champion from now on wherever the one with the old points was.
@@ -66,7 +66,7 @@ def record_threshold(ledger: Ledger, change: Mapping[str, Any], series: str | No
         return entry
 
 
-def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapping[str, Any]) -> Head:
+def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapping[str, object]) -> Head:
     """Make a model that was scored in shadow the one whose nights are in force from now on.
 
     Parameters
@@ -102,7 +102,7 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapp
         return entry
 
 
-def follow(connection: sa.Connection, change: Mapping[str, Any], entry: int) -> None:
+def follow(connection: sa.Connection, change: Mapping[str, object], entry: int) -> None:
     """Put the model after a change in the place of the one before, in the series it was made for or all."""
     mine = (SERIES.c.champion == change["model_before"]) & (SERIES.c.since < entry)
     if change.get("series") is not None:

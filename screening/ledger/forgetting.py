@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from screening.cohort.identity import kept_lot
 from screening.documents.drift import without_unit
+from screening.documents.tables import of, table, word
 from screening.ledger import audit, champions
 from screening.ledger.book import Ledger
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES
@@ -105,47 +106,50 @@ class _Taking:
     whom: Whom
     erased: Erased = field(default_factory=Erased)
     parts: dict[tuple[int, int], audit.Body | None] = field(default_factory=dict)
-    cases: list[dict[str, Any]] = field(default_factory=list)
-    reviews: list[dict[str, Any]] = field(default_factory=list)
+    cases: list[dict[str, object]] = field(default_factory=list)
+    reviews: list[dict[str, object]] = field(default_factory=list)
     # By series and name, so that a case of several nights is one case still.
     stand_ins: defaultdict[tuple[str, str], str] = field(
         default_factory=lambda: defaultdict(lambda: f"erased-{secrets.token_hex(8)}")
     )
 
-    def run(self, entry: int, told: Mapping[str, Any], named: Mapping[str, Any], model: str) -> None:
+    def run(self, entry: int, told: Mapping[str, object], named: Mapping[str, object], model: str) -> None:
+        series = word(told, "series")
+
         def put(name: str) -> str:
-            return self.stand_ins[told["series"], name] if self.whom.named(name) else name
+            return self.stand_ins[series, name] if self.whom.named(name) else name
+
+        cases = of(list, named.get("cases", []))
 
         new = dict(named)
         if "cases" in named:
-            new["cases"] = sorted([put(name), *rest] for name, *rest in named["cases"])
+            new["cases"] = sorted([put(name), *rest] for name, *rest in cases)
         if "drawn" in named:
-            new["drawn"] = sorted(map(put, named["drawn"]))
+            new["drawn"] = sorted(map(put, of(list, named["drawn"])))
         if "verdicts_before" in named:
-            new["verdicts_before"] = {put(name): said for name, said in named["verdicts_before"].items()}
+            before = table(named, "verdicts_before")
+            new["verdicts_before"] = {put(name): said for name, said in before.items()}
         if "drift" in named:
-            new["drift"] = without_unit(named["drift"], self.whom.lot(model))
+            new["drift"] = without_unit(table(named, "drift"), self.whom.lot(model))
         if new == named:
             return
         self.parts[entry, audit.PATIENTS] = new
-        rows = [
-            {"of": entry, "name": name, "put": put(name)}
-            for name, *_ in named.get("cases", ())
-            if put(name) != name
-        ]
+        rows = [{"of": entry, "name": name, "put": put(name)} for name, *_ in cases if put(name) != name]
         self.cases += rows
         self.erased.nights += 1
         self.erased.cases += len(rows)
 
-    def verdict(self, entry: int, told: Mapping[str, Any], named: Mapping[str, Any], n_parts: int) -> None:
-        name, new = named["case_id"], dict(named)
+    def verdict(
+        self, entry: int, told: Mapping[str, object], named: Mapping[str, object], n_parts: int
+    ) -> None:
+        name, new = word(named, "case_id"), dict(named)
         if self.whom.named(name):
-            new |= {"case_id": self.stand_ins[told["series"], name]} | dict.fromkeys(TEXTS, "")
+            new |= {"case_id": self.stand_ins[word(told, "series"), name]} | dict.fromkeys(TEXTS, "")
             self.erased.verdicts += 1
             if self.whom.name is None and n_parts > ENTERED:
                 self.parts[entry, ENTERED] = None
         else:
-            new |= {text: self.whom.in_words(named[text]) for text in TEXTS}
+            new |= {text: self.whom.in_words(word(named, text)) for text in TEXTS}
             self.erased.mentions += new != named
         if new == named:
             return
@@ -206,7 +210,7 @@ def _rename(connection: sa.Connection, found: _Taking) -> None:
         mine = (REVIEWS.c.key == sa.bindparam("of")) & (REVIEWS.c.case_id == sa.bindparam("name"))
         # Of several verdicts on a case the table has the last one.
         mine &= REVIEWS.c.entry == sa.bindparam("at")
-        values: dict[str, Any] = {key: sa.bindparam(f"new_{key}") for key in ("case_id", *TEXTS)}
+        values: dict[str, object] = {key: sa.bindparam(f"new_{key}") for key in ("case_id", *TEXTS)}
         connection.execute(REVIEWS.update().where(mine).values(values), found.reviews)
 
 

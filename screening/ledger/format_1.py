@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
+from screening.documents.tables import of
 from screening.ledger import audit, champions, facts, verdicts
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, TABLES, Unchained
 
@@ -69,12 +69,12 @@ OLD_AUDIT = sa.Table(
 )
 
 
-def digest_of_format_1(row: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
+def digest_of_format_1(row: Mapping[str, object], parts: Sequence[Mapping[str, object]]) -> str:
     """The digest as format 1 chained it: over the body itself."""
     body = dict(parts[audit.OPEN])
     if row["action"] == "run":
         named = parts[audit.PATIENTS]
-        body["facts"] = facts.together(body["facts"], named)
+        body["facts"] = facts.together(of(dict, body["facts"]), named)
         body["cases"] = hashlib.sha256(audit.plain(named["cases"]).encode()).hexdigest()
     else:
         for part in parts[1:]:
@@ -83,7 +83,7 @@ def digest_of_format_1(row: Mapping[str, Any], parts: Sequence[Mapping[str, Any]
     return hashlib.sha256(audit.plain(kept).encode()).hexdigest()
 
 
-def digest_of_contents(so_far: Any, number: int, digests: Iterable[str]) -> None:
+def digest_of_contents(so_far: hashlib._Hash, number: int, digests: Iterable[str]) -> None:
     """Take the parts of one more entry into the digest that `migrate` holds."""
     so_far.update(audit.plain([number, *digests]).encode())
 
@@ -101,7 +101,7 @@ def migrate(connection: sa.Connection, recorded: str) -> None:
     contents, number, last = hashlib.sha256(), 0, {}
     for row in _entries(connection, old["audit"]):
         number, body = row["number"], json.loads(row["body"])
-        divided: tuple[dict[str, Any], ...]
+        divided: tuple[dict[str, object], ...]
         if row["action"] == "run":
             divided = _run(connection, old, number, body)
         elif row["action"] == "verdict":
@@ -145,10 +145,10 @@ def _entries(connection: sa.Connection, table: sa.Table) -> Iterator[sa.RowMappi
 
 
 def _run(
-    connection: sa.Connection, old: Mapping[str, sa.Table], number: int, body: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    connection: sa.Connection, old: Mapping[str, sa.Table], number: int, body: Mapping[str, object]
+) -> tuple[dict[str, object], dict[str, object]]:
     """Take a run and its cases over; return the parts of its entry."""
-    told, named = facts.divided(body["facts"])
+    told, named = facts.divided(of(dict, body["facts"]))
     before, runs = old["cases"], old["runs"]
     mine = (before.c.key == body["key"]) & (before.c.revision == body["revision"])
     cases = sorted(
@@ -158,7 +158,7 @@ def _run(
         held, of_patients = facts.divided(json.loads(row["facts"]))
         kept = dict(row) | {"facts": audit.plain(held), "model": held["model"], "shadow": False}
         connection.execute(RUNS.insert().values(**kept))
-        lots = set(of_patients.get("drawn", ()))
+        lots = set(of(list, of_patients.get("drawn", [])))
         rows = [
             {"entry": number, "case_id": name, "state": state, "nights": nights, "drawn": name in lots}
             for name, state, nights in cases

@@ -18,7 +18,7 @@ def forward_nights(
     used: Sequence[NightRun],
     drawn: Sequence[Drawn],
     verdicts: Sequence[sa.Row[Any]],
-    promised: Mapping[str, Any] | None,
+    promised: Mapping[str, object] | None,
 ) -> ForwardNights | None:
     """Sensitivity and predictive value on the last model's nights, from lots and samples that were judged.
 

@@ -27,6 +27,7 @@ from screening.documents.history import (
 from screening.documents.run import Unflagged
 from screening.documents.series import shown_series
 from screening.documents.shape import plain, read
+from screening.documents.tables import of
 from screening.ledger import audit
 from screening.ledger.book import Ledger
 from screening.ledger.champions import find_series
@@ -45,7 +46,7 @@ AT_ONCE = 500
 
 def history(
     ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """`history_of` as JSON has it."""
     return plain(history_of(ledger, series, verify=verify, printed=printed))
 
@@ -129,7 +130,7 @@ class _Night:
     told: NightRun
     drawn: Drawn
     drift: ScoreCounts | None
-    promised: Mapping[str, Any] | None
+    promised: Mapping[str, object] | None
     review_by: str | None
 
 
@@ -169,14 +170,15 @@ def _changes(
 
 def _units(
     connection: sa.Connection, runs: Sequence[sa.Row[Any]], latest: Mapping[tuple[str, str], int]
-) -> dict[int, dict[str, Any]]:
+) -> dict[int, dict[str, object]]:
     """Hashes and cells of the patients of each series' recent nights: drift over nights reads no others."""
     recent: defaultdict[str, list[int]] = defaultdict(list)
     for run in runs:
         if latest.get((run.series, run.night)) == run.entry:
             recent[run.series].append(run.entry)
     last = [entry for entries in recent.values() for entry in entries[-RECENT_NIGHTS:]]
-    return {entry: audit.part_of(connection, entry, audit.PATIENTS).get("drift", {}) for entry in last}
+    parts = {entry: audit.part_of(connection, entry, audit.PATIENTS) for entry in last}
+    return {entry: of(dict, part.get("drift", {})) for entry, part in parts.items()}
 
 
 def _night(
@@ -184,7 +186,7 @@ def _night(
     reviews: list[sa.Row[Any]],
     in_force: bool,
     lots: tuple[str, ...],
-    units: Mapping[str, Any],
+    units: Mapping[str, object],
 ) -> _Night:
     facts = json.loads(run.facts)
     # A night from before cases were known or drawn has no such count.

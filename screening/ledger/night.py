@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from screening.documents import Reason
 from screening.ledger import audit
@@ -18,7 +17,7 @@ def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
     return ()
 
 
-def series_by(named: str | None, question: Mapping[str, Any]) -> str:
+def series_by(named: str | None, question: Mapping[str, object]) -> str:
     """The name of a series, or the digest of its question, by which ledgers of format 1 knew it."""
     return named or hashlib.sha256(audit.plain(dict(question)).encode()).hexdigest()
 
@@ -56,11 +55,11 @@ class NightCases:
     """
 
     key: str
-    question: Mapping[str, Any]
+    question: Mapping[str, object]
     night: str
     flagged: tuple[str, ...]
     sampled: tuple[str, ...]
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
     recognisable: bool = True
     known_days: int = 30
     draw: int = 5

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from screening.documents import Reason, reasons_in
 from screening.documents.series import shown_series
+from screening.documents.tables import of
 from screening.errors import UsageError
 from screening.ledger import audit, champions
 from screening.ledger.audit import Head
@@ -156,14 +157,15 @@ def _next_revision(connection: sa.Connection, night: NightCases) -> int:
 def _found(connection: sa.Connection, night: NightCases, run: sa.Row[Any]) -> Recorded:
     digest = connection.scalar(sa.select(AUDIT.c.digest).where(AUDIT.c.number == run.entry))
     facts, named = json.loads(run.facts), audit.part_of(connection, run.entry, audit.PATIENTS)
-    shown = {name: (night_, word) for name, (night_, word) in named.get("verdicts_before", {}).items()}
+    before = of(dict, named.get("verdicts_before", {}))
+    shown = {name: (night_, word) for name, (night_, word) in before.items()}
     chosen = (CASES.c.entry == run.entry) & CASES.c.state.is_not(None)
     cases = {
         row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
         for row in connection.execute(sa.select(CASES).where(chosen))
     }
     # A night from before quiet nights were counted, cases drawn or reasons kept has none of these.
-    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(named.get("drawn", ()))
+    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(of(list, named.get("drawn", [])))
     kept = facts.get("attention")
     reasons = tuple(night.attention(counts, quiet) if kept is None else reasons_in(kept))
     return Recorded(run.revision, Head(run.entry, str(digest)), cases, counts, False, quiet, drawn, reasons)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -34,7 +33,7 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
         return audit.append(connection, ledger.clock(), "retire", said)
 
 
-def retired(connection: sa.Connection) -> dict[str, dict[str, Any]]:
+def retired(connection: sa.Connection) -> dict[str, dict[str, object]]:
     """The series that are closed: what was said of each when it was, and when that was `recorded`."""
     chosen = sa.select(AUDIT.c.number, AUDIT.c.recorded, CONTENTS.c.body)
     chosen = chosen.join(CONTENTS, CONTENTS.c.entry == AUDIT.c.number).order_by(AUDIT.c.number)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -86,7 +85,9 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
     )
 
 
-def record_retraining(ledger: Ledger, series: str, before: str, after: str, facts: Mapping[str, Any]) -> Head:
+def record_retraining(
+    ledger: Ledger, series: str, before: str, after: str, facts: Mapping[str, object]
+) -> Head:
     """Enter that a model was trained on the verdicts; the champion stays what it was.
 
     Parameters

@@ -8,8 +8,8 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from screening.documents.tables import of, table, word
 from screening.errors import ModelError, UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
@@ -27,7 +27,7 @@ def review(
     ledger: Ledger,
     series: str | None = None,
     token: Path | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Enter the verdicts of a file into the ledger.
 
     Parameters
@@ -67,8 +67,9 @@ def review(
     if not isinstance(key, str) or type(revision) is not int:
         raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")
     content = _content(Path(verdicts))
-    needed = document["model"]["contract"].get("cohort", {}).get("verdicts_need") or []
-    given = _checked(content, document["run_id"], reviewable(ledger, key), needed)
+    contract = table(table(document, "model"), "contract")
+    needed = of(dict, contract.get("cohort", {})).get("verdicts_need") or []
+    given = _checked(content, word(document, "run_id"), reviewable(ledger, key), of(list, needed))
     # Its page exists, since somebody judged by it; a killed run may not have come to say so.
     publish_night(ledger, key, revision)
     told = record_verdicts(ledger, key, given, reviewer)
@@ -96,14 +97,14 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _content(path: Path) -> Any:
+def _content(path: Path) -> object:
     try:
         return json.loads(read_bounded(path, MAX_BYTES, UsageError))
     except (ValueError, RecursionError):
         raise VerdictError(f"{path.name} is no JSON; save the verdicts from the page again") from None
 
 
-def _checked(content: Any, run_id: str, known: dict[str, bool], needed: Sequence[str]) -> list[Verdict]:
+def _checked(content: object, run_id: str, known: dict[str, bool], needed: Sequence[str]) -> list[Verdict]:
     if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
         raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
     faults = []
@@ -130,7 +131,7 @@ def _checked(content: Any, run_id: str, known: dict[str, bool], needed: Sequence
     ]
 
 
-def _faults(one: Any, place: str, known: dict[str, bool], seen: set[str]) -> list[str]:
+def _faults(one: object, place: str, known: dict[str, bool], seen: set[str]) -> list[str]:
     if not isinstance(one, dict):
         return [f"{place}: it is no object with id and verdict"]
     faults = []
@@ -151,7 +152,7 @@ def _faults(one: Any, place: str, known: dict[str, bool], seen: set[str]) -> lis
     return faults
 
 
-def _text_fault(value: Any, name: str, place: str) -> list[str]:
+def _text_fault(value: object, name: str, place: str) -> list[str]:
     if not isinstance(value, str):
         return [f"{place}: its {name} is no text"]
     if len(value) > LONGEST[name]:

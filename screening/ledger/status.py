@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from screening.documents import Reason, reasons_in
 from screening.documents.series import shown_series
+from screening.documents.tables import word
 from screening.ledger.book import Ledger
 from screening.ledger.champions import every_series
 from screening.ledger.retiring import retired
@@ -109,10 +110,10 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     return found or [Pulse(bool(known), ALL_CLOSED if known else NEVER)]
 
 
-def _closed(name: str, told: Mapping[str, Any]) -> Pulse:
+def _closed(name: str, told: Mapping[str, object]) -> Pulse:
     """What is said of a series that was retired, where somebody asks for it."""
     return Pulse(
-        True, f"retired on {told['recorded'][:10]}, last night {told['last']}: {told['reason']}", name
+        True, f"retired on {word(told, 'recorded')[:10]}, last night {told['last']}: {told['reason']}", name
     )
 
 

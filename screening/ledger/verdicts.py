@@ -93,7 +93,7 @@ def record_verdicts(
 
 
 def _enter(
-    connection: sa.Connection, recorded: str, said: Mapping[str, Any], entered_by: Mapping[str, str] | None
+    connection: sa.Connection, recorded: str, said: Mapping[str, object], entered_by: Mapping[str, str] | None
 ) -> str:
     mine = (REVIEWS.c.key == said["key"]) & (REVIEWS.c.case_id == said["case_id"])
     before = connection.execute(sa.select(REVIEWS).where(mine)).mappings().first()
@@ -106,7 +106,7 @@ def _enter(
     return "new" if before is None else "changed"
 
 
-def divided(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def divided(said: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
     """A verdict without the patient, and who it was of, given where and by whom, and noted."""
     told = {name: said[name] for name in OPEN if name in said}
     return told, {name: value for name, value in said.items() if name not in OPEN}

@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from screening.documents.tables import of, word
 from screening.errors import UsageError
 from screening.ledger import audit
 from screening.ledger.audit import GENESIS, Head
@@ -84,7 +85,9 @@ def _entries(connection: sa.Connection) -> Iterator[_Entry]:
             yield _Entry(row, parts.get(number, ()), run, cases.get(number, ()), reviews)
 
 
-def _by_entry(connection: sa.Connection, table: sa.Table, first: int, until: int) -> dict[int, list[Any]]:
+def _by_entry(
+    connection: sa.Connection, table: sa.Table, first: int, until: int
+) -> dict[int, list[sa.RowMapping]]:
     found = defaultdict(list)
     chosen = sa.select(table).where(table.c.entry.between(first, until)).order_by(*table.primary_key)
     for row in connection.execute(chosen).mappings():
@@ -92,14 +95,16 @@ def _by_entry(connection: sa.Connection, table: sa.Table, first: int, until: int
     return dict(found)
 
 
-def _reviews(connection: sa.Connection, parts: Sequence[Any]) -> dict[tuple[str, str], Any]:
+def _reviews(
+    connection: sa.Connection, parts: Sequence[sa.RowMapping]
+) -> dict[tuple[str, str], sa.RowMapping]:
     """The last verdicts on the runs that these contents speak of, by run and case."""
     keys = sorted({str(_said(part).get("key")) for part in parts if part["part"] == audit.OPEN})
     chosen = sa.select(REVIEWS).where(REVIEWS.c.key.in_(keys))
     return {(row["key"], row["case_id"]): row for row in connection.execute(chosen).mappings()}
 
 
-def _said(part: sa.RowMapping) -> dict[str, Any]:
+def _said(part: sa.RowMapping) -> dict[str, object]:
     return {} if part["body"] is None else dict(json.loads(part["body"]))
 
 
@@ -124,7 +129,7 @@ class _Check:
     runs: int = 0
     cases: int = 0
     verdicts: int = 0
-    first: Any = field(default_factory=hashlib.sha256)
+    first: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     def follow(self, entry: _Entry) -> None:
         """Hold one entry to the one before, its contents to it, and the tables to its contents."""
@@ -147,7 +152,7 @@ class _Check:
         if action == "verdict":
             self._verdict(entry, parts)
 
-    def _part(self, row: sa.RowMapping, part: sa.RowMapping) -> dict[str, Any] | None:
+    def _part(self, row: sa.RowMapping, part: sa.RowMapping) -> dict[str, object] | None:
         """What a part says, held to its digest; None where it was erased."""
         place = (part["entry"], part["part"])
         due = self.rewritten.get(place, part["digest"])
@@ -161,7 +166,7 @@ class _Check:
             raise Unchained(f"the audit trail is broken: entry {place[0]} ({row['action']}) is {kind}")
         return dict(json.loads(text))
 
-    def _is_whole(self, entry: _Entry, parts: Sequence[dict[str, Any] | None]) -> bool:
+    def _is_whole(self, entry: _Entry, parts: Sequence[dict[str, object] | None]) -> bool:
         row, digests = entry.row, [part["digest"] for part in entry.parts]
         if not digests:
             return False
@@ -173,7 +178,7 @@ class _Check:
             return True
         return bool(row["digest"] == digest_of_format_1(dict(row), [part or {} for part in parts]))
 
-    def _run(self, entry: _Entry, parts: Sequence[dict[str, Any] | None]) -> None:
+    def _run(self, entry: _Entry, parts: Sequence[dict[str, object] | None]) -> None:
         number, told, named = self.at.number, parts[audit.OPEN], parts[audit.PATIENTS]
         if told is None:
             if entry.run is not None or entry.cases:
@@ -183,20 +188,20 @@ class _Check:
             raise Unchained(f"the run of entry {number} of the audit trail is gone")
         held = dict(entry.run) | {"facts": json.loads(entry.run["facts"])}
         # What a run of format 1 did not say, its facts do.
-        due = {"model": told["facts"]["model"], "shadow": False} | told
-        lots = set((named or {}).get("drawn", ()))
-        cases = [[*case, case[0] in lots] for case in (named or {}).get("cases", [])]
+        due = {"model": of(dict, told["facts"])["model"], "shadow": False} | told
+        lots = set(of(list, (named or {}).get("drawn", [])))
+        cases = [[*case, case[0] in lots] for case in of(list, (named or {}).get("cases", []))]
         rows = [[row["case_id"], row["state"], row["nights"], bool(row["drawn"])] for row in entry.cases]
         if any(held[name] != value for name, value in due.items()) or sorted(rows) != sorted(cases):
             raise Unchained(f"a run or its cases are not as entry {number} of the audit trail has them")
         self.runs += 1
         self.cases += len(rows)
 
-    def _verdict(self, entry: _Entry, parts: Sequence[dict[str, Any] | None]) -> None:
+    def _verdict(self, entry: _Entry, parts: Sequence[dict[str, object] | None]) -> None:
         number, told, named = self.at.number, parts[audit.OPEN], parts[audit.PATIENTS]
         if told is None or named is None:
             return
-        held = entry.reviews.get((told["key"], named["case_id"]))
+        held = entry.reviews.get((word(told, "key"), word(named, "case_id")))
         if held is None or held["entry"] < number:
             raise Unchained(f"the verdict of entry {number} of the audit trail is gone")
         if held["entry"] > number:
@@ -221,5 +226,8 @@ class _Check:
 
     def _champion(self, row: sa.Row[Any]) -> None:
         said = audit.part_of(self.connection, row.since)
-        if said and row.champion not in (said.get("model_after"), said.get("facts", {}).get("model")):
+        if said and row.champion not in (
+            said.get("model_after"),
+            of(dict, said.get("facts", {})).get("model"),
+        ):
             raise Unchained(f"a series' champion is not as entry {row.since} of the audit trail has it")

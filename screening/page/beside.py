@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from screening.documents.beside import Beside, Difference
 from screening.documents.model import ModelDocument
@@ -18,7 +18,28 @@ FIGURES = {
 UNKNOWN = Difference(difference=None, low=None, high=None)
 
 
-def beside(model: ModelDocument) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Cell:
+    """A figure of another method, and how far the method's own lies above it."""
+
+    value: str
+    gap: str
+    interval: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """Another method: its figures, and in which of them the method is better or worse."""
+
+    name: str
+    title: str
+    cells: list[Cell]
+    words: str
+    better: list[str]
+    worse: list[str]
+
+
+def beside(model: ModelDocument) -> dict[str, object] | None:
     """Return the comparison with other methods; None where training made none."""
     found = model.validation.comparison
     if found is None:
@@ -43,26 +64,22 @@ def beside(model: ModelDocument) -> dict[str, Any] | None:
     }
 
 
-def _row(other: Beside, names: list[str]) -> dict[str, Any]:
+def _row(other: Beside, names: list[str]) -> Row:
     assert other.figures is not None and other.differences is not None, "it was trained, so it has both"
     gaps = {name: other.differences.get(name, UNKNOWN) for name in names}
     better = [FIGURES[name] for name, gap in gaps.items() if gap.low is not None and gap.low > 0]
     worse = [FIGURES[name] for name, gap in gaps.items() if gap.high is not None and gap.high < 0]
-    return {
-        "name": shown.name(other.recipe),
-        "title": shown.text(other.title, 200),
-        "cells": [
-            {
-                "value": _value(name, other.figures[name]),
-                "gap": _signed(name, gap.difference),
-                "interval": _ends(name, gap),
-            }
+    return Row(
+        name=shown.name(other.recipe),
+        title=shown.text(other.title, 200),
+        cells=[
+            Cell(_value(name, other.figures[name]), _signed(name, gap.difference), _ends(name, gap))
             for name, gap in gaps.items()
         ],
-        "words": _words(better, worse),
-        "better": better,
-        "worse": worse,
-    }
+        words=_words(better, worse),
+        better=better,
+        worse=worse,
+    )
 
 
 def _words(better: list[str], worse: list[str]) -> str:
@@ -71,14 +88,14 @@ def _words(better: list[str], worse: list[str]) -> str:
     return "; ".join(said) or "no difference shown"
 
 
-def _sentence(row: dict[str, Any], own: str) -> str:
-    if not row["better"] and not row["worse"]:
-        return f"beside {row['name']}, these patients show no difference"
-    return f"beside {row['name']}, {own} has {_listed(row)}"
+def _sentence(row: Row, own: str) -> str:
+    if not row.better and not row.worse:
+        return f"beside {row.name}, these patients show no difference"
+    return f"beside {row.name}, {own} has {_listed(row)}"
 
 
-def _listed(row: dict[str, Any]) -> str:
-    ends = (("a higher", row["better"]), ("a lower", row["worse"]))
+def _listed(row: Row) -> str:
+    ends = (("a higher", row.better), ("a lower", row.worse))
     return " and ".join(f"{words} {name}" for words, names in ends for name in map(_in_a_sentence, names))
 
 

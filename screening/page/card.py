@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from screening.documents.attention import review_due
 from screening.documents.model import FeatureFacts, FileFacts, MachineFacts, ModelDocument
@@ -19,38 +19,66 @@ MANY_SETTINGS = 24
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 
 
-def data_section(run: RunDocument) -> dict[str, Any]:
+@dataclass(frozen=True)
+class FeatureTonight:
+    """A feature of the night beside training, in words; `order` puts what differs most first."""
+
+    name: str
+    missing: str
+    missing_training: str
+    psi: str
+    ks: str
+    outside: str
+    normalised: bool
+    notable: bool
+    remarks: list[str]
+    order: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What went in tonight: the features, and the files."""
+
+    has_drift: bool
+    rows: list[FeatureTonight]
+    notable: int
+    files: list[dict[str, str]]
+    facts: list[tuple[str, str]]
+    notes: list[str]
+
+
+def data_section(run: RunDocument) -> Inputs:
     """Return missing shares and distributions tonight against training, what differs most first."""
     rows, read = [_feature_tonight(feature) for feature in run.data], run.input
     delimiter = DELIMITERS.get(read.delimiter or "", shown.name(read.delimiter))
-    return {
-        "has_drift": any(feature.psi is not None for feature in run.data),
-        "rows": sorted(rows, key=lambda r: (not r["notable"], r["order"])),
-        "notable": sum(r["notable"] for r in rows),
-        "files": _files(read.files),
-        "facts": [("Delimiter", delimiter)] * bool(read.delimiter)
+    return Inputs(
+        has_drift=any(feature.psi is not None for feature in run.data),
+        rows=sorted(rows, key=lambda row: (not row.notable, row.order)),
+        notable=sum(row.notable for row in rows),
+        files=_files(read.files),
+        facts=[("Delimiter", delimiter)] * bool(read.delimiter)
         + [("Encoding", shown.name(read.encoding))] * bool(read.encoding),
-        "notes": [shown.text(note) for note in read.notes],
-    }
+        notes=[shown.text(note) for note in read.notes],
+    )
 
 
-def _feature_tonight(found: NightFeature) -> dict[str, Any]:
+def _feature_tonight(found: NightFeature) -> FeatureTonight:
     differs = found.missing - found.missing_training
     remarks = ["more missing" if differs > 0 else "less missing"] if abs(differs) > NOTABLE else []
     remarks += ["shifted"] if found.alarm else []
     remarks += [f"{shown.count(found.unseen)} unseen"] if found.unseen else []
-    return {
-        "name": shown.feature(found.name),
-        "missing": shown.percent(found.missing),
-        "missing_training": shown.percent(found.missing_training),
-        "psi": shown.fixed(found.psi, 2),
-        "ks": shown.fixed(found.ks, 2),
-        "outside": shown.percent(found.outside) if found.outside else "",
-        "normalised": bool(found.normalised),
-        "notable": bool(remarks),
-        "remarks": remarks,
-        "order": (-abs(differs), -(found.psi or 0.0)),
-    }
+    return FeatureTonight(
+        name=shown.feature(found.name),
+        missing=shown.percent(found.missing),
+        missing_training=shown.percent(found.missing_training),
+        psi=shown.fixed(found.psi, 2),
+        ks=shown.fixed(found.ks, 2),
+        outside=shown.percent(found.outside) if found.outside else "",
+        normalised=bool(found.normalised),
+        notable=bool(remarks),
+        remarks=remarks,
+        order=(-abs(differs), -(found.psi or 0.0)),
+    )
 
 
 def _files(files: Sequence[FileFacts]) -> list[dict[str, str]]:
@@ -64,7 +92,7 @@ def _files(files: Sequence[FileFacts]) -> list[dict[str, str]]:
     ]
 
 
-def model_card(model: ModelDocument) -> dict[str, Any]:
+def model_card(model: ModelDocument) -> dict[str, object]:
     """Return the model card; a fact that the document does not hold is left out, never made up."""
     recipe, training = model.recipe, model.training
     digests = [("model", model.digest)] if isinstance(model, RunModel) else []
@@ -96,7 +124,7 @@ def model_card(model: ModelDocument) -> dict[str, Any]:
     }
 
 
-def _setting(value: Any) -> str:
+def _setting(value: object) -> str:
     if isinstance(value, float):
         return shown.minus(f"{value:.6g}")
     if isinstance(value, bool) or value is None:
@@ -150,7 +178,7 @@ def _price(n_settings: float) -> str:
     return "Choosing among so many flatters AUROC by about 0.006 on balance; intervals are widened for it."
 
 
-def _blend(model: ModelDocument) -> dict[str, Any] | None:
+def _blend(model: ModelDocument) -> dict[str, object] | None:
     """Return the members of a blend with what each does alone; None for a single method."""
     if not model.blend:
         return None
@@ -217,7 +245,7 @@ def _training(model: ModelDocument) -> list[tuple[str, str]]:
     return facts
 
 
-def _feature(model: ModelDocument, found: FeatureFacts) -> dict[str, Any]:
+def _feature(model: ModelDocument, found: FeatureFacts) -> dict[str, object]:
     declared = model.declared(found.name)
     normalised = declared.on_other_scale
     return {

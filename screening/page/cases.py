@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from markupsafe import Markup
 
@@ -15,6 +14,7 @@ from screening.documents.run import RunDocument
 from screening.page import format as shown
 from screening.page.review import as_it_is, judged_words, known
 from screening.page.values import Value, value_of
+from screening.page.voxels import Patient
 
 MISSING_SHOWN = 8
 REASONS = 3
@@ -43,7 +43,7 @@ class Rest:
     explained: str = ""
     missing: Sequence[str] = ()
     more_missing: str = ""
-    volume: dict[str, Any] | None = None
+    volume: Patient | None = None
     rows: Sequence[Line] = ()
 
 
@@ -104,7 +104,7 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
 
 
 def line_of_group(
-    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: dict[str, Any] | None, places: int,
+    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: Patient | None, places: int,
     rank: int | None = None,
 ) -> Line:  # fmt: skip
     """Return the line of a patient with several rows, whose reasons are those of the highest of them.
@@ -113,7 +113,7 @@ def line_of_group(
     ----------
     rows : sequence of Line
         Its rows that the page names, the highest score first.
-    volume : dict, optional
+    volume : Patient, optional
         Its block of `screening.page.voxels`.
     """
     unit, line = run.model.unit_of_review, _line(run, group, group.group, group.top_score, rank, places)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,9 +21,9 @@ ENDS = {
 }
 
 
-def predictive(model: ModelDocument, run: RunDocument | None) -> list[dict[str, Any]]:
+def predictive(model: ModelDocument, run: RunDocument | None) -> list[dict[str, object]]:
     """Return a table of predictive values for each watched class, with tonight's workload in words."""
-    tables = []
+    tables: list[dict[str, object]] = []
     for point in model.points:
         found = model.validation.predictive.get(point.label)
         if found is None:
@@ -136,7 +135,7 @@ def _prevalence(run: RunDocument) -> list[str]:
     return [f"By the share flagged alone, {about} of tonight’s rows have the condition (95% interval)."]
 
 
-def calibration(model: ModelDocument) -> list[dict[str, Any]]:
+def calibration(model: ModelDocument) -> list[dict[str, object]]:
     """Return for each watched class the calibration with its pictures, or why there is none."""
     blocks = []
     for number, point in enumerate(model.points):
@@ -152,7 +151,7 @@ def calibration(model: ModelDocument) -> list[dict[str, Any]]:
     return blocks
 
 
-def _earned(found: Calibration, point: OperatingPointFacts, number: int) -> dict[str, Any]:
+def _earned(found: Calibration, point: OperatingPointFacts, number: int) -> dict[str, object]:
     assert found.method and found.log_loss and found.decision_curve, "earned, so it has all of these"
     (other,) = METHODS.keys() - {found.method}
     used = METHODS[found.method]
@@ -181,7 +180,7 @@ def _three(value: float | None) -> str:
     return shown.NOT_KNOWN if value is None else f"{value:.3f}"
 
 
-def _reliability(found: Calibration, number: int) -> dict[str, Any]:
+def _reliability(found: Calibration, number: int) -> Axes:
     bins = found.reliability
     said = ", ".join(
         f"{shown.percent(one.predicted)} predicted and {shown.percent(one.observed)} observed" for one in bins
@@ -197,15 +196,15 @@ def _reliability(found: Calibration, number: int) -> dict[str, Any]:
     xs = [one.predicted for one in bins]
     axes.band(xs, [one.low for one in bins], [one.high for one in bins], "first")
     axes.line(xs, [one.observed for one in bins], "first")
-    return axes.drawing() | {
-        "caption": "Solid: observed in tenths of the predictions, with 95% intervals. Dotted: perfect "
-        "agreement."
-    }
+    axes.caption = (
+        "Solid: observed in tenths of the predictions, with 95% intervals. Dotted: perfect agreement."
+    )
+    return axes
 
 
 def _decision_curve(
     found: Calibration, curve: DecisionCurve, point: OperatingPointFacts, number: int
-) -> dict[str, Any]:
+) -> Axes:
     at, model, everyone = curve.threshold, curve.model, curve.all
     top = max([*model, *everyone])
     useful = [t for t, m, a in zip(at, model, everyone, strict=True) if m > max(a, 0.0) + 1e-9]
@@ -231,10 +230,11 @@ def _decision_curve(
     chance = _chance_at(found, point)
     if chance is not None and chance <= max(at):
         axes.mark(chance, _net_benefit(point, chance), "validated", "threshold in use")
-    return axes.drawing() | {
-        "caption": f"{words} Solid: the model; dashed: reviewing everyone; dotted: reviewing no one. "
+    axes.caption = (
+        f"{words} Solid: the model; dashed: reviewing everyone; dotted: reviewing no one. "
         f"{_in_use(chance, max(at))}"
-    }
+    )
+    return axes
 
 
 def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from markupsafe import Markup
 
@@ -18,6 +17,7 @@ from screening.page import format as shown
 
 # About the width of a letter of a label, a little too wide rather than too narrow.
 LETTER = 7.6
+Values = Sequence[float | None]
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,64 @@ def tick_text(values: Sequence[float]) -> list[str]:
     return [shown.fixed(v, places) for v in values]
 
 
+@dataclass(frozen=True)
+class Tick:
+    """A place on an axis, and what stands there."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """A line, or the outline of an area."""
+
+    d: Markup
+    kind: str
+
+
+@dataclass(frozen=True)
+class Upright:
+    """A straight line from one end to the other."""
+
+    x1: float
+    x2: float
+    y1: float
+    y2: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One point."""
+
+    x: float
+    y: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Label:
+    """Words beside what they name; `anchor` says which side of the place they lie on."""
+
+    x: float
+    y: float
+    kind: str
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class UpperAxis:
+    """A second axis, above the plot."""
+
+    label: str
+    ticks: Sequence[Tick]
+
+
 @dataclass
 class Axes:
-    """A chart being drawn: two scales, and what lies on them.
+    """A chart: two scales, and what lies on them. The template writes down what stands here.
 
     Parameters
     ----------
@@ -66,6 +121,8 @@ class Axes:
         The text alternative: what the chart is, and what it shows in words and figures.
     x, y : (float, float)
         Range of values on each axis.
+    caption : str
+        What stands below the picture.
     """
 
     name: str
@@ -79,18 +136,23 @@ class Axes:
     height: int = 340
     margins: tuple[int, int, int, int] = (24, 96, 46, 56)
     as_percent: tuple[bool, bool] = (False, True)
-    bands: list[dict[str, Any]] = field(default_factory=list)
-    lines: list[dict[str, Any]] = field(default_factory=list)
-    rules: list[dict[str, Any]] = field(default_factory=list)
-    marks: list[dict[str, Any]] = field(default_factory=list)
-    labels: list[dict[str, Any]] = field(default_factory=list)
-    top: dict[str, Any] | None = None
+    bands: list[Stroke] = field(default_factory=list)
+    lines: list[Stroke] = field(default_factory=list)
+    rules: list[Upright] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    top: UpperAxis | None = None
+    caption: str = ""
 
     def __post_init__(self) -> None:
         above, right, below, left = self.margins
         self.across = Scale(*self.x, left, self.width - right)
         self.up = Scale(*self.y, self.height - below, above)
-        self._about = max(4, round((self.across.stop - self.across.start) / 60))
+        self.left, self.right = self.across.start, self.across.stop
+        self.upper, self.lower = self.up.stop, self.up.start
+        self._about = max(4, round((self.right - self.left) / 60))
+        self.x_ticks = _ticks(self.across, self.as_percent[0], self._about)
+        self.y_ticks = _ticks(self.up, self.as_percent[1], 5)
 
     def _path(self, points: list[tuple[float, float]]) -> str:
         kept: list[tuple[float, float]] = []
@@ -106,48 +168,39 @@ class Axes:
         steps = (_step(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(kept))
         return f"M{kept[0][0]:g} {kept[0][1]:g}" + "".join(steps)
 
-    def line(self, xs: Sequence[Any], ys: Sequence[Any], kind: str, label: str | None = None) -> None:
+    def line(self, xs: Values, ys: Values, kind: str, label: str | None = None) -> None:
         """Draw a line; `label` stands at its right end, in the margin."""
         points = _drawable(xs, ys)
         if not points:
             return
-        self.lines.append({"d": Markup(self._path(points)), "kind": kind})
+        self.lines.append(Stroke(Markup(self._path(points)), kind))
         if label:
             self._end_label(points[-1][1], kind, label)
 
     def _end_label(self, value: float, kind: str, label: str) -> None:
         y = self.up.at(value) + 4
         for other in self.labels:
-            if other["anchor"] == "start" and abs(other["y"] - y) < 15:
-                y = other["y"] + (15 if y >= other["y"] else -15)
-        self.labels.append(
-            {"x": self.across.stop + 7, "y": round(y, 1), "kind": kind, "text": label, "anchor": "start"}
-        )
+            if other.anchor == "start" and abs(other.y - y) < 15:
+                y = other.y + (15 if y >= other.y else -15)
+        self.labels.append(Label(self.right + 7, round(y, 1), kind, label, "start"))
 
-    def band(self, xs: Sequence[Any], low: Sequence[Any], high: Sequence[Any], kind: str) -> None:
+    def band(self, xs: Values, low: Values, high: Values, kind: str) -> None:
         """Shade between two lines (a 95 % interval)."""
         under, over = _drawable(xs, low), _drawable(xs, high)
         if under and over:
-            self.bands.append({"d": Markup(self._path(over + under[::-1]) + "Z"), "kind": kind})
+            self.bands.append(Stroke(Markup(self._path(over + under[::-1]) + "Z"), kind))
 
     def upright(self, value: float, kind: str, label: str) -> None:
         """Draw a vertical rule at `value` with its label beside it, on the side that has room."""
         x = self.across.at(value)
-        right = x < (self.across.start + self.across.stop) / 2
-        self.rules.append({"x1": x, "x2": x, "y1": self.up.stop, "y2": self.up.start, "kind": kind})
-        self.labels.append(
-            {
-                "x": x + 6 if right else x - 6,
-                "y": round((self.up.stop + self.up.start) / 2, 1),
-                "kind": kind,
-                "text": label,
-                "anchor": "begin" if right else "end",
-            }
-        )
+        on_the_right = x < (self.left + self.right) / 2
+        self.rules.append(Upright(x, x, self.upper, self.lower, kind))
+        place, anchor = (x + 6, "begin") if on_the_right else (x - 6, "end")
+        self.labels.append(Label(place, round((self.upper + self.lower) / 2, 1), kind, label, anchor))
 
     def dot(self, x: float, y: float, kind: str) -> None:
         """Draw one point."""
-        self.marks.append({"x": self.across.at(x), "y": self.up.at(y), "kind": kind})
+        self.marks.append(Mark(self.across.at(x), self.up.at(y), kind))
 
     def mark(self, x: float, y: float, kind: str, label: str, side: str = "begin") -> None:
         """Draw one point with a label beside it."""
@@ -161,50 +214,18 @@ class Axes:
         place = min(at_x + 9, furthest) if side == "begin" else at_x - 9
         height = at_y + (16 if at_x + 9 <= furthest or side == "end" else 26)
         for other in self.labels:
-            reach = LETTER * max(len(label), len(other["text"]))
-            if other["anchor"] == side and abs(other["y"] - height) < 15 and abs(other["x"] - place) < reach:
-                height = other["y"] + 16
-        self.labels.append(
-            {
-                "x": place,
-                "y": min(height, self.up.start - 6),
-                "kind": kind,
-                "text": label,
-                "anchor": side,
-            }
-        )
+            reach = LETTER * max(len(label), len(other.text))
+            if other.anchor == side and abs(other.y - height) < 15 and abs(other.x - place) < reach:
+                height = other.y + 16
+        self.labels.append(Label(place, min(height, self.lower - 6), kind, label, side))
 
     def second_axis(self, label: str, at: Callable[[float], str]) -> None:
         """Put a second axis above the plot: at each tick of the first, what `at` says."""
         ticks = self.across.ticks(self._about)
-        self.top = {"label": label, "ticks": [{"at": self.across.at(v), "text": at(v)} for v in ticks]}
-
-    def drawing(self) -> dict[str, Any]:
-        """Return what the chart template writes down."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "width": self.width,
-            "height": self.height,
-            "left": self.across.start,
-            "right": self.across.stop,
-            "upper": self.up.stop,
-            "lower": self.up.start,
-            "x_label": self.x_label,
-            "y_label": self.y_label,
-            "x_ticks": _ticks(self.across, self.as_percent[0], self._about),
-            "y_ticks": _ticks(self.up, self.as_percent[1], 5),
-            "top": self.top,
-            "bands": self.bands,
-            "lines": self.lines,
-            "rules": self.rules,
-            "marks": self.marks,
-            "labels": self.labels,
-        }
+        self.top = UpperAxis(label, [Tick(self.across.at(value), at(value)) for value in ticks])
 
 
-def _drawable(xs: Sequence[Any], ys: Sequence[Any]) -> list[tuple[float, float]]:
+def _drawable(xs: Values, ys: Values) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in zip(xs, ys, strict=False) if shown.finite(x) and shown.finite(y)]
 
 
@@ -221,7 +242,7 @@ def _level(one: tuple[float, float], two: tuple[float, float], three: tuple[floa
     return one[same] == two[same] == three[same] and between
 
 
-def _ticks(scale: Scale, as_percent: bool, about: int) -> list[dict[str, Any]]:
+def _ticks(scale: Scale, as_percent: bool, about: int) -> list[Tick]:
     values = scale.ticks(about)
     words = [f"{word}%" for word in tick_text([100 * v for v in values])] if as_percent else tick_text(values)
-    return [{"at": scale.at(v), "text": t} for v, t in zip(values, words, strict=True)]
+    return [Tick(scale.at(value), word) for value, word in zip(values, words, strict=True)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from screening.documents.comparison import (
     CohortFacts,
@@ -16,6 +15,7 @@ from screening.documents.comparison import (
 )
 from screening.documents.stored import comparison_in
 from screening.page import format as shown
+from screening.page.charts import Axes
 from screening.page.comparison_charts import critical_difference, differences, roc
 from screening.page.drawing import draw
 
@@ -42,7 +42,7 @@ OF_CLASSES = ("macro_recall", "macro_g", "geometric_recall", "min_recall", "macr
 COMPARED = ("g_mean", "auroc", "average_precision", "specificity_at", "macro_recall", "macro_g")
 
 
-def render_comparison(document: Mapping[str, Any], templates: Path | None = None) -> str:
+def render_comparison(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of a comparison.
 
     Parameters
@@ -62,17 +62,19 @@ def render_comparison(document: Mapping[str, Any], templates: Path | None = None
     asked = shown.percent(compared.asked_sensitivity)
     return draw(
         "compare.html.j2",
+        {
+            "banner": {"title": "Methods compared", "kind": "on the same folds", "date": ""},
+            "facts": _facts(compared),
+            "rule": shown.rule(settings.rule),
+            "cohorts": [_cohort(c, i, compared.first_figure, asked) for i, c in enumerate(compared.cohorts)],
+            "ranks": _ranks(compared.ranks) if compared.ranks else None,
+            "words": _words(asked),
+            "command": shown.text(settings.command or "not recorded", 2000),
+            "versions": [(shown.name(k), shown.name(v)) for k, v in sorted(settings.versions.items())],
+        },
         templates=templates,
         styles=("report.css", "compare.css"),
         footer="comparison of methods",
-        banner={"title": "Methods compared", "kind": "on the same folds", "date": ""},
-        facts=_facts(compared),
-        rule=shown.rule(settings.rule),
-        cohorts=[_cohort(c, i, compared.first_figure, asked) for i, c in enumerate(compared.cohorts)],
-        ranks=_ranks(compared.ranks) if compared.ranks else None,
-        words=_words(asked),
-        command=shown.text(settings.command or "not recorded", 2000),
-        versions=[(shown.name(k), shown.name(v)) for k, v in sorted(settings.versions.items())],
     )
 
 
@@ -94,7 +96,7 @@ def _label(name: str, asked: str) -> str:
     return f"Specificity at {asked} sensitivity" if name == "specificity_at" else FIGURES[name]
 
 
-def _cohort(cohort: CohortFacts, number: int, first: str, asked: str) -> dict[str, Any]:
+def _cohort(cohort: CohortFacts, number: int, first: str, asked: str) -> dict[str, object]:
     methods = cohort.methods
     present = methods[0].figures
     size = f"{shown.plural(cohort.n_rows, 'row')}, {shown.count(cohort.n_positive)} of them cases"
@@ -161,7 +163,7 @@ def _seconds(value: float | None) -> str:
     return f"{value:.3f}" if value < 0.1 else shown.number(float(f"{value:.2g}"))
 
 
-def _ranks(ranks: Ranks) -> dict[str, Any]:
+def _ranks(ranks: Ranks) -> dict[str, object]:
     order = sorted(ranks.figures, key=lambda name: name != ranks.first)
     return {
         "n_cohorts": shown.count(ranks.n_cohorts),
@@ -188,7 +190,7 @@ class RankTable:
 
     title: str
     test: str
-    chart: dict[str, Any]
+    chart: Axes
     rows: list[RankRow]
 
 

@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 from screening.documents.beside import Difference
 from screening.documents.comparison import FigureRanks, MethodFacts, RankedMethod
 from screening.page import format as shown
-from screening.page.charts import Axes
+from screening.page.charts import Axes, Label, Tick
 
 MOST_CURVES = 8
 """Curves on one axis that an eye can still tell apart; there are as many kinds of line."""
 
 
-def roc(methods: Sequence[MethodFacts], number: int, first: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Legend:
+    """Which kind of line is whose, and the area below it."""
+
+    kind: str
+    name: str
+    area: str
+
+
+@dataclass
+class Curves(Axes):
+    """The curves of several methods on one axis; so many had no room."""
+
+    legend: list[Legend] = field(default_factory=list)
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Titled:
+    """A chart that stands below a title of its own."""
+
+    title: str
+    chart: Axes
+
+
+def roc(methods: Sequence[MethodFacts], number: int, first: str) -> Curves:
     """All methods on one axis: the control, and the best of the others by the first figure."""
 
     def place(method: MethodFacts) -> tuple[bool, float]:
@@ -22,7 +47,7 @@ def roc(methods: Sequence[MethodFacts], number: int, first: str) -> dict[str, An
         return not method.control, 1.0 if value is None else -value
 
     ordered = sorted(methods, key=place)[:MOST_CURVES]
-    axes = Axes(
+    axes = Curves(
         f"roc-{number}",
         "Sensitivity against 1 − specificity of the methods",
         "; ".join(
@@ -36,20 +61,20 @@ def roc(methods: Sequence[MethodFacts], number: int, first: str) -> dict[str, An
         height=440,
         margins=(14, 14, 46, 56),
         as_percent=(True, True),
+        left_out=len(methods) - len(ordered),
     )
     axes.line([0, 1], [0, 1], "chance")
-    legend = []
     for i, method in enumerate(ordered):
         curve = method.curve
         grid = [j / max(len(curve) - 1, 1) for j in range(len(curve))]
         # A step up at each sensitivity that is reached, as the curve of finitely many cases is.
         axes.line([x for x in curve for _ in "ab"][1:], [y for y in grid for _ in "ab"][:-1], f"m{i}")
         area = shown.fixed(method.figures["auroc"].value, 3)
-        legend.append({"kind": f"m{i}", "name": shown.name(method.recipe), "area": area})
-    return axes.drawing() | {"legend": legend, "left_out": len(methods) - len(ordered)}
+        axes.legend.append(Legend(f"m{i}", shown.name(method.recipe), area))
+    return axes
 
 
-def differences(methods: Sequence[MethodFacts], name: str, number: int, words: str) -> dict[str, Any]:
+def differences(methods: Sequence[MethodFacts], name: str, number: int, words: str) -> Titled:
     """A line a method: the difference from the control with its interval, and a rule at no difference."""
     found = [(m, m.differences[name]) for m in methods if m.differences is not None]
     ends = [abs(end) for _, d in found for end in (d.low, d.difference, d.high) if end is not None]
@@ -66,21 +91,18 @@ def differences(methods: Sequence[MethodFacts], name: str, number: int, words: s
         height=66 + 24 * len(found),
         margins=(10, 150, 46, 190),
     )
-    ticks = []
+    axes.y_ticks = []
     for i, (method, gap) in enumerate(found):
         y = len(found) - i - 0.5
-        ticks.append({"at": axes.up.at(y), "text": shown.name(method.recipe)})
+        axes.y_ticks.append(Tick(axes.up.at(y), shown.name(method.recipe)))
         if gap.difference is None:
             continue
         if gap.low is not None and gap.high is not None:
             axes.line([100 * gap.low, 100 * gap.high], [y, y], "first")
         axes.mark(100 * gap.difference, y, "validated", "")
-        axes.labels[-1] = {
-            "x": axes.across.stop + 7, "y": axes.up.at(y) + 4, "kind": "plain", "text": _in_points(gap),
-            "anchor": "start",
-        }  # fmt: skip
+        axes.labels[-1] = Label(axes.right + 7, axes.up.at(y) + 4, "plain", _in_points(gap), "start")
     axes.line([0, 0], [0, len(found)], "chance")
-    return {"title": words, "chart": axes.drawing() | {"y_ticks": ticks}}
+    return Titled(words, axes)
 
 
 def _in_points(gap: Difference) -> str:
@@ -94,9 +116,7 @@ def _points(share: float | None) -> str:
     return f"+{text}" if share > 0 and text[0] not in "+−" and float(text) != 0 else text
 
 
-def critical_difference(
-    name: str, words: str, ordered: Sequence[RankedMethod], found: FigureRanks
-) -> dict[str, Any]:
+def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], found: FigureRanks) -> Axes:
     """Mean ranks on a line, best at the left; bars join methods that the data cannot tell apart."""
     cliques, distance, rows = found.cliques, found.critical_difference, len(ordered)
     axes = Axes(
@@ -113,18 +133,17 @@ def critical_difference(
         margins=(14, 60, 46, 190),
     )
     top = axes.up.high
-    ticks = []
+    axes.y_ticks = []
     for i, method in enumerate(ordered):
         y, rank = rows - i - 0.5, method.mean_rank
         axes.line([rank, rank], [y, rows], "stem")
         axes.mark(rank, y, "validated", "")
         axes.labels.pop()
-        ticks.append({"at": axes.up.at(y), "text": shown.name(method.recipe)})
+        axes.y_ticks.append(Tick(axes.up.at(y), shown.name(method.recipe)))
     for i, (low, high) in enumerate(cliques):
         y = rows + 0.4 + 0.6 * i
         axes.line([low, high], [y, y], "clique")
     axes.line([1, 1 + distance], [top - 0.8, top - 0.8], "first")
     words = f"critical difference {shown.fixed(distance, 2)}"
-    place = {"x": axes.across.start, "y": axes.up.at(top - 0.8) - 6, "anchor": "start"}
-    axes.labels.append(place | {"kind": "first", "text": words})
-    return axes.drawing() | {"y_ticks": ticks}
+    axes.labels.append(Label(axes.left, axes.up.at(top - 0.8) - 6, "first", words, "start"))
+    return axes

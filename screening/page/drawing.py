@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import (
     BaseLoader,
@@ -34,13 +33,13 @@ SHIPPED = "shipped"
 
 def draw(
     template: str,
+    blocks: Mapping[str, object],
     *,
     footer: str,
     templates: Path | None = None,
     styles: Sequence[str] = ("report.css",),
     scripts: Sequence[str] = (),
     pictures: bool = False,
-    **blocks: Any,
 ) -> str:
     """Return a page that needs nothing outside itself.
 
@@ -48,6 +47,8 @@ def draw(
     ----------
     template : str
         Name of the page's template.
+    blocks : mapping
+        What the template may write; a name it does not get is an error.
     footer : str
         Last line of the page, and of every printed sheet.
     templates : Path, optional
@@ -56,8 +57,6 @@ def draw(
         What is inlined; only these texts may style the page or run in it.
     pictures : bool
         Whether the page holds pictures (inlined too).
-    **blocks
-        What the template may write; a name it does not get is an error.
 
     Raises
     ------
@@ -77,10 +76,9 @@ def draw(
             + ("img-src data:; " if pictures else "")
             + "base-uri 'none'; form-action 'none'"
         )
-        blocks |= {"script": Markup(script)} if scripts else {}
-        return environment.get_template(template).render(
-            policy=policy, style=Markup(style), footer=footer, **blocks
-        )
+        fence = {"policy": policy, "style": Markup(style), "footer": footer}
+        written = {"script": Markup(script)} if scripts else {}
+        return environment.get_template(template).render({**blocks, **fence, **written})
     except (TemplateError, UnicodeDecodeError) as error:
         if templates is None:
             raise
@@ -125,12 +123,12 @@ def _made(loader: BaseLoader, kept: Precompiled | None = None) -> Environment:
     return environment
 
 
-def _visible(value: Any) -> Any:
+def _visible(value: object) -> object:
     """Spell out invisible characters in whatever a template writes, in case a block forgot to."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else shown.text(value, 10**6)
 
 
-def as_json(value: Any) -> Markup:
+def as_json(value: object) -> Markup:
     """Return `value` as JSON that cannot end the script element it stands in."""
     written = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
     return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from screening.documents.figures import BEYOND_SCORES
 from screening.documents.rule import Rule
@@ -18,12 +18,12 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
-def finite(value: Any) -> TypeGuard[float]:
+def finite(value: object) -> TypeGuard[float]:
     """Whether `value` is a number that can be drawn: not None, text, a truth value, NaN or infinite."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def text(value: Any, longest: int = LONGEST_TEXT) -> str:
+def text(value: object, longest: int = LONGEST_TEXT) -> str:
     """Return `value` as text in which every character is visible.
 
     A control or direction mark inside an id could make one patient's number read as another's, so such
@@ -40,12 +40,12 @@ def text(value: Any, longest: int = LONGEST_TEXT) -> str:
     )
 
 
-def name(value: Any) -> str:
+def name(value: object) -> str:
     """Return an id, a group or a feature name: `text`, on one line and short enough for a table cell."""
     return NOT_KNOWN if value is None else " ".join(text(value, LONGEST_NAME).split("\n"))
 
 
-def feature(value: Any) -> str:
+def feature(value: object) -> str:
     """Return a column's name as words."""
     return name(value.replace("_", " ") if isinstance(value, str) else value)
 
@@ -55,7 +55,7 @@ def minus(figure: str) -> str:
     return figure.replace("-", "−") if figure.startswith("-") else figure
 
 
-def number(value: Any) -> str:
+def number(value: object) -> str:
     """Return a measured value to four significant figures, never in exponent form below a million."""
     if not finite(value):
         return NOT_KNOWN
@@ -67,12 +67,12 @@ def number(value: Any) -> str:
     return minus(figure)
 
 
-def count(value: Any) -> str:
+def count(value: object) -> str:
     """Return a whole number with thousands separated."""
     return minus(f"{round(value):,}") if finite(value) else NOT_KNOWN
 
 
-def percent(value: Any, places: int | None = None) -> str:
+def percent(value: object, places: int | None = None) -> str:
     """Return a share (0 to 1) in per cent; one decimal below 10 % and next to 100 %, where it matters."""
     if not finite(value):
         return NOT_KNOWN
@@ -82,7 +82,7 @@ def percent(value: Any, places: int | None = None) -> str:
     return f"{share:.{places}f}%"
 
 
-def interval(low: Any, high: Any) -> str:
+def interval(low: object, high: object) -> str:
     """Return a 95 % interval of a share as `84–95%`, or an empty text where there is none.
 
     Rounding may not close it: `100–100%` would deny what is left.
@@ -96,14 +96,14 @@ def interval(low: Any, high: Any) -> str:
     return f"{ends[0]}–{ends[1]}%"
 
 
-def p_value(value: Any) -> str:
+def p_value(value: object) -> str:
     """Return a p-value with three decimals, four below 0.01; never as zero."""
     if not finite(value):
         return NOT_KNOWN
     return "<0.0001" if value < 1e-4 else f"{value:.3f}" if value >= 0.01 else f"{value:.4f}"
 
 
-def ratio(value: Any) -> str:
+def ratio(value: object) -> str:
     """Return a small positive figure such as a number needed to evaluate."""
     if not finite(value):
         return NOT_KNOWN
@@ -133,14 +133,14 @@ def area_interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{low:.2f}–{high:.2f}"
 
 
-def decimals(values: Iterable[Any]) -> int:
+def decimals(values: Iterable[object]) -> int:
     """Return how many decimals tell scores of this spread apart: about three figures of the spread."""
     known = [float(v) for v in values if finite(v) and abs(v) < BEYOND_SCORES]
     spread = max(known) - min(known) if len(known) > 1 else abs(known[0]) if known else 1.0
     return min(9, max(0, 3 - math.ceil(math.log10(spread)))) if spread > 0 else 3
 
 
-def fixed(value: Any, places: int) -> str:
+def fixed(value: object, places: int) -> str:
     """Return a score with `places` decimals."""
     if not finite(value) or abs(value) >= BEYOND_SCORES:
         return NOT_KNOWN
@@ -148,7 +148,7 @@ def fixed(value: Any, places: int) -> str:
     return minus(figure if float(figure) != 0 else figure.lstrip("-"))
 
 
-def usual(bounds: Any) -> str:
+def usual(bounds: object) -> str:
     """Return a usual range as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
     if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
         return ""
@@ -161,14 +161,14 @@ def usual(bounds: Any) -> str:
     return f"≥ {number(low)}" if finite(low) else ""
 
 
-def unit(value: Any) -> str:
+def unit(value: object) -> str:
     """Return a unit as it is printed: `degC` as °C, `10^9/L` as 10⁹/L."""
     written = name(value) if value else ""
     written = re.sub(r"\^(-?\d+)", lambda power: power[1].translate(_RAISED), written)
     return {"degC": "°C", "degF": "°F"}.get(written, written)
 
 
-def plural(how_many: Any, one: str, many: str | None = None) -> str:
+def plural(how_many: object, one: str, many: str | None = None) -> str:
     """Return `1 row`, `2 rows`."""
     return f"{count(how_many)} {one if how_many == 1 else many or one + 's'}"
 

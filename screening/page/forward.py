@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from screening.documents.model import ModelDocument
 from screening.documents.validation import LaterClass
 from screening.page import format as shown
 
 
-def forward(model: ModelDocument) -> dict[str, Any] | None:
+def forward(model: ModelDocument) -> dict[str, object] | None:
     """Return the forward validation beside the cross-validation; None where the contract names no time."""
     found = model.validation.forward
     if found is None:
@@ -24,8 +23,8 @@ def forward(model: ModelDocument) -> dict[str, Any] | None:
     }
 
 
-def _rows(model: ModelDocument, classes: Mapping[str, LaterClass]) -> list[dict[str, Any]]:
-    rows = []
+def _rows(model: ModelDocument, classes: Mapping[str, LaterClass]) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
     for point in model.points if classes else ():
         later, ranking = classes[point.label], model.validation.summary[point.label]
         which = f", {shown.name(point.label)}" if model.multi else ""

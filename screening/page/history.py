@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from screening.documents.control import ControlChart
 from screening.documents.forward import Estimate, ForwardNights
@@ -23,7 +22,7 @@ from screening.page.history_changes import model_rows, threshold_row
 from screening.page.history_charts import charts, control_charts
 
 
-def render_history(told: Mapping[str, Any], templates: Path | None = None) -> str:
+def render_history(told: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of a ledger.
 
     Parameters
@@ -42,19 +41,21 @@ def render_history(told: Mapping[str, Any], templates: Path | None = None) -> st
     trail = found.audit
     return draw(
         "history.html.j2",
+        {
+            "banner": {"title": "The nights so far", "kind": "from the ledger", "date": ""},
+            "facts": [
+                ("Runs", shown.count(len(found.runs))),
+                ("Audit trail", shown.plural(trail.entries, "entry", "entries")),
+                ("Its head", shown.text(trail.head)),
+                ("Followed from its start", "yes, unbroken" if trail.verified else "not this time"),
+            ],
+            "questions": [_question(one, found.runs, n) for n, one in enumerate(found.series)],
+            "changes": [threshold_row(one) for one in found.threshold_changes],
+            "models": model_rows(found),
+        },
         templates=templates,
         styles=("report.css", "stacked.css", "history.css"),
         footer=f"ledger entry {shown.count(trail.entries)}, {shown.text(trail.head[:16])}",
-        banner={"title": "The nights so far", "kind": "from the ledger", "date": ""},
-        facts=[
-            ("Runs", shown.count(len(found.runs))),
-            ("Audit trail", shown.plural(trail.entries, "entry", "entries")),
-            ("Its head", shown.text(trail.head)),
-            ("Followed from its start", "yes, unbroken" if trail.verified else "not this time"),
-        ],
-        questions=[_question(one, found.runs, n) for n, one in enumerate(found.series)],
-        changes=[threshold_row(one) for one in found.threshold_changes],
-        models=model_rows(found),
     )
 
 
@@ -157,7 +158,7 @@ def _with_interval(found: JudgedShare | Estimate) -> str:
     return f"{shown.percent(found.value)} ({shown.interval(found.low, found.high)})"
 
 
-def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dict[str, Any]:
+def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dict[str, object]:
     mine = [run for run in runs if run.series == series.series]
     used = [run for run in mine if run.in_force]
     values = ", ".join(map(shown.name, series.question.positive))
@@ -230,7 +231,7 @@ def _of_judged(found: JudgedShare | Misses, words: str, none: str) -> str:
     return f"{shown.count(found.found)} of {shown.count(found.judged)} {words}" if found.judged else none
 
 
-def _row(run: NightRun) -> dict[str, Any]:
+def _row(run: NightRun) -> dict[str, object]:
     remark = "" if run.in_force else "superseded" if run.published else "page never appeared"
     states = (run.cases, run.new, run.ongoing, run.reviewed, run.known, run.resolved)
     found, judged = shown.count(run.verdicts.found), shown.count(run.verdicts.judged)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from screening.documents.history import HistoryDocument, Promotion, Retirement, Retraining, ThresholdChange
 from screening.page import format as shown
 
@@ -48,7 +46,7 @@ def _when(recorded: str) -> str:
     return shown.name(recorded).replace("T", " ").replace("+00:00", " UTC")
 
 
-def threshold_row(change: ThresholdChange) -> dict[str, Any]:
+def threshold_row(change: ThresholdChange) -> dict[str, object]:
     """A change of threshold."""
     return {
         "recorded": _when(change.recorded),

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from screening.documents import ScoreCounts
 from screening.documents.control import ControlChart, Phase
 from screening.documents.history import NightRun, SeriesFacts
 from screening.page import format as shown
-from screening.page.charts import Axes
+from screening.page.charts import Axes, Tick
 
 
-def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[dict[str, Any]]:
+@dataclass
+class Nights(Axes):
+    """A picture night by night; of a control chart also its limits in words, and its signals."""
+
+    said: list[str] = field(default_factory=list)
+    signals: list[str] = field(default_factory=list)
+
+
+def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Nights]:
     """Return the pictures of the nights in force, with changes of model and threshold marked."""
     nights = list(range(1, len(used) + 1))
     trend = series.ppv_to_date
@@ -48,7 +56,7 @@ def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[d
     phases = series.control[0].phases if series.control else []
     for axes in drawn:
         _mark_changes(axes, phases)
-    return [_dated(axes.drawing(), used) for axes in drawn]
+    return drawn
 
 
 # Title of a control chart, and of its axis.
@@ -60,12 +68,12 @@ CONTROLLED = {
 }
 
 
-def control_charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[dict[str, Any]]:
+def control_charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Nights]:
     """Return the control charts of a series, each with what a signal is and which nights gave one."""
     return [_controlled(chart, used, number) for chart in series.control]
 
 
-def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> dict[str, Any]:
+def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> Nights:
     title, counted = CONTROLLED[chart.measure]
     points = [point for phase in chart.phases for point in phase.points]
     tops = [value for point in points for value in (point.share, point.high) if value is not None]
@@ -85,10 +93,9 @@ def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> d
         if point.share is not None:
             axes.dot(night, point.share, "signal" if point.outside else "night")
     _mark_changes(axes, chart.phases)
-    return _dated(axes.drawing(), used) | {
-        "said": [_phase_words(phase) for phase in chart.phases],
-        "signals": [shown.text(reason.words, 300) for reason in chart.signals],
-    }
+    axes.said = [_phase_words(phase) for phase in chart.phases]
+    axes.signals = [shown.text(reason.words, 300) for reason in chart.signals]
+    return axes
 
 
 def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
@@ -124,24 +131,20 @@ def _axes(
     y: tuple[float, float],
     used: Sequence[NightRun],
     as_percent: bool = False,
-) -> Axes:
+) -> Nights:
     first, last = shown.name(used[0].night), shown.name(used[-1].night)
-    return Axes(
+    axes = Nights(
         name=name, title=title, description=f"{title} from {first} to {last}: {description}.",
         x=(1, len(used)), y=y, x_label="Night", y_label=y_label, width=560, height=250,
         margins=(14, 82, 46, 56), as_percent=(False, as_percent),
     )  # fmt: skip
-
-
-def _dated(drawing: dict[str, Any], used: Sequence[NightRun]) -> dict[str, Any]:
-    """Put dates where the axis has the numbers of the nights."""
-    scale = (drawing["right"] - drawing["left"]) / max(len(used) - 1, 1)
-    step = max(1, -(-len(used) // 6))
-    drawing["x_ticks"] = [
-        {"at": round(drawing["left"] + scale * i, 1), "text": shown.name(used[i].night)[5:]}
-        for i in range(0, len(used), step)
+    # Dates where the axis has the numbers of the nights.
+    scale = (axes.right - axes.left) / max(len(used) - 1, 1)
+    axes.x_ticks = [
+        Tick(round(axes.left + scale * i, 1), shown.name(used[i].night)[5:])
+        for i in range(0, len(used), max(1, -(-len(used) // 6)))
     ]
-    return drawing
+    return axes
 
 
 def _mark_changes(axes: Axes, phases: Sequence[Phase]) -> None:

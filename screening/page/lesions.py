@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from screening.documents.lesions import LesionFacts
 from screening.documents.model import ModelDocument
 from screening.page import format as shown
@@ -49,7 +47,7 @@ def words(facts: LesionFacts) -> str:
     )
 
 
-def froc(model: ModelDocument) -> dict[str, Any] | None:
+def froc(model: ModelDocument) -> dict[str, object] | None:
     """The FROC curve and its table; None where the operating point is none by lesions."""
     facts = model.points[0].lesions
     if facts is None:
@@ -80,7 +78,7 @@ def froc(model: ModelDocument) -> dict[str, Any] | None:
     )
     axes.mark(facts.false_positives, share, "validated", "threshold in use")
     return {
-        "chart": axes.drawing(),
+        "chart": axes,
         "rows": [
             {
                 "threshold": shown.fixed(threshold, 3),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from screening.documents import Reason
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.page import format as shown
+from screening.page.performance import promise
 
 CHANGES = (
     ("new", "new"),
@@ -19,7 +19,7 @@ CHANGES = (
 )
 
 
-def run_banner(run: RunDocument) -> dict[str, Any]:
+def run_banner(run: RunDocument) -> dict[str, object]:
     """Return the banner of a run: date, model, intended use, and OK or ATTENTION with its reasons."""
     model = run.model
     return {
@@ -38,7 +38,7 @@ def run_banner(run: RunDocument) -> dict[str, Any]:
     } | _reasons(run.attention)
 
 
-def model_banner(model: ModelDocument) -> dict[str, Any]:
+def model_banner(model: ModelDocument) -> dict[str, object]:
     """Return the banner of a trained model."""
     return {
         "title": _title(model),
@@ -83,7 +83,7 @@ def _use(model: ModelDocument) -> str:
     return shown.text(model.stated.intended_use or "Not stated in the contract.")
 
 
-def _reasons(attention: Sequence[Reason]) -> dict[str, Any]:
+def _reasons(attention: Sequence[Reason]) -> dict[str, object]:
     """Why the page says ATTENTION, and what can be done about it, each said once."""
     remedies = dict.fromkeys(reason.remedy for reason in attention if reason.remedy)
     return {
@@ -105,7 +105,7 @@ def _noun(how_many: int, unit: str) -> str:
     return shown.plural(how_many, unit).split(" ", 1)[1]
 
 
-def tonight(run: RunDocument, operating: list[dict[str, Any]], differing: int = 0) -> dict[str, Any]:
+def tonight(run: RunDocument, differing: int = 0) -> dict[str, object]:
     """Return the counts of the night and what to expect, given how many features differ from training."""
     model, counts = run.model, run.counts
     unit = model.unit_of_review
@@ -135,9 +135,9 @@ def tonight(run: RunDocument, operating: list[dict[str, Any]], differing: int = 
         "gone": [shown.name(name) for name in run.since.gone] if run.since else [],
         "sentences": _of_erased(run.erased)
         + [
-            (f"{point['class']}: " if model.multi else "") + point["sentence"]
-            for point in operating
-            if point["sentence"]
+            (f"{shown.name(point.label)}: " if model.multi else "") + said
+            for point in model.points
+            if (said := promise(model, point))
         ]
         + (
             [f"That was found on data like those of training; tonight {differ} notably."] if differing else []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from screening.documents.case import ExplainedCase
 from screening.documents.run import RunDocument
@@ -12,10 +12,10 @@ from screening.documents.stored import case_in, run_in
 from screening.page import cases, night, performance, review
 from screening.page import format as shown
 from screening.page.drawing import draw
-from screening.page.values import others
+from screening.page.values import Value, others
 
 
-def render_case(run: Mapping[str, Any], case: Mapping[str, Any], templates: Path | None = None) -> str:
+def render_case(run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of one row of a run.
 
     Parameters
@@ -36,18 +36,33 @@ def render_case(run: Mapping[str, Any], case: Mapping[str, Any], templates: Path
     model = night_of.model
     return draw(
         "case.html.j2",
+        {
+            "banner": night.run_banner(night_of),
+            "case": told(night_of, case_in(case)),
+            "unit": model.unit_of_review,
+            "people": others(model),
+            "multi": model.multi,
+            "explained": night.terms(model),
+        },
         templates=templates,
         footer=f"run {shown.name(night_of.run_id)}{review.trail(night_of)}, one case",
-        banner=night.run_banner(night_of),
-        case=told(night_of, case_in(case)),
-        unit=model.unit_of_review,
-        people=others(model),
-        multi=model.multi,
-        explained=night.terms(model),
     )
 
 
-def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Told:
+    """One row in words and figures."""
+
+    id: str
+    said: str
+    place: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+    why: Sequence[Value]
+    explained: str
+    missing: Sequence[str]
+
+
+def told(run: RunDocument, case: ExplainedCase) -> Told:
     """Return one row in words and figures, for the page and for the terminal."""
     model = run.model
     places = performance.score_places(model, [*cases.scores(run), case.score])
@@ -58,12 +73,12 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
         total = shown.count(run.cases_total)
         said += f": number {shown.count(case.rank)} of {total}, the highest score first"
     facts = [*(line.rest.facts if line.rest else ()), ("Threshold", shown.fixed(threshold, places))]
-    return {
-        "id": line.id,
-        "said": said,
-        "place": line.place,
-        "facts": facts,
-        "why": line.rest.values if line.rest else (),
-        "explained": line.rest.explained if line.rest else "",
-        "missing": [shown.feature(name) for name in case.missing],
-    }
+    return Told(
+        id=line.id,
+        said=said,
+        place=line.place,
+        facts=facts,
+        why=line.rest.values if line.rest else (),
+        explained=line.rest.explained if line.rest else "",
+        missing=[shown.feature(name) for name in case.missing],
+    )

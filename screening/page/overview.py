@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from screening.documents.overview import OverviewDocument, SeriesNight
 from screening.page import format as shown
@@ -17,28 +16,34 @@ def render_overview(found: OverviewDocument) -> str:
     flagged = [line.flagged for line in found.series if line.flagged is not None]
     return draw(
         "overview.html.j2",
+        {
+            "banner": {
+                "title": shown.text(found.title, 200),
+                "kind": "All series, night of",
+                "date": found.night,
+            },
+            "facts": [
+                ("Series", shown.count(len(found.series))),
+                ("Without a page", shown.count(len(absent))),
+                ("Want attention", shown.count(len(wanting))),
+                ("Rows flagged", shown.count(sum(flagged))),
+                (
+                    "Missed nights caught up",
+                    shown.count(sum(one.status == "published" for one in found.caught_up)),
+                ),
+            ],
+            "tables": [
+                {"title": title, "rows": [_row(line) for line in _worst_first(lines)]}
+                for title, lines in (
+                    ("Tonight", found.series),
+                    ("Missed nights", found.caught_up),
+                    ("In shadow", found.shadows),
+                )
+                if lines
+            ],
+        },
         styles=("report.css", "stacked.css", "overview.css"),
         footer=f"overview of {shown.name(found.night)}, exit code {found.exit_code}",
-        banner={"title": shown.text(found.title, 200), "kind": "All series, night of", "date": found.night},
-        facts=[
-            ("Series", shown.count(len(found.series))),
-            ("Without a page", shown.count(len(absent))),
-            ("Want attention", shown.count(len(wanting))),
-            ("Rows flagged", shown.count(sum(flagged))),
-            (
-                "Missed nights caught up",
-                shown.count(sum(one.status == "published" for one in found.caught_up)),
-            ),
-        ],
-        tables=[
-            {"title": title, "rows": [_row(line) for line in _worst_first(lines)]}
-            for title, lines in (
-                ("Tonight", found.series),
-                ("Missed nights", found.caught_up),
-                ("In shadow", found.shadows),
-            )
-            if lines
-        ],
     )
 
 
@@ -47,7 +52,7 @@ def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
     return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))
 
 
-def _row(line: SeriesNight) -> dict[str, Any]:
+def _row(line: SeriesNight) -> dict[str, object]:
     failed = line.status == "failed"
     reasons = [" ".join(filter(None, (one.words, one.remedy))) for one in line.attention]
     said = [line.said] if line.said else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
@@ -35,7 +34,7 @@ LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "
 """What the page of a night has beside that of a model."""
 
 
-def render_model(document: Mapping[str, Any], templates: Path | None = None) -> str:
+def render_model(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of a trained model.
 
     Parameters
@@ -54,18 +53,20 @@ def render_model(document: Mapping[str, Any], templates: Path | None = None) -> 
     places = performance.score_places(model, [])
     return draw(
         "model.html.j2",
+        {
+            "useful": usefulness.usefulness(model),
+            "froc": lesions.froc(model),
+            "banner": night.model_banner(model),
+            **_shared(model, None, places),
+        },
         templates=templates,
         styles=("report.css", "model.css"),
         scripts=SCRIPTS,
-        useful=usefulness.usefulness(model),
-        froc=lesions.froc(model),
         footer=f"model {shown.text(model.sha256 or 'not recorded', 80)}",
-        banner=night.model_banner(model),
-        **_shared(model, None, places),
     )
 
 
-def render_run(document: Mapping[str, Any], templates: Path | None = None) -> str:
+def render_run(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of one night.
 
     Parameters
@@ -87,29 +88,30 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
     model = run.model
     places = performance.score_places(model, cases.scores(run))
-    operating = performance.operating_points(model, places, run)
     inputs = card.data_section(run)
     voxel_block = voxels.voxels(run, places)
     return draw(
         "run.html.j2",
+        {
+            "banner": night.run_banner(run),
+            "tonight": night.tonight(run, inputs.notable),
+            "strip": strip.strip(run),
+            "list": worklist.worklist(run, voxel_block.patients if voxel_block else [], places),
+            "review": review.form(run),
+            "evaluation": performance.evaluation(run),
+            "inputs": inputs,
+            "rarity": rarity.rarity(run),
+            "voxels": voxel_block,
+            **_shared(model, run, places),
+        },
         templates=templates,
         **LIST,
-        pictures=bool(voxel_block and voxel_block["pictures"]),
+        pictures=bool(voxel_block and voxel_block.pictures),
         footer=f"run {shown.name(run.run_id)}{review.trail(run)}",
-        banner=night.run_banner(run),
-        tonight=night.tonight(run, operating, inputs["notable"]),
-        strip=strip.strip(run),
-        list=worklist.worklist(run, voxel_block["patients"] if voxel_block else [], places),
-        review=review.form(run),
-        evaluation=performance.evaluation(run),
-        inputs=inputs,
-        rarity=rarity.rarity(run),
-        voxels=voxel_block,
-        **_shared(model, run, places),
     )
 
 
-def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[str, Any]:
+def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[str, object]:
     return {
         "operating": performance.operating_points(model, places, run),
         "panels": tradeoff.panels(model, run, places),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from typing import Any
 
 from screening.documents.figures import OperatingPoint
 from screening.documents.model import ModelDocument
@@ -45,14 +44,14 @@ def score_places(model: ModelDocument, others: list[float]) -> int:
 
 def operating_points(
     model: ModelDocument, places: int, run: RunDocument | None = None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return each class's operating point: figures with intervals, the rule, and who chose it."""
     return [_operating_point(model, point, places, run) for point in model.points]
 
 
 def _operating_point(
     model: ModelDocument, point: OperatingPointFacts, places: int, run: RunDocument | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "class": shown.name(point.label),
         "threshold": _threshold(point, places),
@@ -70,9 +69,7 @@ def _operating_point(
         "basis": _basis(model, point, run),
         "prevalence": shown.percent(point.prevalence),
         "prevalence_from": "of the training cohort" if model.stated.prevalence is None else "given",
-        "sentence": lesions.sentence(point.lesions)
-        if point.lesions
-        else _sentence(point, model.unit_of_review if model.multi else ""),
+        "sentence": promise(model, point),
         "lesions": lesions.words(point.lesions) if point.lesions else "",
         "notes": [shown.text(note) for note in point.notes],
     }
@@ -108,8 +105,14 @@ def _age(model: ModelDocument, run: RunDocument | None) -> str:
     return words + (f"; the last is {shown.plural(days, 'day')} older than this night." if days > 0 else ".")
 
 
-def _sentence(point: OperatingPoint, unit: str) -> str:
+def promise(model: ModelDocument, point: OperatingPointFacts) -> str:
     """Say in one sentence what a clinician may expect of the list."""
+    if point.lesions:
+        return lesions.sentence(point.lesions)
+    return _sentence(point, model.unit_of_review if model.multi else "")
+
+
+def _sentence(point: OperatingPoint, unit: str) -> str:
     if point.flags_everything:
         return "Every row is flagged: with so few past cases no threshold could keep the promise."
     if point.sensitivity is None:
@@ -129,9 +132,9 @@ def _sentence(point: OperatingPoint, unit: str) -> str:
     )
 
 
-def choices(model: ModelDocument, places: int) -> list[dict[str, Any]]:
+def choices(model: ModelDocument, places: int) -> list[dict[str, object]]:
     """Return the table of operating points of each class, the one in use marked in words."""
-    tables = []
+    tables: list[dict[str, object]] = []
     for point in model.points:
         table = [_choice(row, point, places) for row in model.validation.points[point.label]]
         if not any(row.in_use for row in table):
@@ -153,7 +156,7 @@ def _choice(row: OperatingPoint, used: OperatingPoint, places: int) -> Choice:
     )
 
 
-def per_class(model: ModelDocument) -> list[dict[str, Any]]:
+def per_class(model: ModelDocument) -> list[dict[str, object]]:
     """Return recall with precision of every class, rare classes first."""
     rows = sorted(model.validation.per_class or (), key=lambda row: (row.n, row.label))
     total = sum(row.n for row in rows)
@@ -171,7 +174,7 @@ def per_class(model: ModelDocument) -> list[dict[str, Any]]:
     ]
 
 
-def confusion(model: ModelDocument) -> dict[str, Any] | None:
+def confusion(model: ModelDocument) -> dict[str, object] | None:
     """Return the confusion matrix, rare classes first: true classes down, predicted ones across."""
     found = model.validation.confusion
     if found is None:
@@ -193,9 +196,9 @@ def confusion(model: ModelDocument) -> dict[str, Any] | None:
     return {"classes": [shown.name(classes[i]) for i in order], "rows": rows}
 
 
-def evaluation(run: RunDocument) -> list[dict[str, Any]]:
+def evaluation(run: RunDocument) -> list[dict[str, object]]:
     """Return promised against observed figures where the night's file carried labels."""
-    tables = []
+    tables: list[dict[str, object]] = []
     for point in run.model.points:
         seen, past = run.observed(point.label), run.model.validation.summary[point.label]
         if seen is None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from screening.documents.model import ModelDocument
 from screening.page import format as shown
 from screening.page.charts import Axes
 
 
-def pruning_chart(model: ModelDocument) -> dict[str, Any] | None:
+def pruning_chart(model: ModelDocument) -> Axes | None:
     """Return the chart of the last pass's removals, or None where nothing was removed."""
     passes = model.machine.passes
     steps = passes[-1].get("pruning_path") if passes else None
-    if not steps:
+    if not isinstance(steps, list | tuple) or not steps:
         return None
     numbers = list(range(1, len(steps) + 1))
     accuracy, error = [step[2] for step in steps], [step[3] for step in steps]
@@ -34,4 +32,4 @@ def pruning_chart(model: ModelDocument) -> dict[str, Any] | None:
     )
     axes.line(numbers, accuracy, "first", "rare found")
     axes.line(numbers, error, "second", "false flags")
-    return axes.drawing()
+    return axes

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from screening.documents.drift_words import words
 from screening.documents.run import Discoveries, RunDocument
 from screening.page import format as shown
 
 
-def rarity(run: RunDocument) -> dict[str, Any] | None:
+def rarity(run: RunDocument) -> dict[str, object] | None:
     """Return the sentences on false discoveries and on drift; None for a run that holds neither."""
     found = run.discoveries
     if not found and not run.drift:

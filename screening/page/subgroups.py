@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from screening.documents.model import ModelDocument
 from screening.documents.run import NightSubgroup, RunDocument
@@ -47,7 +46,7 @@ class Row:
     span: int = 1
 
 
-def subgroups(model: ModelDocument, run: RunDocument | None) -> list[dict[str, Any]]:
+def subgroups(model: ModelDocument, run: RunDocument | None) -> list[dict[str, object]]:
     """Return a table for each watched class; empty where the contract names no subgroup."""
     tonight = {(row.column, row.level): row for row in run.subgroups} if run else {}
     tables = []

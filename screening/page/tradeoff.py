@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from typing import Any
 
 from screening.documents import validation
 from screening.documents.figures import Ranking
@@ -80,21 +79,21 @@ class Tally:
         return self.counts[place] if place < len(self.counts) else 0
 
 
-def panels(model: ModelDocument, run: RunDocument | None, places: int) -> list[dict[str, Any]]:
+def panels(model: ModelDocument, run: RunDocument | None, places: int) -> list[dict[str, object]]:
     """Return one trade-off panel for each class with an operating point, rarest first."""
     return [_panel(model, run, point, n, places) for n, point in enumerate(model.points[:MOST_PANELS])]
 
 
 def _panel(
     model: ModelDocument, run: RunDocument | None, point: OperatingPointFacts, number: int, places: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     curve = Curve(model.validation.curves[point.label])
     summary = model.validation.summary[point.label]
     tally = Tally(run.score_counts.get(point.label) if run else None)
     window = curve.window([point.threshold])
     trade_off = _trade_off(point, curve, tally, window, places, number)
     slider = _slider(run, point, curve, tally, window, places)
-    slider["box"] = [trade_off[side] for side in ("left", "right", "upper", "lower")]
+    slider["box"] = [trade_off.left, trade_off.right, trade_off.upper, trade_off.lower]
     return {
         "number": number,
         "class": shown.name(point.label),
@@ -113,7 +112,7 @@ def _trade_off(
     window: tuple[float, float],
     places: int,
     number: int,
-) -> dict[str, Any]:
+) -> Axes:
     se, sp = shown.percent(point.sensitivity), shown.percent(point.specificity)
     se_interval, sp_interval = (
         shown.interval(low, high) for _, low, high in (point.sensitivity_ends, point.specificity_ends)
@@ -145,7 +144,7 @@ def _trade_off(
         axes.second_axis("flagged tonight", lambda t: shown.count(tally.at(t)))
     else:
         axes.second_axis("reviews per 100 rows", lambda t: shown.per_hundred(curve.at("flag_rate", t)))
-    return axes.drawing()
+    return axes
 
 
 def _small(name: str, title: str, description: str, x_label: str, y_label: str) -> Axes:
@@ -155,7 +154,7 @@ def _small(name: str, title: str, description: str, x_label: str, y_label: str) 
     )  # fmt: skip
 
 
-def _roc(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> dict[str, Any]:
+def _roc(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> Axes:
     false_alarms = [None if s is None else 1 - s for s in curve.columns["specificity"]]
     words = "not known" if summary.auroc is None else f"{summary.auroc:.2f}"
     ends = shown.area_interval(summary.auroc_low, summary.auroc_high)
@@ -171,12 +170,11 @@ def _roc(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int
     axes.line([1, *false_alarms, 0], [1, *curve.columns["sensitivity"], 0], "first")
     if point.specificity is not None and point.sensitivity is not None:
         axes.mark(1 - point.specificity, point.sensitivity, "validated", "validated threshold")
-    return {**axes.drawing(), "caption": f"Area under the curve {words}. Dashed: chance."}
+    axes.caption = f"Area under the curve {words}. Dashed: chance."
+    return axes
 
 
-def _precision(
-    point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int
-) -> dict[str, Any] | None:
+def _precision(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> Axes | None:
     ppv = curve.columns["ppv"]
     if all(value is None for value in ppv):
         return None
@@ -194,7 +192,8 @@ def _precision(
     axes.line(curve.columns["sensitivity"], ppv, "first")
     if point.ppv is not None and point.sensitivity is not None:
         axes.mark(point.sensitivity, point.ppv, "validated", "validated threshold", side="end")
-    return {**axes.drawing(), "caption": f"{words} (dashed)."}
+    axes.caption = f"{words} (dashed)."
+    return axes
 
 
 def _slider(
@@ -204,7 +203,7 @@ def _slider(
     tally: Tally,
     window: tuple[float, float],
     places: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what the script needs: figures only, never an id or a value of a patient."""
     validated = point.threshold
     inside = [t for t in (tally.thresholds if tally else curve.threshold) if window[0] <= t <= window[1]]

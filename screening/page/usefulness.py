@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from screening.documents.model import ModelDocument
 from screening.documents.usefulness import best_other, flags_of, usefulness_of
 from screening.documents.validation import OperatingPointFacts
@@ -14,7 +12,7 @@ from screening.page.tradeoff import Curve
 ROUND = [step * 10**power for power in range(1, 8) for step in (1, 2, 5)]
 
 
-def usefulness(model: ModelDocument) -> dict[str, Any]:
+def usefulness(model: ModelDocument) -> dict[str, object]:
     """Return verdict, reasons, and a picture where one class is watched."""
     found = usefulness_of(model)
     return {
@@ -28,7 +26,7 @@ def usefulness(model: ModelDocument) -> dict[str, Any]:
     }
 
 
-def _picture(model: ModelDocument, point: OperatingPointFacts) -> dict[str, Any] | None:
+def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
     """Sensitivity against flags, with the threshold in use, the best other method, and the capacity."""
     curve = Curve(model.validation.curves[point.label])
     rates = curve.columns["flag_rate"]
@@ -64,7 +62,8 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> dict[str, Any]
         )
     axes.mark(100 * point.flag_rate, point.sensitivity, "validated", "validated threshold")
     _mark_other(axes, model, point)
-    return {**axes.drawing(), "caption": f"{words} Dotted: picking by chance."}
+    axes.caption = f"{words} Dotted: picking by chance."
+    return axes
 
 
 def _mark_other(axes: Axes, model: ModelDocument, point: OperatingPointFacts) -> None:

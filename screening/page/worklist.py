@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from screening.documents.case import Case, GroupFacts
 from screening.documents.run import RunDocument, Share
 from screening.page import format as shown
 from screening.page.cases import Line, line_of_case, line_of_group
 from screening.page.values import others
+from screening.page.voxels import Patient
 
 OPEN = 50
 """Lines in sight at first; the others are folded in stretches."""
@@ -54,13 +54,13 @@ class Worklist:
     total: str
 
 
-def worklist(run: RunDocument, volumes: Sequence[dict[str, Any]], places: int) -> Worklist:
+def worklist(run: RunDocument, volumes: Sequence[Patient], places: int) -> Worklist:
     """Return the list of a night.
 
     Parameters
     ----------
-    volumes : sequence of dict
-        Patients of the voxel block, by `name`.
+    volumes : sequence of Patient
+        Those of the voxel block.
     places : int
         Decimals of scores.
     """
@@ -93,12 +93,12 @@ def _rows(run: RunDocument, places: int) -> list[Line]:
     return [line_of_case(run, case, places, rank) for rank, case in enumerate(run.cases, start=1)]
 
 
-def _patients(run: RunDocument, volumes: Sequence[dict[str, Any]], places: int) -> list[Line]:
+def _patients(run: RunDocument, volumes: Sequence[Patient], places: int) -> list[Line]:
     rows: dict[str, list[Line]] = defaultdict(list)
     for case in run.cases:
         if case.group is not None and len(rows[case.group]) < ROWS_OF_PATIENT:
             rows[case.group].append(line_of_case(run, case, places))
-    pictured = {volume["name"]: volume for volume in volumes}
+    pictured = {volume.name: volume for volume in volumes}
     return [
         line_of_group(
             run, group, rows[group.group], pictured.get(shown.name(group.group)), places,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from screening.errors import RecipeError
 from screening.recipes.recipe import Recipe
@@ -56,7 +56,7 @@ def members_for(recipe: Recipe, several_classes: bool, n_positive: int | None = 
     return found
 
 
-def refuse_overrides(recipe: Recipe, overrides: Mapping[str, Any]) -> None:
+def refuse_overrides(recipe: Recipe, overrides: Mapping[str, object]) -> None:
     """A blend has no parameters of its own (RecipeError)."""
     if overrides:
         raise RecipeError(

@@ -84,7 +84,7 @@ def param_grid(recipe: Recipe) -> dict[str, list[Any]]:
     return grid
 
 
-def _made(parts: Parts, make: Callable[[dict[str, Any]], Any], overrides: dict[str, Any]) -> Any:
+def _made(parts: Parts, make: Callable[[dict[str, object]], Any], overrides: dict[str, object]) -> Any:
     recipe = parts.recipe
     known = recipe.names
     unknown = [name for name in overrides if name not in known]
@@ -101,7 +101,7 @@ def _made(parts: Parts, make: Callable[[dict[str, Any]], Any], overrides: dict[s
 
 def candidates_for(
     recipe: Recipe, n: int, rng: np.random.Generator, grid: dict[str, list[Any]] | None = None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Settings to choose among.
 
     The first is the default and, where there is a factor, the second its limit (no pass), so that
@@ -150,7 +150,7 @@ def candidates_for(
     return found[:n]
 
 
-def _works(parts: Parts, setting: dict[str, Any]) -> bool:
+def _works(parts: Parts, setting: dict[str, object]) -> bool:
     """Whether the parts of this setting go together."""
     try:
         _made(parts, parts.estimator, setting)
@@ -159,7 +159,7 @@ def _works(parts: Parts, setting: dict[str, Any]) -> bool:
     return True
 
 
-def _plain(parts: Parts, setting: dict[str, Any]) -> dict[str, Any]:
+def _plain(parts: Parts, setting: dict[str, object]) -> dict[str, object]:
     """Without a pass the factor's own parameters say nothing: keep them at their defaults."""
     if setting.get("passes") != 0:
         return setting

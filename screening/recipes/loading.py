@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+from screening.documents.tables import made, of
 from screening.errors import RecipeError
 from screening.files import read_bounded
 from screening.recipes.recipe import Recipe
@@ -104,8 +105,8 @@ def _parsed(text: str, source: str, nested: bool = False) -> Recipe:
         every = {} if nested else {name: _parsed(*_found(name), nested=True) for name in _named(found)}
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from None
-    return Recipe(**found, every=every)
+    return made(Recipe, found | {"every": every})
 
 
 def _named(found: dict[str, object]) -> tuple[str, ...]:
-    return (*found["members"], *found["scarce"])  # type: ignore[misc]
+    return (*of(tuple, found["members"]), *of(tuple, found["scarce"]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from screening import factors, remedies
-from screening.factors import why_not
+from screening.documents.tables import made
+from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.machines import SCHEME_NAMES, STOPS
 from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from screening.machines.fitted import Fitted
     from screening.recipes.recipe import Recipe
 
+Values = dict[str, dict[str, object]]
 # A name that several parts may have, and all of them take.
 _SHARED = ("seed",)
 # The parameter that says which kernel, in place of the recipe's [kernel] type.
@@ -31,8 +33,8 @@ class Parts:
         self.recipe = recipe
         # Own names of every part, and the fixed values the recipe gives it.
         self.own: dict[str, tuple[str, ...]] = {"machine": MACHINE_PARAMETERS[recipe.machine]}
-        self.fixed: dict[str, dict[str, Any]] = {"machine": {}}
-        self.types: dict[str, Any] = {}
+        self.fixed: dict[str, dict[str, object]] = {"machine": {}}
+        self.types: dict[str, type] = {}
         if recipe.machine == "baseline":
             self.own["machine"] = BASELINES.get(str(recipe.baseline), ())
             return
@@ -45,7 +47,7 @@ class Parts:
         for name, values in recipe.remedies.items():
             self._add(f"remedy.{name}", {"type": name, **values}, remedies.REMEDIES)
 
-    def _add(self, part: str, table: dict[str, Any], known: dict[str, Any]) -> None:
+    def _add(self, part: str, table: Mapping[str, object], known: Mapping[str, type]) -> None:
         kind = table.get("type")
         if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"{part} {kind!r} is not one of {', '.join(known)}")
@@ -110,38 +112,36 @@ class Parts:
         if recipe.parameters.get("stop", "fixed") not in STOPS:
             raise ValueError(f"stop must be one of {', '.join(STOPS)}, got {recipe.parameters['stop']!r}")
         values = self._values(recipe.parameters)
-        factor = self._part("factor", values)
+        factor = self._factor(values)
         if factor is not None:
-            reason = why_not(factor, recipe.machine, scheme, self._part("kernel", values).name)
+            reason = why_not(factor, recipe.machine, scheme, self._kernel(values).name)
             if reason:
                 raise ValueError(reason)
 
-    def _values(self, parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    def _values(self, parameters: Mapping[str, object]) -> Values:
         values = {part: dict(fixed) for part, fixed in self.fixed.items()}
         for name, value in parameters.items():
             for part, own in self.owners(name):
                 values[part][own] = value
         return values
 
-    def _part(self, part: str, values: dict[str, dict[str, Any]]) -> Any:
-        if part not in self.types:
-            return None
-        given = values[part]
-        if part == "kernel":
-            return self._kernel(**given)
-        return self.types[part](**given)
+    def _factor(self, values: Values) -> Factor | None:
+        factor: Factor | None = self.types["factor"](**values["factor"]) if "factor" in self.types else None
+        return factor
 
-    def _kernel(self, kernel: str | None = None, sigma: float | None = None, **given: Any) -> Kernel:
-        kind = self.types["kernel"] if kernel is None else KERNELS.get(kernel)
+    def _kernel(self, values: Values) -> Kernel:
+        given = {name: value for name, value in values["kernel"].items() if name not in (KERNEL, "sigma")}
+        named, sigma = (values["kernel"].get(name) for name in (KERNEL, "sigma"))
+        kind: type[Kernel] | None = self.types["kernel"] if named is None else KERNELS.get(str(named))
         if kind is None:
-            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}")
+            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {named!r}")
         if sigma is None:
-            return kind(**given)
+            return made(kind, given)
         if kind is not Gaussian:
             raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
-        return Gaussian.from_sigma(sigma)
+        return made(Gaussian.from_sigma, {"sigma": sigma})
 
-    def estimator(self, parameters: dict[str, Any]) -> BaseEstimator:
+    def estimator(self, parameters: dict[str, object]) -> BaseEstimator:
         """The machine with its parts, parameters checked (ValueError)."""
         from screening import machines
 
@@ -150,10 +150,10 @@ class Parts:
         if self.recipe.machine == "baseline":
             estimator = getattr(machines, camel(str(self.recipe.baseline)))(**given)
         else:
-            composed = {"kernel": self._part("kernel", values), "factor": self._part("factor", values)}
+            composed: dict[str, object] = {"kernel": self._kernel(values), "factor": self._factor(values)}
             if self.recipe.machine == "two_class":
                 composed["remedies"] = tuple(
-                    self._part(part, values) for part in self.types if part.startswith("remedy.")
+                    kind(**values[part]) for part, kind in self.types.items() if part.startswith("remedy.")
                 )
             if self.recipe.scheme is not None:
                 composed["scheme"] = self.recipe.scheme
@@ -163,7 +163,7 @@ class Parts:
         estimator.check_parameters()
         return estimator
 
-    def bare(self, parameters: dict[str, Any]) -> Fitted:
+    def bare(self, parameters: dict[str, object]) -> Fitted:
         """What a stored state of such a machine is restored to."""
         from screening.machines.fitted import FITTED
 
@@ -173,8 +173,8 @@ class Parts:
         return FITTED[recipe.machine](
             kind=recipe.machine,
             scheme=recipe.scheme or "one_vs_rest",
-            kernel=self._part("kernel", values),
-            factor=self._part("factor", values),
+            kernel=self._kernel(values),
+            factor=self._factor(values),
         )
 
 

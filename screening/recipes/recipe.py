@@ -49,14 +49,14 @@ class Recipe:
     machine: str
     text: str
     about: str = ""
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, object] = field(default_factory=dict)
     search: dict[str, list[Any]] = field(default_factory=dict)
     paper_search: dict[str, list[Any]] = field(default_factory=dict)
     criterion: str = "auroc"
     default_candidates: int = 8
-    kernel: dict[str, Any] = field(default_factory=dict)
-    factor: dict[str, Any] = field(default_factory=dict)
-    remedies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kernel: dict[str, object] = field(default_factory=dict)
+    factor: dict[str, object] = field(default_factory=dict)
+    remedies: dict[str, dict[str, object]] = field(default_factory=dict)
     scheme: str | None = None
     baseline: str | None = None
     members: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Recipe:
         of_machine = MACHINE_PARAMETERS.get(self.machine, ())
         return names + [name for name in ALWAYS if name in of_machine and name not in names]
 
-    def resolved(self, **overrides: Any) -> dict[str, Any]:
+    def resolved(self, **overrides: Any) -> dict[str, object]:
         """All parameters with the overrides in place; of ``gamma`` and ``sigma`` the one that was chosen."""
         resolved = self.parameters | overrides
         if {"gamma", "sigma"} <= set(resolved):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any
 
 from screening.errors import RecipeError
 from screening.spelling import did_you_mean
@@ -46,7 +45,7 @@ _OPTIONAL = (
 _SEARCH = ("criterion", "candidates", "grid", "paper")
 
 
-def fields_of(text: str, source: str) -> dict[str, Any]:
+def fields_of(text: str, source: str) -> dict[str, object]:
     """The fields of a `Recipe`, checked as far as TOML goes; RecipeError names every problem."""
     try:
         table = tomllib.loads(text)
@@ -110,7 +109,7 @@ def fields_of(text: str, source: str) -> dict[str, Any]:
     }
 
 
-def _unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str) -> list[str]:
+def _unknown(table: dict[str, object], known: tuple[str, ...], prefix: str) -> list[str]:
     keys = ", ".join(known)
     return [
         f"{prefix}{key!r} is not a key of a recipe{did_you_mean(key, known) or f' ({keys})'}"

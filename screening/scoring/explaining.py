@@ -86,7 +86,6 @@ def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
 
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str | Database) -> dict[str, Any]:
-    from screening.cohort.reading import open_cohort
     from screening.documents.shape import plain
     from screening.scoring.cases import because, cases_of
     from screening.scoring.contributions import contributions
@@ -96,8 +95,8 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         raise UsageError(
             f"--model is model {model.id}, but the run was scored by {document['model']['id']}; give that one"
         )
-    stream = open_cohort(cohort, model.contract, whole_groups=model.lesions is not None)
-    digests = [file["sha256"] for file in stream.source.to_dict()["files"]]
+    stream = model.opened(cohort, gated=False)
+    digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:
         raise UsageError(
             "--cohort is not the table of this run: its SHA-256 differs; give the one it was given"

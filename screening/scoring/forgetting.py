@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from screening.documents.tables import of, word
 from screening.errors import Locked, ScreenError, UsageError
 from screening.ledger import Ledger
 from screening.ledger.forgetting import Whom, erase, record_sealed
@@ -161,14 +162,15 @@ class Erasure:
 
     def _run(self, report: Report, folder: Path) -> None:
         document, name = read_document(folder, "run"), self.whom.name
-        if not self.whom.of_night(document["date"], (document.get("ledger") or {}).get("series")):
+        night = word(document, "date")
+        if not self.whom.of_night(night, of(dict, document.get("ledger") or {}).get("series")):
             return
         if not names_in(folder, document, name):
             return
         report.runs.append(folder)
         old = folder / "report.html"
         drawn = old.read_bytes() if old.exists() else None
-        copies = self._copies(drawn, document["date"])
+        copies = self._copies(drawn, night)
         report.pages += copies
         if self.dry_run:
             return

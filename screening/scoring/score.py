@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 
 from screening.cluster import opened
 from screening.cohort.cohort import Cohort
-from screening.cohort.drift import gates_of
-from screening.cohort.reading import open_cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import run_html
@@ -177,11 +175,7 @@ def score(
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with placed(jobs, device), opened(cluster) as workers, publish(out, "run") as folder:
-        gates = gates_of(model.facts.training.profile, model.contract)
-        stream = open_cohort(
-            source, model.contract, batch_rows=batch_rows, label=label, gates=gates,
-            whole_groups=model.lesions is not None,
-        )  # fmt: skip
+        stream = model.opened(source, batch_rows=batch_rows, label=label)
         with decided_by(workers, model, stream, out, device) as decided:
             stream.check()
             key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
@@ -196,7 +190,7 @@ def score(
                     if progress is not None:
                         progress(tally.n_scored, stream.n_rows or tally.n_scored)
         run = run_document(
-            model, tally, blocks, stream, gates,
+            model, tally, blocks, stream, stream.gates,
             key=key, date=night, started=started.isoformat(timespec="seconds"),
             scores=folder / "scores.parquet",
         )  # fmt: skip
@@ -220,7 +214,7 @@ def score(
         run = replace(run, times=times, outputs=outputs)
         document, text = written(plain(run) | {"model": _with_id(model)}, "run")
         if not shadow:
-            page = draw_run(replace(run, sha256=document["sha256"]), templates)
+            page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
     if ledger is not None:

@@ -198,20 +198,31 @@ def _cross_fitted(
 
 
 def _logistic(x: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Intercept and slope of a logistic regression on one variable, by Newton's method."""
+    """Intercept and slope of a logistic regression on one variable."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
     centre, spread = float(np.mean(x)), float(np.std(x)) or 1.0
     z = np.column_stack([np.ones(len(x)), (x - centre) / spread])
-    beta = np.zeros(2)
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-np.clip(z @ beta, -30, 30)))
-        # A trace of shrinkage keeps perfectly separated scores from an infinite slope.
-        gradient = z.T @ (weight * (positive - p)) - np.array([0.0, 1e-3]) * beta
-        hessian = (z * (weight * p * (1 - p))[:, None]).T @ z + np.diag([1e-9, 1e-3])
-        step = np.linalg.solve(hessian, gradient)
-        beta += np.clip(step, -5, 5)
-        if np.abs(step).max() < 1e-9:
-            break
-    return np.array([beta[0] - beta[1] * centre / spread, beta[1] / spread])
+    # A trace of shrinkage keeps perfectly separated scores from an infinite slope.
+    shrinkage = np.diag([0.0, 1e-3])
+
+    def loss(beta: np.ndarray) -> float:
+        odds = z @ beta
+        return float(weight @ (np.logaddexp(0, odds) - positive * odds) + beta @ shrinkage @ beta / 2)
+
+    def gradient(beta: np.ndarray) -> np.ndarray:
+        return z.T @ (weight * (expit(z @ beta) - positive)) + shrinkage @ beta
+
+    def hessian(beta: np.ndarray) -> np.ndarray:
+        p = expit(z @ beta)
+        return (z * (weight * p * (1 - p))[:, None]).T @ z + shrinkage
+
+    found = minimize(
+        loss, np.zeros(2), jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-9}
+    )
+    intercept, slope = found.x
+    return np.array([intercept - slope * centre / spread, slope / spread])
 
 
 def _squeezed(p: np.ndarray, n: int) -> np.ndarray:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from screening.documents.figures import Observed, Ranking
+from screening.documents.tables import made
 from screening.documents.validation import Curve
 from screening.errors import UsageError
 from screening.statistics.evidence import predictive, widening
@@ -53,7 +52,7 @@ def checked(
     return scores, positive, group_codes(groups), n_groups
 
 
-def rates(sensitivity: Triple, specificity: Triple, prevalence: float) -> dict[str, Any]:
+def rates(sensitivity: Triple, specificity: Triple, prevalence: float) -> dict[str, float | None]:
     """Rates, predictive values, reviews per case and flag rate at a prevalence, each with its interval.
 
     Parameters
@@ -63,7 +62,7 @@ def rates(sensitivity: Triple, specificity: Triple, prevalence: float) -> dict[s
     prevalence : float
         Share of positives, 0 to 1.
     """
-    found: dict[str, Any] = {**named("sensitivity", sensitivity), **named("specificity", specificity)}
+    found = {**named("sensitivity", sensitivity), **named("specificity", specificity)}
     if sensitivity[0] is None or specificity[0] is None:
         flagged = sensitivity if specificity[0] is None else 1 - np.array(specificity)[[0, 2, 1]]
         for name in ("ppv", "npv", "nne"):
@@ -118,7 +117,7 @@ def performance(
     sensitivity = rate_at_last(tally, True) if m else UNDEFINED
     specificity = rate_at_last(tally, False) if n else UNDEFINED
     share = prevalence if prevalence is not None else m / max(m + n, 1)
-    figures: dict[str, Any] = {
+    figures: dict[str, object] = {
         "threshold": float(threshold), "prevalence": share,
         "n_positive": m, "n_negative": n, "n_groups": n_groups,
         "true_positive": hit, "false_negative": m - hit, "false_positive": alarm, "true_negative": n - alarm,
@@ -134,7 +133,7 @@ def performance(
     if both:
         se, sp = hit / m, 1 - alarm / n
         figures |= {"g_mean": float(np.sqrt(se * sp)), "min_sensitivity": min(se, sp)}
-    return Observed(**figures | _ranking(scores, positive, codes, seed, both))
+    return made(Observed, figures | _ranking(scores, positive, codes, seed, both))
 
 
 def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from screening.cohort.distances import gaps
+
 CELLS = 20
 DRAWS = 999, 9_999
 PLAIN = 0.05
@@ -65,7 +67,7 @@ def shift(known: Sequence[int] | np.ndarray, counted: Sequence[int] | np.ndarray
     m, n = int(before.sum()), int(later.sum())
     if not m or not n:
         return None
-    gap = np.cumsum(later / n - before / m)[:-1]
+    gap = gaps(before, later)[:-1]
     p = 1.0
     for draws in DRAWS:
         p = _chance_of(before, later, np.square(gap).sum(), draws)

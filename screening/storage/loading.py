@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.documents.tables import of, table, word
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.storage.arrays import unpack
 from screening.storage.model import Model
@@ -70,16 +71,16 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
     document = files.document
     with as_stored(folder / "model.json"):
         try:
-            recipe = read_recipe(document["recipe"]["text"])
-            contract = Contract.from_dict(document["contract"])
+            method = table(document, "recipe")
+            recipe = read_recipe(word(method, "text"))
+            contract = Contract.from_dict(table(document, "contract"))
+            classes = of(list, table(document, "task")["classes"])
             model = Model(
                 document=document,
                 recipe=recipe,
                 contract=contract,
                 encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
-                ensemble=restored(
-                    recipe, document["recipe"], len(document["task"]["classes"]), _under(arrays, "estimator/")
-                ),
+                ensemble=restored(recipe, method, len(classes), _under(arrays, "estimator/")),
                 calibration=arrays["calibration"],
                 validation=read_small_table(files.table),
                 selftest=arrays["selftest/x"],

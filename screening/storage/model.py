@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
     from screening.cohort.reading import Readable
+    from screening.cohort.stream import CohortStream
     from screening.machines.blended import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
     from screening.recipes.recipe import Recipe
@@ -138,6 +139,22 @@ class Model:
         """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
         return self.decisions(encoded)[:, self.watched_columns]
 
+    def opened(
+        self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
+    ) -> CohortStream:
+        """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
+        from screening.cohort.drift import gates_of
+        from screening.cohort.reading import BATCH_ROWS, open_cohort
+
+        return open_cohort(
+            source,
+            self.contract,
+            batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
+            label=label,
+            gates=gates_of(self.facts.training.profile, self.contract) if gated else None,
+            whole_groups=self.lesions is not None,
+        )
+
     def score_frame(self, frame: Readable) -> pandas.DataFrame:
         """Score a pandas, polars or Arrow table, or a file.
 
@@ -155,19 +172,11 @@ class Model:
         """
         import pyarrow
 
-        from screening.cohort.drift import gates_of
-        from screening.cohort.reading import open_cohort
         from screening.storage.scored import ScoreColumns, score_batch
 
         self.refuse_overdue()
         columns = ScoreColumns(self)
-        rows = open_cohort(
-            frame,
-            self.contract,
-            gates=gates_of(self.facts.training.profile, self.contract),
-            whole_groups=self.lesions is not None,
-        )
-        tables = [columns.table(batch, score_batch(self, batch)) for batch in rows]
+        tables = [columns.table(batch, score_batch(self, batch)) for batch in self.opened(frame)]
         return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
 
     def predict_proba(self, frame: Readable) -> np.ndarray:
@@ -193,7 +202,7 @@ class Model:
         return model_html(self.facts)
 
     @cached_property
-    def sealed(self) -> dict[str, Any]:
+    def sealed(self) -> dict[str, object]:
         """The document with its format number and digests: exactly what `model.json` holds."""
         if self.directory is not None:
             return self.document
@@ -224,7 +233,7 @@ class Model:
 
 
 def save_model(
-    model: Model, directory: str | Path, draw: Callable[[dict[str, Any]], str] | None = None
+    model: Model, directory: str | Path, draw: Callable[[dict[str, object]], str] | None = None
 ) -> Path:
     """Write a model directory, whole or not at all.
 
@@ -268,7 +277,7 @@ def save_model(
 def write_model(
     model: Model,
     folder: Path,
-    draw: Callable[[dict[str, Any]], str] | None = None,
+    draw: Callable[[dict[str, object]], str] | None = None,
     signer: Ed25519PrivateKey | None = None,
 ) -> None:
     """Write a model's files into a directory that is being published, signed where there is a key."""

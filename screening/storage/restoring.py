@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from screening.documents.tables import Table, table, tables, word
 from screening.recipes.building import build_bare
 from screening.recipes.loading import read_recipe
 from screening.recipes.recipe import Recipe
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def restored(
-    recipe: Recipe, stored: Mapping[str, Any], n_classes: int, state: Mapping[str, np.ndarray]
+    recipe: Recipe, stored: Table, n_classes: int, state: Mapping[str, np.ndarray]
 ) -> FoldEnsemble | BlendedEnsemble:
     """The machines that `state` holds.
 
@@ -39,8 +40,10 @@ def restored(
 
     if "members" not in stored:
         return FoldEnsemble.from_state(
-            partial(build_bare, recipe, **stored["parameters"]), recipe.machine, n_classes, state
+            partial(build_bare, recipe, **table(stored, "parameters")), recipe.machine, n_classes, state
         )
-    members = [(read_recipe(each["text"]), each["parameters"]) for each in stored["members"]]
+    members = [
+        (read_recipe(word(each, "text")), table(each, "parameters")) for each in tables(stored, "members")
+    ]
     builders = [(partial(build_bare, member, **parameters), member.machine) for member, parameters in members]
     return BlendedEnsemble.from_state(builders, n_classes, state)

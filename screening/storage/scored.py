@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -97,7 +97,7 @@ class ScoreColumns:
 
     def table(self, batch: Cohort, scored: Scored) -> pa.Table:
         """One batch of rows."""
-        columns: dict[str, Any] = {"id": batch.id, "group": batch.group}
+        columns: dict[str, object] = {"id": batch.id, "group": batch.group}
         if batch.coordinates is not None:
             columns |= dict(zip(AXES, batch.coordinates.T, strict=True))
         columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}

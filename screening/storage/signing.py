@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from screening.errors import ModelError, UsageError
 from screening.files import read_bounded, read_secret
@@ -16,6 +16,7 @@ from screening.files import read_bounded, read_secret
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+Key = TypeVar("Key")
 SIGNATURE = "model.sig"
 # What a signature is for stands in front of what is signed, so that it is good for nothing else.
 PURPOSE = b"screening model\n"
@@ -106,7 +107,7 @@ def _library() -> None:
         ) from None
 
 
-def _read(load: Callable[[], Any]) -> Any:
+def _read(load: Callable[[], Key]) -> Key | None:
     """What a PEM holds, None where it is no key or needs a password."""
     from cryptography.exceptions import UnsupportedAlgorithm
 

@@ -6,7 +6,7 @@ import datetime
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from screening.errors import ModelError
 from screening.files import read_bounded
@@ -24,7 +24,7 @@ LARGEST = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
 class ModelFiles:
     """What a model directory holds: `model.json`, `arrays.npz`, `validation.parquet`, and since when."""
 
-    document: dict[str, Any]
+    document: dict[str, object]
     arrays: bytes
     table: bytes
     trained: datetime.datetime
@@ -40,7 +40,7 @@ def read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> ModelFiles:
     """
     document = read_document(folder, "model")
     if signed_by is not None:
-        verify(folder, document["sha256"], signed_by)
+        verify(folder, str(document["sha256"]), signed_by)
     try:
         trained = datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime)
     except OSError as error:

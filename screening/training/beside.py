@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -80,7 +79,7 @@ def comparison(
     rule: Rule,
     *,
     search: int | None,
-    params: Mapping[str, Any],
+    params: Mapping[str, object],
     seed: int,
     jobs: int = -1,
     memory: int | None = None,

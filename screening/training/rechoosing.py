@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -73,7 +72,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
     )
 
 
-def change_of(before: Model, after: Model) -> dict[str, Any]:
+def change_of(before: Model, after: Model) -> dict[str, object]:
     """What the ledger keeps of a change: digests, thresholds and rules before and after, and the reason."""
     pairs = zip(before.facts.operating_points, after.facts.operating_points, strict=True)
     changed = [(old, new) for old, new in pairs if old != new]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from screening.cohort.cohort import Cohort
+from screening.documents.tables import table, tables
 from screening.errors import ModelError, UsageError
 from screening.recipes.recipe import Recipe
 from screening.storage.sealing import read_document
@@ -25,11 +26,11 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
     remedy = "give another --out, or --force to replace it"
     try:
         document = read_document(directory, "model")
-        earlier = [file["sha256"] for file in document["training"]["source"]["files"]]
+        earlier = tables(table(table(document, "training"), "source"), "files")
         same = {
-            "recipe": document["recipe"]["text"] == recipe.text,
-            "cohort": earlier == [file.sha256 for file in cohort.source.files],
-            "label": document["task"]["label"] == (cohort.contract.label or "label"),
+            "recipe": table(document, "recipe")["text"] == recipe.text,
+            "cohort": [file["sha256"] for file in earlier] == [file.sha256 for file in cohort.source.files],
+            "label": table(document, "task")["label"] == (cohort.contract.label or "label"),
         }
     except (ModelError, KeyError, TypeError):
         raise UsageError(f"{directory} holds a model that cannot be read; {remedy}") from None

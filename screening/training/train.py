@@ -6,7 +6,6 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +43,7 @@ def train(
     folds: int = 5,
     repeats: int | None = None,
     search: int | None = None,
-    params: dict[str, Any] | None = None,
+    params: dict[str, object] | None = None,
     max_rows: int | None = None,
     seed: int = 0,
     jobs: int = -1,

@@ -6,6 +6,7 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.documents.model import Approximation
+from screening.documents.tables import number
 from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters
@@ -70,19 +71,19 @@ def cost_of_landmarks(
     }
     exact, landmarks = auroc["none"], auroc["landmarks"]
     # Where the recipe names none, the machine's own number holds.
-    wanted = settings.get("n_landmarks", build(recipe, **settings).n_landmarks)
+    wanted = int(number(settings.get("n_landmarks", build(recipe, **settings).n_landmarks)))
     two_classes = recipe.machine != "one_class" and len(task.classes) == 2
     weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
     return Approximation(
         method="landmarks",
-        n_landmarks=int(wanted),
+        n_landmarks=wanted,
         n_rows=sample.n_rows,
         n_train=int((~test).sum()),
         n_test=int(test.sum()),
         auroc_exact=float(exact),
         auroc_landmarks=float(landmarks),
         note=(
-            f"approximate: trained on {int(wanted)} landmarks that stand for {sample.n_rows} rows{weighed}; "
+            f"approximate: trained on {wanted} landmarks that stand for {sample.n_rows} rows{weighed}; "
             f"on {int(test.sum())} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
             f"landmarks and {exact:.3f} with exact training on {int((~test).sum())} rows"
         ),

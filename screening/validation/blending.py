@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ def held_out_by(
     task: Task,
     plan: Plan,
     *,
-    params: Mapping[str, Any],
+    params: Mapping[str, object],
     search: int | None,
     seed: int = 0,
     effort: Effort = EFFORT,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from screening.documents.tables import number
 from screening.recipes.building import build, candidates_for
 from screening.recipes.recipe import Recipe
 
-Parameters = dict[str, Any]
+Parameters = dict[str, object]
 # Where none is given; as the machines have it.
 LANDMARKS = 8000
 
@@ -39,7 +39,7 @@ def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
 def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
     """Rows of the largest Gram that fitting any of them to so many rows makes."""
     held = [
-        min(n_rows, int(each.get("n_landmarks", LANDMARKS)))
+        min(n_rows, int(number(each.get("n_landmarks", LANDMARKS))))
         if each.get("approximation") == "landmarks"
         else n_rows
         for each in candidates

@@ -18,7 +18,6 @@ BINARY = (
     "sensitivity", "specificity", "g_mean", "min_sensitivity", "auroc", "average_precision", "specificity_at",
     "own_g_mean",
 )  # fmt: skip
-MULTI = ("macro_recall", "macro_g", "geometric_recall", "min_recall", "macro_f1")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,56 @@
+"""A stored document before it has its type: JSON, of which every part is checked as it is reached for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Table = Mapping[str, object]
+"""An object of JSON, by its keys."""
+
+
+def table(within: Table, key: str) -> dict[str, object]:
+    """The object under a key.
+
+    Raises
+    ------
+    KeyError
+        There is no such key.
+    TypeError
+        Something else stands there.
+    """
+    return of(dict, within[key])
+
+
+def tables(within: Table, key: str) -> list[dict[str, object]]:
+    """The list of objects under a key; raises as `table` does."""
+    return [of(dict, each) for each in of(list, within[key])]
+
+
+def word(within: Table, key: str) -> str:
+    """The text under a key; raises as `table` does."""
+    return of(str, within[key])
+
+
+def number(value: object) -> float:
+    """The value, which is a number; TypeError where it is not."""
+    if isinstance(value, int | float):
+        return value
+    if not isinstance(value, Real):
+        raise TypeError(f"a number was to stand where a {type(value).__name__} stands")
+    return float(value)
+
+
+def made(make: Callable[..., T], named: Table) -> T:
+    """What is made of these arguments; TypeError where one is missing or unknown."""
+    return make(**named)
+
+
+def of(kind: type[T], value: object) -> T:
+    """The value, which is of this type; TypeError where it is not."""
+    if not isinstance(value, kind):
+        raise TypeError(f"a {kind.__name__} was to stand where a {type(value).__name__} stands")
+    return value
