@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from screening.validation.choice import APART, CONSTANT, NOT_FINITE, unusable
+from screening.statistics.ranking import auroc
+from screening.validation.choice import APART, CONSTANT, NOT_FINITE, choose_setting, unusable
 
 N = 300
 FOLD = np.arange(N) % 5
@@ -23,6 +24,38 @@ def test_folds_that_score_yes_and_no_a_little_differently_do_not_lie_apart(share
     yes = rng.random(N) < share
 
     assert why(np.where(yes, 0.1, -2.3) + rng.normal(0, 0.1, 5)[FOLD]) is None
+
+
+def test_the_better_of_two_settings_wins_by_a_hundredth():
+    noise = np.random.default_rng(1).normal(size=N)
+    decisions = np.array([0.8 * TARGET + noise, 0.9 * TARGET + noise])
+    worse, better = (auroc(each, TARGET == 1) for each in decisions)
+
+    found = choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions[..., None], TARGET, FOLD)
+
+    assert 0 < better - worse < 0.03
+    assert found.number == 1
+    assert found.scores == [worse, better]
+
+
+def test_of_settings_alike_the_first_wins():
+    decisions = np.repeat((TARGET + np.random.default_rng(2).normal(size=N))[None, :, None], 2, axis=0)
+
+    assert choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions, TARGET, FOLD).number == 0
+
+
+@pytest.mark.parametrize(("n_narrow", "said"), [(15, None), (60, APART)])
+def test_a_fold_scored_far_more_narrowly_lies_apart_where_it_has_rows_to_tell(n_narrow, said):
+    decisions = np.random.default_rng(4).normal(size=N)
+    narrow = np.arange(N) < n_narrow
+    fold = np.where(narrow, 4, np.arange(N) % 4)
+    decisions[narrow] *= 1e-4
+
+    assert unusable(decisions[:, None], np.zeros(N, int), fold) == said
+
+
+def test_decisions_that_differ_by_rounding_alone_are_constant():
+    assert why(1 + 1e-13 * np.random.default_rng(3).normal(size=N)) == CONSTANT
 
 
 def test_a_fold_whose_intercept_flipped_lies_apart():

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from screening import read_cohort, score, train
 from screening.cli import app
 from screening.cohort import check_cohort, starter_contract
+from screening.cohort.digests import digests
 from screening.cohort.images import open_images
-from screening.cohort.sources import digests
 from screening.errors import CohortError, UsageError
 from screening.scoring.erasing import without
 

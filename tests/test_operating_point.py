@@ -20,6 +20,7 @@ from screening.statistics.operating_point import (
     excess,
     overall,
 )
+from screening.statistics.rules import pick
 
 # Few distinct values, so that ties within and between the classes are the rule.
 cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(
@@ -63,6 +64,13 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(rows, mis
 
     chosen = choose(scores, y, Rule("miss_cost", miss, prevalence=prevalence))
     assert cost(chosen.threshold) <= min(map(cost, [*scores, np.inf])) + 1e-9
+
+
+def test_at_a_prevalence_of_a_half_a_false_alarm_weighs_half():
+    hits, alarms = np.array([10, 9, 5, 0]), np.array([10, 5, 1, 0])
+
+    # 0.825 a row at the second threshold, 0.925 at the third.
+    assert pick(Rule("miss_cost", 2.5, prevalence=0.5), hits, alarms, 1.0) == 1
 
 
 @given(cohorts)

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from labelled_scores import grouped, labelled
+from sklearn.metrics import accuracy_score, f1_score
 
 from screening.documents.figures import Observed
 from screening.documents.shape import plain, read
@@ -163,6 +164,15 @@ def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_g
 
     assert any("too few groups to promise" in note for note in point.notes) == taken_back
     assert (point.sensitivity < 0.9) == taken_back
+
+
+def test_accuracy_and_f1_are_those_of_scikit_learn():
+    scores, y = labelled()
+
+    found = performance(scores, y, 0.8)
+
+    assert found.accuracy == pytest.approx(accuracy_score(y, scores >= 0.8))
+    assert found.f1 == pytest.approx(f1_score(y, scores >= 0.8))
 
 
 def test_a_night_without_positives_still_has_a_specificity():

@@ -17,7 +17,7 @@ from test_ledger import enter
 from test_series import of_ward
 
 from screening import read_cohort, train
-from screening.cohort.sources import digests
+from screening.cohort.digests import digests
 from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.ledger import (

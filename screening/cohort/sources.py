@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
-from screening.cohort.image_folders import holds_images
 from screening.cohort.parquet_pages import TooLarge, check_pages
 from screening.cohort.parquet_rows import parquet_blocks
 from screening.cohort.parts import Block, Form, Part, header_faults
 from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
-from screening.files import digest_of, refuse_other_bytes
+from screening.files import refuse_other_bytes
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".xlsx")
 MOST_FILES = 10_000
@@ -146,21 +145,9 @@ def open_source(source: str | Path) -> Source:
     CohortError
         Files that are empty, no tables, or have faulty headers; all of them are named.
     """
-    paths, notes = _found(source)
+    paths, notes = found_files(source)
     refuse_many(len(paths), source)
     return source_over(paths, notes)
-
-
-def digests(source: str) -> list[str]:
-    """SHA-256 of each part of a source as it lies there now; nothing of a database or an empty place."""
-    try:
-        if holds_images(Path(source)):
-            from screening.cohort.images import open_images
-
-            return [part.sha256 for part in open_images(Path(source)).files]
-        return [digest_of(path) for path in _found(source)[0]]
-    except (UsageError, CohortError):
-        return []
 
 
 def refuse_many(count: int, source: object) -> None:
@@ -204,7 +191,7 @@ def _forms(files: list[SourceFile]) -> list[str]:
     ]
 
 
-def _found(source: str | Path) -> tuple[list[Path], list[str]]:
+def found_files(source: str | Path) -> tuple[list[Path], list[str]]:
     path = Path(source)
     if path.is_file():
         return [path], []

@@ -7,7 +7,7 @@ import glob
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from screening.cohort.sources import digests
+from screening.cohort.digests import digests
 from screening.documents.run import RunDocument
 from screening.documents.stored import run_in
 from screening.errors import ModelError
