@@ -124,7 +124,9 @@ def units(folder: Path, asked: argparse.Namespace) -> None:
     trained = load_model(model(folder, 0.06))
     rows = written(folder / "night.parquet", 2 * FRAGMENT_ROWS, 0)
     stream = open_cohort(rows, trained.contract, batch_rows=BATCH_ROWS)
-    whole = fragments_of(trained, stream, folder)[0]
+    place = folder / "fragments"
+    place.mkdir()
+    whole = fragments_of(trained, stream, place)[0]
     print("| rows of a fragment | processor s (median of 5) |\n|---|---|")
     for batches in (1, 4, 16):
         piece = Piece(whole.piece.part, 0, batches * BATCH_ROWS)
@@ -140,7 +142,9 @@ def workers(folder: Path, asked: argparse.Namespace) -> None:
     """Rows a second that workers decide on, the reading of their own fragments included."""
     trained, rows = load_model(model(folder, 0.06)), written(folder / "night.parquet", asked.rows, 0)
     stream = open_cohort(rows, trained.contract, batch_rows=BATCH_ROWS)
-    told = fragments_of(trained, stream, folder)
+    place = folder / "fragments"
+    place.mkdir()
+    told = fragments_of(trained, stream, place)
     print("| workers | clock s | rows a second | processor s |\n|---|---|---|---|")
     for count in asked.workers:
         with opened(f"local:{count}") as cluster:
