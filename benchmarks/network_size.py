@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
-from network import Ward, date_of, due, model, simulate
+from network import Ward, date_of, due, model
 
 from screening.ledger import Ledger, compare_nights, history, open_ledger, publish_night, pulses, record_night
 
@@ -115,7 +115,11 @@ def main() -> None:
         url = given.url or f"sqlite:///{folder}/network.db"
         wards = [Ward(f"w{place:02d}", np.random.default_rng([0, place])) for place in range(given.wards)]
         with open_ledger(url, make=True) as ledger:
-            simulate(ledger, wards, SIMULATED)
+            for number in range(SIMULATED):
+                for ward in wards:
+                    ward.today = number
+                    for one in list(ward.nights(number, False)):
+                        one.into(ledger)
         engine = sa.create_engine(url)
         repeated(engine, given.nights // SIMULATED)
         with engine.connect() as connection:
