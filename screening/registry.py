@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable
+from functools import cache
 
 
 def members(package: str, folder: Iterable[str]) -> dict[str, type]:
@@ -17,6 +18,11 @@ def members(package: str, folder: Iterable[str]) -> dict[str, type]:
     folder : iterable of str
         Its `__path__`.
     """
+    return dict(_found(package, tuple(folder)))
+
+
+@cache
+def _found(package: str, folder: tuple[str, ...]) -> dict[str, type]:
     found = {}
     for module in pkgutil.iter_modules(folder):
         if module.name == "base":

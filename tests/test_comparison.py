@@ -20,7 +20,7 @@ from screening.comparison import compare as comparison
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.judging import judge
 from screening.errors import ModelError, UsageError
-from screening.page import render_comparison
+from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe
 from screening.statistics.operating_point import Rule
 from screening.training.train import train

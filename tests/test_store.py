@@ -297,3 +297,17 @@ def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):
 def test_only_the_owner_can_read_a_model(saved):
     assert stat.S_IMODE(saved.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()} == {0o600}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(max_size=4), JSON, max_size=5))
+def test_a_document_is_laid_out_as_by_the_standard_library(document):
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+    assert canonical(document) == text.encode()

@@ -56,14 +56,14 @@ class Counted(smo._Engine):
     asked = visited = 0
     in_steps = 0.0
 
-    def _steps(self, limit: int, now: list[np.ndarray]) -> tuple[int, float]:
+    def _climb(self, limit: int, may_leave: bool, now: list[np.ndarray]) -> tuple[int, float, bool]:
         before = int(self.active.lru[rows.FETCHED])
         start = time.perf_counter()
-        steps, gap = super()._steps(limit, now)
+        steps, gap, stuck = super()._climb(limit, may_leave, now)
         self.in_steps += time.perf_counter() - start
         self.asked += (int(self.active.lru[rows.FETCHED]) - before) * len(now[0])
         self.visited += steps * len(now[0])
-        return steps, gap
+        return steps, gap, stuck
 
 
 def problem_of(n: int, n_features: int, two_class: bool) -> Problem:
@@ -113,6 +113,7 @@ def main() -> None:
     problem = problem_of(2000, 3, True)
     for _ in range(2):  # the first one loads what is compiled
         counted = Counted(problem, 1e-6, 2 << 30)
+        counted.kept[smo.PATIENCE] = np.inf  # steps alone
         counted.run(smo._feasible(problem, None), 10**7)
     a_visit = counted.in_steps / counted.visited
     print(f"\nA pair step visits a point in {1e9 * a_visit:.2f} ns.\n")

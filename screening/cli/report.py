@@ -31,7 +31,8 @@ def report(
     """Draw the report of a model, run or comparison directory again."""
     from screening.documents.stored import model_in, run_in
     from screening.documents.tables import of
-    from screening.page import render_comparison, render_model, render_run
+    from screening.page import render_model, render_run
+    from screening.page.comparison import render_comparison
     from screening.storage.publishing import write_whole
     from screening.storage.sealing import as_stored, read_document
 

@@ -199,11 +199,13 @@ class Encoder:
         at = 0
         for name in self._features:
             feature, values = self.contract.features[name], features[name]
-            missing = values.isna().to_numpy()
             if feature.type == "category":
+                missing = values.isna().to_numpy()
                 at = self._raw_category(raw, at, name, values, missing)
             else:
-                raw[:, at] = np.where(missing, self._fill[name], values.to_numpy(dtype=np.float64))
+                numbers = values.to_numpy(dtype=np.float64)
+                missing = np.isnan(numbers)
+                raw[:, at] = np.where(missing, self._fill[name], numbers)
                 at += 1
             if feature.missing == "indicator":
                 raw[:, at] = missing

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-from screening.documents.comparison import ComparisonDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
+
+if TYPE_CHECKING:
+    from screening.documents.comparison import ComparisonDocument
 
 
 def model_html(model: ModelDocument) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from screening.documents import reasons_in
 from screening.documents.attention import DECIDED_SINCE, of_model, of_run
 from screening.documents.case import ExplainedCase
-from screening.documents.comparison import ComparisonDocument
-from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunDocument, RunModel
 from screening.documents.shape import read
 from screening.documents.tables import Table, listed, of, tables
 from screening.documents.upgrading import CHANCES, model_of_any_version, run_of_any_version
 from screening.errors import ModelError
+
+if TYPE_CHECKING:
+    from screening.documents.comparison import ComparisonDocument
+    from screening.documents.history import HistoryDocument
 
 # What sealing and the clock add once the page is drawn.
 UNSEALED = {"format": 0, "arrays_sha256": "", "validation_sha256": "", "sha256": ""}
@@ -57,11 +60,15 @@ def source_in(stored: Table) -> SourceFacts:
 
 def comparison_in(stored: Table) -> ComparisonDocument:
     """The comparison of a `comparison.json`, or of one that is being made."""
+    from screening.documents.comparison import ComparisonDocument
+
     return read(ComparisonDocument, {"format": 0, "sha256": ""} | dict(stored), "comparison.json")
 
 
 def history_in(told: Table) -> HistoryDocument:
     """What `screening.ledger.history` tells; reasons of early nights are bare words."""
+    from screening.documents.history import HistoryDocument
+
     runs = [run | {"attention": reasons_in(listed(run["attention"]))} for run in tables(told, "runs")]
     return read(HistoryDocument, dict(told) | {"runs": runs}, "the history")
 

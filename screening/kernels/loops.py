@@ -133,6 +133,7 @@ def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
     Pointers, as `machine_code` calls it; `numbers` are the sizes unpacked below, and `work` and `total` are
     room for (n_padded + 2 + n_outputs, block) and (n_outputs, block) numbers, the latter zero.
     """
+    before = flush_tiny()
     sizes = carray(numbers, 10)
     n_rows, n_features, start, stop, kind = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     n_centres, n_padded, n_terms, n_outputs, block = sizes[5], sizes[6], sizes[7], sizes[8], sizes[9]
@@ -178,6 +179,7 @@ def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
             for t in range(width):
                 out[first + t, o] = total[o, t]
             total[o, :] = 0.0
+    restore(before)
 
 
 @njit(nogil=True, cache=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,15 @@ class Shared:
         """Take a Gram made elsewhere as the one whose solutions are kept."""
         if gram is not self._gram:
             self._kernel, self._gram, self.solutions = kernel, gram, {}
+
+    @cached_property
+    def largest_distance(self) -> float:
+        """Between two of the rows."""
+        from screening.kernels.base import input_distances
+
+        rows = self.rows
+        blocks = (input_distances(rows[i : i + 512], rows).max() for i in range(0, len(rows), 512))
+        return float(np.sqrt(max(blocks)))
 
     def solutions_on(self, gram: object) -> dict[Any, Any] | None:
         """The solutions kept for this Gram; None where it is not the one in use."""

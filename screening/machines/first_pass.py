@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.kernels import device, input_distances, placing, rescaled_distances, sweep
+from screening.kernels import device, input_distances, placing, rescaled_distances, shared, sweep
 from screening.kernels.near import Near, near
 from screening.machines.sums import Key, Sums
 
@@ -176,9 +176,8 @@ class Stage:
 
     @property
     def largest_distance(self) -> float:
-        rows = self.rows
-        blocks = (input_distances(rows[i : i + 512], rows).max() for i in range(0, len(rows), 512))
-        return float(np.sqrt(max(blocks)))
+        with shared.over(self.rows) as here:
+            return here.largest_distance
 
 
 class Output:

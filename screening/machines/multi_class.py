@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import validate_data
 
 from screening import solvers
 from screening.factors.base import Factor
@@ -144,7 +143,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         groups : array-like of shape (n_rows,), optional
             What inner folds must not split.
         """
-        given, answers = validate_data(self, X, y, dtype=np.float64)
+        given, answers = self._learned(X, y)
         check_labels(answers)
         self.check_parameters()
         self.classes_, codes = np.unique(answers, return_inverse=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from screening import solvers
 from screening.factors.base import Factor
@@ -128,7 +128,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         groups : array-like of shape (n_rows,), optional
             What remedies that validate inside must not split.
         """
-        given, answers = validate_data(self, X, y, dtype=np.float64)
+        given, answers = self._learned(X, y)
         check_labels(answers)
         self.check_parameters()
         self.classes_, codes = np.unique(answers, return_inverse=True)

@@ -33,6 +33,8 @@ def text(value: object, longest: int = LONGEST_TEXT) -> str:
     shown = whole.replace("\r\n", "\n")
     if len(shown) > longest:
         shown = f"{shown[: longest - 12]} … {shown[-8:]} ({len(whole):,} characters)"
+    if shown.isprintable():
+        return shown
     return "".join(
         f"⟨U+{ord(c):04X}⟩" if c != "\n" and unicodedata.category(c) in _UNSEEN else c for c in shown
     )

@@ -81,7 +81,11 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
     str
         HTML; the same document always gives the same text.
     """
-    run = run_in(document)
+    return draw_run(run_in(document), templates)
+
+
+def draw_run(run: RunDocument, templates: Path | None = None) -> str:
+    """The same of a run that was just made: its document need not be read back."""
     model = run.model
     places = performance.score_places(model, cases.scores(run))
     inputs = card.data_section(run)

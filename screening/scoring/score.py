@@ -22,7 +22,7 @@ from screening.documents.stored import run_in
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.kernels.placing import placed
-from screening.page import render_run
+from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
 from screening.scoring.document import run_document
@@ -211,10 +211,10 @@ def score(
             write_flagged(folder / "flagged.csv", tally, known, drawn)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
         # The model as it was sealed, whatever version wrote it.
-        stored = plain(replace(run, times=times, outputs=outputs)) | {"model": _with_id(model)}
-        document, text = written(stored, "run")
+        run = replace(run, times=times, outputs=outputs)
+        document, text = written(plain(run) | {"model": _with_id(model)}, "run")
         if not shadow:
-            page = render_run(document, templates)
+            page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
     if ledger is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,7 +45,12 @@ class Problem:
     upper: np.ndarray
     total: float | None
 
-    @property
+    @cached_property
+    def has_margin(self) -> bool:
+        """Whether p says how large f is."""
+        return bool(self.linear.any())
+
+    @cached_property
     def scale(self) -> float:
         """Largest unit in which a violation of the optimality conditions is measured.
 
@@ -67,8 +73,10 @@ class Problem:
         alphas, signs, levels : ndarray of shape (n,)
             Alphas in any unit, signs and -s g, of all points or of some.
         """
+        if self.total is None or self.has_margin:
+            return self.scale
         total = float(alphas.sum())
-        if self.total is None or self.linear.any() or not total > 0.0:
+        if not total > 0.0:
             return self.scale
         level = -float((signs * alphas) @ levels) / total
         resolved = RESOLVED_BY_ROWS if isinstance(self.gram, KernelRows) else RESOLVED

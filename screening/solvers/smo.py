@@ -17,16 +17,14 @@ from screening.solvers.problem import AT_BOUND, Problem, Solution, between
 
 DEFAULT_MEMORY = 1 << 30
 _SMALL = 400  # below this many active points shrinking costs more than it saves
-_WORTH = 0.85  # compact only where the active set shrinks to this share
 _STEPS = (200, 1000)  # between two looks, at least and at most
 _VISITS = 1e5  # points visited between two looks, where the steps allow: about 0.1 ms
-_CUBE = (
-    0.1  # of the number of free alphas: points that could be visited in the time of a solve for all of them
-)
-_FREE = 4000  # alphas solved for at once, at most: their block takes 128 MB
-_UPHILL = 1e-9  # of what a move adds and takes: above the rounding of their sum
+_UNSEEN = 1e8  # points visited between two looks of Python, which has signals to obey
 _FULL_CHECKS = 6
-_LAST_DIGITS = 16 * float(np.finfo(float).eps)  # of a level: what rounding leaves of it after many steps
+STOP, PATIENCE, VISITS = 0, 1, 2
+"""What is kept from one climb to the next: the violation to leave, and what decides on a move at once."""
+WORTH = 0.85  # compact only where the active set shrinks to this share
+LAST_DIGITS = 16 * float(np.finfo(float).eps)  # of a level: what rounding leaves of it after many steps
 
 
 @dataclass
@@ -178,25 +176,24 @@ class _Engine:
         self.p = np.asarray(problem.linear, float)
         self.state = np.zeros(2)
         self.equality = problem.total is not None
-        self.patience = 1.0
+        self.kept = np.array([self.stop, 1.0, 0.0])
         self.label = (self.s > 0).astype(np.int64)
-        self.coupling = np.array([[1.0, -1.0], [-1.0, 1.0]])
+        self.coupling = None if self.equality else np.array([[1.0, -1.0], [-1.0, 1.0]])
 
     def run(self, alphas: np.ndarray, max_iter: int) -> Solution:
         n = len(alphas)
         self.alpha = alphas * self.unit
         self.v = self._levels()
-        n_iter, checks, visits = 0, 0, 0
+        n_iter, checks = 0, 0
         active = self.active
         now = self._gathered(active.points)
         while True:
             m = len(active.points)
-            chunk = min(int(np.clip(_VISITS / m, *_STEPS)), max_iter - n_iter)
-            steps, gap = self._steps(chunk, now)
+            may_leave = m > _SMALL and checks < _FULL_CHECKS
+            steps, gap, stuck = self._climb(max_iter - n_iter, may_leave, now)
             n_iter += steps
-            visits += steps * m
             tighter = self._tightened(now[0], now[4], now[5])
-            if n_iter >= max_iter or gap <= self.stop or (steps < chunk and not tighter):
+            if n_iter >= max_iter or gap <= self.stop or (stuck and not tighter):
                 self.alpha[active.points], self.v[active.points] = now[4], now[5]
                 if m == n or n_iter >= max_iter:
                     break
@@ -205,17 +202,15 @@ class _Engine:
                 self._tightened(self.s, self.alpha, self.v)
                 if self._gap() <= self.stop:
                     break
-                keep = self._undecided(np.arange(n), self.alpha, self.v)
+                keep = self._undecided(self._gathered(np.arange(n)))
                 active.take(keep if checks < _FULL_CHECKS else np.arange(n))
                 now = self._gathered(active.points)
-            elif m > _SMALL and checks < _FULL_CHECKS:
-                keep = self._undecided(active.points, now[4], now[5])
-                if len(keep) < _WORTH * m:
+            elif may_leave:
+                keep = self._undecided(now)
+                if len(keep) < WORTH * m:
                     self.alpha[active.points], self.v[active.points] = now[4], now[5]
                     active.take(active.points[keep], keep)
                     now = self._gathered(active.points)
-            if self._moved_at_once(now, visits):
-                visits = 0
         alphas = np.minimum(self.alpha / self.unit, self.problem.upper)
         intercept, gap = self._certificate()
         return Solution(alphas, intercept, gap / self.problem.unit(self.alpha, self.s, self.v), n_iter)
@@ -224,7 +219,7 @@ class _Engine:
         """Whether the solution so far asks for a smaller violation than the one that was to be left."""
         before, asked = self.stop, min(self.stop, self.tol * self.problem.unit(alpha, s, v))
         # Levels are known to their last digits alone: under a wide kernel few rows would be asked for more.
-        self.stop = max(asked, _LAST_DIGITS * float(np.abs(v).max()))
+        self.stop = max(asked, LAST_DIGITS * float(np.abs(v).max()))
         return self.stop < before
 
     def _levels(self) -> np.ndarray:
@@ -239,53 +234,29 @@ class _Engine:
             return [first, self.c, self.diagonal, self.upper, self.alpha.copy(), self.v.copy()]
         return [each[points] for each in (first, self.c, self.diagonal, self.upper, self.alpha, self.v)]
 
-    def _steps(self, limit: int, now: list[np.ndarray]) -> tuple[int, float]:
-        from screening.solvers import loops
+    def _climb(self, limit: int, may_leave: bool, now: list[np.ndarray]) -> tuple[int, float, bool]:
+        """Steps until there is something to decide: their number, the gap, and whether none was left."""
+        from screening.solvers import climbing
 
-        steps = loops.pair_steps
-        if self.equality:
-            return steps(limit, self.stop, *now, self.state, *self.active.rows())
-        steps = loops.single_steps
-        return steps(limit, self.stop, now[0], self.coupling, *now[1:], self.state, *self.active.rows())
+        m = len(now[0])
+        chunk = int(np.clip(_VISITS / m, *_STEPS))
+        # Without a margin every look may ask for a smaller violation.
+        chunks = max(1, int(_UNSEEN / (chunk * m))) if self.problem.has_margin else 1
+        asked = self.tol * self.problem.scale
+        self.kept[STOP] = self.stop
+        steps, gap, stuck = climbing.climb(
+            chunks, chunk, limit, asked, may_leave, self.kept, self.coupling, *now, self.state,
+            *self.active.rows(),
+        )  # fmt: skip
+        self.stop = float(self.kept[STOP])
+        return steps, gap, stuck
 
-    def _moved_at_once(self, now: list[np.ndarray], visits: int) -> bool:
-        """Whether free alphas were sent to their common optimum; it takes no longer than the steps before."""
-        if not self.equality:
-            return False
-        from screening.solvers import face_loops
+    def _undecided(self, now: list[np.ndarray]) -> np.ndarray:
+        """Positions of the active points that are not yet sure to stay where they are."""
+        from screening.solvers import climbing
 
-        s, c, _, upper, alpha, v = now
-        n_free = np.count_nonzero((alpha > 0) & (alpha < upper))
-        pays = visits > self.patience * (_CUBE * n_free**3 + 4 * n_free * len(alpha))
-        if not (pays and 2 <= n_free <= _FREE):
-            return False
-        before = alpha.copy(), v.copy()
-        solve = face_loops.solve_face
-        solve(s, c, upper, alpha, v, *self.active.rows())
-        climbed = -0.5 * s * (v + before[1]) * (alpha - before[0])  # their sum is what the objective rose by
-        # Where c spans many decades the block's inverse can be lost to rounding. A move uphill is taken back,
-        # and pairs go on alone for twice as long, or move and pairs undo each other for ever.
-        if climbed.sum() > _UPHILL * np.abs(climbed).sum():
-            alpha[:], v[:] = before
-            self.patience *= 2.0
-        return True
-
-    def _movable(self, points: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Masks: v may pull the point up; v may pull it down."""
-        rise, fall = alpha < self.upper[points], alpha > 0
-        if not self.equality:
-            return rise, fall
-        plus = self.s[points] > 0
-        return np.where(plus, rise, fall), np.where(plus, fall, rise)
-
-    def _undecided(self, points: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Positions that are free or on the wrong side of the levels between which the rest move."""
-        up, low = self._movable(points, alpha)
-        if not self.equality:
-            violation = max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0))
-            return np.flatnonzero((up & low) | (up & (v < violation)) | (low & (v > -violation)))
-        top, bottom = np.max(v[up], initial=-np.inf), np.min(v[low], initial=np.inf)
-        return np.flatnonzero((up & low) | (up & (v >= bottom)) | (low & (v <= top)))
+        first, _, _, upper, alpha, v = now
+        return np.asarray(climbing.undecided(self.equality, first, upper, alpha, v))
 
     def _gap(self) -> float:
         return self._certificate()[1]
@@ -294,6 +265,6 @@ class _Engine:
         """Intercept and largest violation over all points."""
         v, margin = self.v, AT_BOUND * self.upper
         if not self.equality:
-            up, low = self._movable(np.arange(len(v)), self.alpha)
+            up, low = self.alpha < self.upper, self.alpha > 0
             return 0.0, float(max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0)))
         return between(self.s, self.alpha < self.upper - margin, self.alpha > margin, v)

@@ -15,7 +15,8 @@ from faults.desk import ROLES, content, copied, laid, leftovers, train
 from faults.injection import REMOVALS, Fault, injected
 from screening.cli import app
 from screening.ledger import history, open_ledger
-from screening.page import render_comparison, render_run
+from screening.page import render_run
+from screening.page.comparison import render_comparison
 from screening.storage.loading import load_model
 from screening.storage.sealing import read_document
 
