@@ -67,7 +67,7 @@ def _control(builder, name, place):
 def _flush_tiny(typingctx):
     """Numbers too small for all their digits count as 0 from here on; gives what `restore` wants back.
 
-    Intel's processors take a hundred times as long over them, and far from a narrow kernel all are such.
+    Intel's processors are slow over them, and far from a narrow kernel all are such.
     """
 
     def codegen(context, builder, signature, args):
