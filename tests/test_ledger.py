@@ -22,7 +22,7 @@ from screening.ledger import (
     record_verdicts,
     reviewable,
 )
-from screening.ledger.recognising import Known, drawn_of
+from screening.ledger.recognising import Known, _state, drawn_of
 from screening.ledger.tables import RUNS, STATES, VERDICTS
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
@@ -254,6 +254,12 @@ def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
 
     assert found == [1, 0, 1, 2, 3]
     assert record_night(ledger, night(4, "")).quiet == 2
+
+
+@pytest.mark.parametrize(("said", "state"), [("2026-02-20", "known"), ("2026-01-10", "ongoing")])
+def test_a_case_confirmed_before_it_left_the_list_is_known_only_while_that_is_recent(said, state):
+    # Flagged without a break since 5 March; what was said before 1 February is old.
+    assert _state((said, "confirmed"), "2026-03-05", 2, "2026-02-01") == state
 
 
 def test_lots_fall_on_other_cases_in_every_run_and_not_on_the_first_names():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from screening.documents.tables import Table, made, of
+from screening.documents.tables import Table, listed, made
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class ScoreCounts:
         whole = dict(stored)
         # The ledger keeps hashes of patients apart, where they can be erased.
         for name in ("known", "counted", "who", "cell"):
-            whole[name] = tuple(of(list, whole.get(name, [])))
+            whole[name] = tuple(listed(whole.get(name, [])))
         return made(cls, whole)
 
 
 def without_unit(stored: Table, lot: int | None) -> dict[str, object]:
     """Stored counts without the hash of one patient and its cell; without all hashes where None is given."""
-    pairs = zip(*(of(list, stored.get(name, [])) for name in ("who", "cell")), strict=True)
+    pairs = zip(*(listed(stored.get(name, [])) for name in ("who", "cell")), strict=True)
     kept = [(who, cell) for who, cell in pairs if lot is not None and who != lot]
     names = {"who": [who for who, _ in kept], "cell": [cell for _, cell in kept]}
     return dict(stored) | {key: value for key, value in names.items() if key in stored}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import TypeVar
 
@@ -27,12 +27,19 @@ def table(within: Table, key: str) -> dict[str, object]:
 
 def tables(within: Table, key: str) -> list[dict[str, object]]:
     """The list of objects under a key; raises as `table` does."""
-    return [of(dict, each) for each in of(list, within[key])]
+    return [of(dict, each) for each in listed(within[key])]
 
 
 def word(within: Table, key: str) -> str:
     """The text under a key; raises as `table` does."""
     return of(str, within[key])
+
+
+def listed(value: object) -> Sequence:
+    """The elements of a list, a tuple where it has not been JSON yet; TypeError where it is neither."""
+    if isinstance(value, list | tuple):
+        return value
+    raise TypeError(f"a list was to stand where a {type(value).__name__} stands")
 
 
 def number(value: object) -> float:

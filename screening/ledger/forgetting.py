@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from screening.cohort.identity import kept_lot
 from screening.documents.drift import without_unit
-from screening.documents.tables import of, table, word
+from screening.documents.tables import listed, table, word
 from screening.ledger import audit, champions
 from screening.ledger.book import Ledger
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES
@@ -119,13 +119,13 @@ class _Taking:
         def put(name: str) -> str:
             return self.stand_ins[series, name] if self.whom.named(name) else name
 
-        cases = of(list, named.get("cases", []))
+        cases = listed(named.get("cases", []))
 
         new = dict(named)
         if "cases" in named:
             new["cases"] = sorted([put(name), *rest] for name, *rest in cases)
         if "drawn" in named:
-            new["drawn"] = sorted(map(put, of(list, named["drawn"])))
+            new["drawn"] = sorted(map(put, listed(named["drawn"])))
         if "verdicts_before" in named:
             before = table(named, "verdicts_before")
             new["verdicts_before"] = {put(name): said for name, said in before.items()}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
-from screening.documents.tables import of
+from screening.documents.tables import listed, of
 from screening.ledger import audit, champions, facts, verdicts
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, TABLES, Unchained
 
@@ -158,7 +158,7 @@ def _run(
         held, of_patients = facts.divided(json.loads(row["facts"]))
         kept = dict(row) | {"facts": audit.plain(held), "model": held["model"], "shadow": False}
         connection.execute(RUNS.insert().values(**kept))
-        lots = set(of(list, of_patients.get("drawn", [])))
+        lots = set(listed(of_patients.get("drawn", [])))
         rows = [
             {"entry": number, "case_id": name, "state": state, "nights": nights, "drawn": name in lots}
             for name, state, nights in cases

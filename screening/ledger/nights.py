@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from screening.documents import Reason, reasons_in
 from screening.documents.series import shown_series
-from screening.documents.tables import of
+from screening.documents.tables import listed, of
 from screening.errors import UsageError
 from screening.ledger import audit, champions
 from screening.ledger.audit import Head
@@ -165,7 +165,7 @@ def _found(connection: sa.Connection, night: NightCases, run: sa.Row[Any]) -> Re
         for row in connection.execute(sa.select(CASES).where(chosen))
     }
     # A night from before quiet nights were counted, cases drawn or reasons kept has none of these.
-    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(of(list, named.get("drawn", [])))
+    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(listed(named.get("drawn", [])))
     kept = facts.get("attention")
     reasons = tuple(night.attention(counts, quiet) if kept is None else reasons_in(kept))
     return Recorded(run.revision, Head(run.entry, str(digest)), cases, counts, False, quiet, drawn, reasons)

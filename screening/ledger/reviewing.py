@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from screening.documents.tables import of, table, word
+from screening.documents.tables import listed, of, table, word
 from screening.errors import ModelError, UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
@@ -69,7 +69,7 @@ def review(
     content = _content(Path(verdicts))
     contract = table(table(document, "model"), "contract")
     needed = of(dict, contract.get("cohort", {})).get("verdicts_need") or []
-    given = _checked(content, word(document, "run_id"), reviewable(ledger, key), of(list, needed))
+    given = _checked(content, word(document, "run_id"), reviewable(ledger, key), listed(needed))
     # Its page exists, since somebody judged by it; a killed run may not have come to say so.
     publish_night(ledger, key, revision)
     told = record_verdicts(ledger, key, given, reviewer)

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.documents.tables import of, word
+from screening.documents.tables import listed, of, word
 from screening.errors import UsageError
 from screening.ledger import audit
 from screening.ledger.audit import GENESIS, Head
@@ -189,8 +189,8 @@ class _Check:
         held = dict(entry.run) | {"facts": json.loads(entry.run["facts"])}
         # What a run of format 1 did not say, its facts do.
         due = {"model": of(dict, told["facts"])["model"], "shadow": False} | told
-        lots = set(of(list, (named or {}).get("drawn", [])))
-        cases = [[*case, case[0] in lots] for case in of(list, (named or {}).get("cases", []))]
+        lots = set(listed((named or {}).get("drawn", [])))
+        cases = [[*case, case[0] in lots] for case in listed((named or {}).get("cases", []))]
         rows = [[row["case_id"], row["state"], row["nights"], bool(row["drawn"])] for row in entry.cases]
         if any(held[name] != value for name, value in due.items()) or sorted(rows) != sorted(cases):
             raise Unchained(f"a run or its cases are not as entry {number} of the audit trail has them")
