@@ -182,8 +182,8 @@ def test_what_is_no_picture_is_never_written_into_the_page():
     )
     block = voxel_block(replace(run_in(voxel_run()), voxels=found), 3)
 
-    assert block["patients"][0]["slices"] == []
-    assert block["pictures"] is False
+    assert block.patients[0].slices == []
+    assert block.pictures is False
 
 
 @pytest.mark.parametrize("codes", ["RAS", "LPS", "PIR", "SLA", "ASL"], ids=lambda codes: f"stored as {codes}")
