@@ -58,6 +58,7 @@ def old(place) -> str:
             table.create(there)
             there.execute(table.insert(), list(here.execute(sa.select(table)).mappings()))
     engine.dispose()
+    kept.dispose()
     return place
 
 
