@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ from scipy.ndimage import uniform_filter
 from screening.cohort.contract import Contract
 from screening.cohort.grid import cells_of
 from screening.cohort.images import AXES
-from screening.cohort.parts import Block, Form, Part, whole_block
+from screening.cohort.parts import Block, DerivedPart, Part, whole_block
 from screening.cohort.sources import Source
 from screening.cohort.stretches import gathered, stretches
 from screening.cohort.typing import floats, is_numeric, plain
@@ -135,33 +134,21 @@ def _slope(grid: np.ndarray, inside: np.ndarray, axis: int) -> np.ndarray:
     return np.asarray(found / np.maximum(count, 1.0))
 
 
-class _Neighbours:
+class _Neighbours(DerivedPart):
     """A part of voxels, read patient by patient, with the neighbourhood features behind its own columns."""
 
     def __init__(
         self, part: Part, group: str, axes: Sequence[str], channels: Sequence[str], size: int,
         owners: dict[object, int],
     ):  # fmt: skip
-        self.part, self.group, self.axes, self.channels = part, group, list(axes), list(channels)
+        super().__init__(part)
+        self.group, self.axes, self.channels = group, list(axes), list(channels)
         self.size, self.owners = size, owners
-        self.name, self.sha256, self.bytes = part.name, part.sha256, part.bytes
-        self.origin: Mapping[str, str] = part.origin
-        self.form: Form = part.form
         self.header = [*part.header, *(name for channel in channels for name in derived(channel))]
-        self.rows: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
         # Whose a patient's rows are is told by the objects of one process.
         return vars(self) | {"owners": {}}
-
-    @property
-    def paths(self) -> Sequence[Path]:
-        """The files of the part."""
-        return self.part.paths
-
-    def decimal(self, column: str) -> str:
-        """The decimal mark of a column's texts."""
-        return self.part.decimal(column)
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order.

@@ -68,6 +68,31 @@ class Part(Protocol):
         ...
 
 
+class DerivedPart:
+    """What a part that is made of another has from it; its rows are known once they were read.
+
+    Parameters
+    ----------
+    part : Part
+    """
+
+    def __init__(self, part: Part):
+        self.part = part
+        self.name, self.sha256, self.bytes = part.name, part.sha256, part.bytes
+        self.header, self.form = part.header, part.form
+        self.origin: Mapping[str, str] = part.origin
+        self.rows: int | None = None
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files of the part."""
+        return self.part.paths
+
+    def decimal(self, column: str) -> str:
+        """The decimal mark of a column's texts."""
+        return self.part.decimal(column)
+
+
 def header_faults(part: Part) -> list[str]:
     """What is wrong with the names of a part's columns."""
     named = [name for name in part.header if name]

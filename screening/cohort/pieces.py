@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
 from screening.cohort.csv_text import CsvForm
 from screening.cohort.parquet_rows import parquet_tables
-from screening.cohort.parts import Block, Part, whole_block
+from screening.cohort.parts import Block, DerivedPart, Part, whole_block
 from screening.cohort.plain_text import Irregular, line_places, plain_blocks
 from screening.cohort.sources import SourceFile
 from screening.errors import UsageError
 
 
-class Piece:
+class Piece(DerivedPart):
     """Some rows of a part.
 
     Parameters
@@ -33,20 +32,8 @@ class Piece:
     def __init__(
         self, part: Part, first: int = 0, n_rows: int | None = None, span: tuple[int, int] | None = None
     ):
-        self.part, self.first, self.n_rows, self.span = part, first, n_rows, span
-        self.name, self.sha256, self.bytes = part.name, part.sha256, part.bytes
-        self.header, self.form = part.header, part.form
-        self.origin: Mapping[str, str] = part.origin
-        self.rows: int | None = None
-
-    @property
-    def paths(self) -> Sequence[Path]:
-        """The files of the part."""
-        return self.part.paths
-
-    def decimal(self, column: str) -> str:
-        """The decimal mark of a column's texts."""
-        return self.part.decimal(column)
+        super().__init__(part)
+        self.first, self.n_rows, self.span = first, n_rows, span
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order; where `first` is whole batches, in the blocks that the whole part has."""
