@@ -99,9 +99,7 @@ def _scales(fragment: Fragment) -> list[KnownScales]:
 
 @lru_cache(1)
 def _known(path: str, digest: str) -> Sequence[KnownScales]:
-    state = finished.take(Path(path))
-    if state is None or digest_of(Path(path)) != digest:
-        raise UsageError(f"{path} is not what this run wrote; start it again")
+    state = finished.take_known(path, digest)
     count = len({name.partition("/")[0] for name in state})
     return [
         KnownScales({key: state[f"{at}/{key}"] for key in ("columns", "names", "centre", "spread")})

@@ -5,6 +5,7 @@ They lie in a private folder beside the output, a file a piece, whichever proces
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from screening.errors import ClusterError, ModelError, ScreenError, of_system
+from screening.errors import ClusterError, ModelError, ScreenError, UsageError, of_system
 from screening.storage.arrays import pack, unpack
 
 
@@ -51,14 +52,19 @@ def sweep_place(folder: Path, names: Collection[str]) -> None:
 
 
 def keep(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a piece; it appears whole or not at all.
+    """Write a piece; it appears whole or not at all."""
+    put(path, pack(arrays, as_they_are=True))
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a piece that is packed already.
 
     Two processes may write it at once, where one was taken for dead: both write the same.
     """
     partial = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(pack(arrays, as_they_are=True))
+            file.write(content)
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -71,3 +77,12 @@ def take(path: Path) -> dict[str, np.ndarray] | None:
         return unpack(path.read_bytes())
     except (FileNotFoundError, ModelError):
         return None
+
+
+def take_known(path: str, digest: str) -> dict[str, np.ndarray]:
+    """The piece of this SHA-256; UsageError where another or none is there."""
+    with suppress(FileNotFoundError):
+        content = Path(path).read_bytes()
+        if hashlib.sha256(content).hexdigest() == digest:
+            return unpack(content)
+    raise UsageError(f"{path} is not what this run wrote; start it again")
