@@ -18,14 +18,19 @@ _FREE = 4000  # alphas solved for at once, at most: their block takes 128 MB
 _UPHILL = 1e-9  # of what a move adds and takes: above the rounding of their sum
 
 
+@njit
+def _movable(plus, upper, alpha):
+    """Whether v may pull a point up, and whether it may pull it down."""
+    rise, fall = alpha < upper, alpha > 0.0
+    return (rise, fall) if plus else (fall, rise)
+
+
 @njit(nogil=True, cache=True)
 def undecided(equality, s, upper, alpha, v):
     """Positions that are free or on the wrong side of the levels between which the rest move."""
     top, bottom = -INFINITY, INFINITY
     for t in range(v.size):
-        plus = not equality or s[t] > 0
-        up = alpha[t] < upper[t] if plus else alpha[t] > 0.0
-        low = alpha[t] > 0.0 if plus else alpha[t] < upper[t]
+        up, low = _movable(not equality or s[t] > 0, upper[t], alpha[t])
         if up:
             top = max(top, v[t] if equality else -v[t])
         if low:
@@ -33,9 +38,7 @@ def undecided(equality, s, upper, alpha, v):
     violation = max(top, -bottom, 0.0)
     keep = np.empty(v.size, np.bool_)
     for t in range(v.size):
-        plus = not equality or s[t] > 0
-        up = alpha[t] < upper[t] if plus else alpha[t] > 0.0
-        low = alpha[t] > 0.0 if plus else alpha[t] < upper[t]
+        up, low = _movable(not equality or s[t] > 0, upper[t], alpha[t])
         if equality:
             keep[t] = (up and low) or (up and v[t] >= bottom) or (low and v[t] <= top)
         else:
