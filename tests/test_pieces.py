@@ -29,6 +29,13 @@ def sizes(blocks):
     return [block.n_rows for block in blocks]
 
 
+def read_both_ways(pieces, part, columns, batch):
+    """The blocks of all pieces, one after the other, and those of the whole part."""
+    return [block for piece in pieces for block in piece.blocks(columns, batch)], list(
+        part.blocks(columns, batch)
+    )
+
+
 def table(n_rows):
     rng = np.random.default_rng(n_rows)
     return pd.DataFrame({"a": rng.normal(size=n_rows), "name": [f"p{i % 7}" for i in range(n_rows)]})
@@ -43,9 +50,8 @@ def test_pieces_of_a_parquet_file_have_its_rows_in_its_batches(
     (part,) = open_source(path).files
     pieces = pieces_of(part, batch * batches)
 
-    found = [block for piece in pieces for block in piece.blocks(["name", "a"], batch)]
+    found, whole = read_both_ways(pieces, part, ["name", "a"], batch)
 
-    whole = list(part.blocks(["name", "a"], batch))
     assert texts(found) == texts(whole)
     assert sizes(found) == sizes(whole)
     assert len(pieces) == -(-n_rows // (batch * batches))
@@ -65,9 +71,8 @@ def test_pieces_of_a_plain_text_file_have_its_rows_in_its_batches(
     (part,) = open_source(path).files
     pieces = pieces_of(part, batch * batches)
 
-    found = [block for piece in pieces for block in piece.blocks(["b", "a"], batch)]
+    found, whole = read_both_ways(pieces, part, ["b", "a"], batch)
 
-    whole = list(part.blocks(["b", "a"], batch))
     assert texts(found) == texts(whole)
     assert sizes(found) == sizes(whole)
     assert [piece.rows for piece in pieces[:-1]] == [batch * batches] * (len(pieces) - 1)
