@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
+from screening.cli import logs
 from screening.cli.logs import KEYS
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
@@ -90,3 +93,10 @@ def test_a_bug_is_a_line_that_names_its_place_and_not_its_message():
     assert (line["level"], line["exit_code"]) == ("critical", 1)
     assert "KeyError" in line["event"]
     assert "00123" not in ended.stderr
+
+
+@pytest.mark.parametrize("status", [None, "Name:\tscreen\n"])
+def test_a_host_that_hides_a_processs_memory_ends_no_night(monkeypatch, status):
+    monkeypatch.setattr(Path, "read_text", Mock(side_effect=[status or PermissionError]))
+
+    assert logs.peak_mb() > 10

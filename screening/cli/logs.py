@@ -8,6 +8,7 @@ import logging
 import sys
 import types
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from enum import StrEnum
 from itertools import pairwise
@@ -51,8 +52,9 @@ def peak_mb() -> int | None:
     if sys.platform == "win32":
         return None
     if sys.platform == "linux":
-        # What `getrusage` tells there may be that of the process which started this one.
-        return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) >> 10
+        # What `getrusage` tells may be of the process that started this one; some hosts hide these lines.
+        with suppress(OSError, IndexError):
+            return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) >> 10
     import resource
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
