@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from pathlib import Path
@@ -23,6 +24,11 @@ def digest_of(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of_json(told: object) -> str:
+    """SHA-256 of a value as JSON with sorted keys; what JSON has not goes by its text."""
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> bytes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,6 +17,7 @@ from screening.cohort.sources import Source
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.plan import Finisher, Unit, common_ground, judged, units_of
 from screening.errors import CohortError, UsageError
+from screening.files import digest_of_json
 from screening.kernels.placing import placed
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
@@ -69,7 +68,7 @@ class Told:
             [[recipe.text, recipe.parameters] for recipe in self.methods], str(self.rule), self.need_label,
             self.folds, self.repeats, self.max_rows, self.search, self.seed,
         ]  # fmt: skip
-        return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+        return digest_of_json(told)
 
     def __hash__(self) -> int:
         return hash(self.mark)

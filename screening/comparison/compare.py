@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from screening.comparison.result import Comparison
 from screening.documents.comparison import ComparisonDocument, Settings
 from screening.documents.shape import plain
 from screening.errors import UsageError
+from screening.files import digest_of_json
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
@@ -259,4 +258,4 @@ def _scores(plan: Sequence[Unit], outcomes: Mapping[str, Outcome]) -> pd.DataFra
 def _digest(cohort: Cohort) -> str:
     """SHA-256 of everything the rows come from."""
     told = [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+    return digest_of_json(told)

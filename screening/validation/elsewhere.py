@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 from screening.cluster import Cluster
 from screening.errors import ClusterError
+from screening.files import digest_of_json
 from screening.kernels import shared
 from screening.kernels.placing import placed
 from screening.recipes.building import build_bare
@@ -146,7 +146,7 @@ class Elsewhere:
     ) -> Fit:  # fmt: skip
         recipe = lesson.recipe
         told = [recipe.text, recipe.parameters, lesson.n_classes, digest, deal, fold, settings, memory]
-        name = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:24]
+        name = digest_of_json(told)[:24]
         return Fit(
             str(rows), digest, recipe, lesson.n_classes, deal, fold, settings, n_settings, memory,
             self.cluster.threads, str(self.place.resolve() / f"{name}.npz"),
