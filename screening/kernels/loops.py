@@ -17,7 +17,7 @@ from numba.extending import overload
 from screening.kernels.compiled import BLOCK, SQUARED
 from screening.kernels.kept import njit
 from screening.kernels.telling import tell_of_compiling
-from screening.kernels.vector import flush_tiny, fused, maximum, restore, scaled
+from screening.kernels.vector import flush_tiny, fused, maximum, restore, scaled, widest
 
 tell_of_compiling()
 
@@ -100,6 +100,7 @@ def distances_to(xt, first, width, centre, n_padded, kind, acc):
 @njit(inline="always")
 def kernel_row(xt, centre, kind, rate, row):
     """K between one centre and every column of xt (features, rows); the distances themselves at rate 0."""
+    widest()
     for first in range(0, row.size, BLOCK):
         width = min(BLOCK, row.size - first)
         acc = row[first : first + width]
@@ -119,6 +120,7 @@ def kernel_rows(xt, centres, start, stop, kind, rate, out):
 @njit(nogil=True, cache=True)
 def kernels_of(distances, start, stop, rate, out):
     """Rows start .. stop - 1 of the kernels of distances, the bits that `kernel_rows` gives."""
+    widest()
     for i in range(start, stop):
         near, row = distances[i], out[i]
         for t in range(row.size):
@@ -133,6 +135,7 @@ def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
     Pointers, as `machine_code` calls it; `numbers` are the sizes unpacked below, and `work` and `total` are
     room for (n_padded + 2 + n_outputs, block) and (n_outputs, block) numbers, the latter zero.
     """
+    widest()
     before = flush_tiny()
     sizes = carray(numbers, 10)
     n_rows, n_features, start, stop, kind = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
@@ -185,6 +188,7 @@ def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
 @njit(nogil=True, cache=True)
 def weighted_rows(gram, which, weights, out):
     """out += sum_k weights[k] gram[which[k]], in float64 (a symmetric Gram is read by rows)."""
+    widest()
     before = flush_tiny()
     n = out.size
     for first in range(0, n, 1024):

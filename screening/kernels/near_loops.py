@@ -6,7 +6,7 @@ import numpy as np
 
 from screening.kernels.kept import njit
 from screening.kernels.loops import distances_to, exp2_of_product
-from screening.kernels.vector import flush_tiny, maximum, restore
+from screening.kernels.vector import flush_tiny, maximum, restore, widest
 
 BLOCK = 128
 
@@ -20,6 +20,7 @@ def near_block(
     A reach that is NaN is the mean of the row's nearest and farthest centre, of either side. One lane is one
     row, so that a row's result does not depend on its batch.
     """
+    widest()
     before = flush_tiny()
     n_centres = c.size
     xt = np.zeros((centres.shape[1], BLOCK))
