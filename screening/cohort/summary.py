@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.cohort.notation import DATE, MARKS, date_orders, fast_numbers, parsed_number, trimmed, truths
+from screening.cohort.sampling import SampledValues
 from screening.cohort.typing import floats, is_numeric, is_text, plain, texts
 
 MOST_TEXTS = 1000
-SAMPLE = 1 << 15
+MOST_SAMPLED = 1 << 15
 OTHER = r"^\d{1,2}[-/.]"
 LEADING_ZERO = r"^[+-]?0[0-9]+$"
 
@@ -31,8 +32,7 @@ class ColumnSummary:
         self.whole = True
         self.low, self.high = np.inf, -np.inf
         self.texts: set[str] = set()
-        self._sample = np.zeros(0)
-        self._step, self._seen = 1, 0
+        self._sample = SampledValues(MOST_SAMPLED)
 
     @property
     def missing_share(self) -> float:
@@ -57,9 +57,10 @@ class ColumnSummary:
 
     def percentiles(self, low: float, high: float) -> tuple[float, float] | None:
         """Percentiles of the sampled numbers, None if there are none."""
-        if not self._sample.size:
+        if not self._sample.values.size:
             return None
-        return tuple(float(f"{x:.6g}") for x in np.percentile(self._sample, [low, high]))  # type: ignore[return-value]
+        least, most = np.percentile(self._sample.values, [low, high])
+        return float(f"{least:.6g}"), float(f"{most:.6g}")
 
     def add(self, cells: pa.Array | pa.ChunkedArray, decimal: str) -> None:
         """Take in one batch of the column."""
@@ -127,12 +128,7 @@ class ColumnSummary:
         self.numbers += values.size
         self.whole = self.whole and bool(np.all(values == np.rint(values)))
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
-        start = -self._seen % self._step
-        self._sample = np.concatenate([self._sample, values[start :: self._step]])
-        self._seen += values.size
-        while self._sample.size > SAMPLE:
-            self._sample = self._sample[::2]
-            self._step *= 2
+        self._sample.add(values)
 
     def _add_texts(self, given: pa.Array | None) -> None:
         if given is not None:
