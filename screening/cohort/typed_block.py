@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -28,9 +29,7 @@ class Parts:
         """Those of the rows that `good` marks."""
         if good.all():
             return self
-        return replace(
-            self, **{name: _where(one, good) for name, one in vars(self).items() if one is not None}
-        )
+        return replace(self, **{name: rows_of(vars(self)[name], good) for name in columns_of(self)})
 
 
 @dataclass
@@ -49,7 +48,20 @@ class TypedBlock:
         return mask
 
 
-def _where(values: Column, good: np.ndarray) -> Column:
+def columns_of(rows: object) -> list[str]:
+    """Names of the fields of typed rows that hold a value a row."""
+    return [name for name, one in vars(rows).items() if isinstance(one, np.ndarray | pd.DataFrame)]
+
+
+def rows_of(values: Column, places: np.ndarray) -> Column:
+    """Those of some rows, by their positions or a mask."""
     if isinstance(values, pd.DataFrame):
-        return values[good].reset_index(drop=True)
-    return values[good]
+        return values.iloc[places].reset_index(drop=True)
+    return values[places]
+
+
+def stacked(parts: Sequence[Column]) -> Column:
+    """The values of consecutive rows, one after the other."""
+    if isinstance(parts[0], pd.DataFrame):
+        return pd.concat(parts, ignore_index=True)
+    return np.concatenate(parts)
