@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from screening.kernels.compiled import CENTRES, PANEL
 
-# Registers of rows at a time: with four centres as many sums as hide how long one takes, and no more than fit.
+# Registers of rows at a time: with four centres, sums enough to hide how long one takes, and no more than fit.
 _REGISTERS = 2
 
 
@@ -119,6 +119,6 @@ def _tile(added):
 squared_tile, absolute_tile = _tile(_squared), _tile(_absolute)
 """tile(panels, centres, i, acc): distances of rows to the centres i .. i + 3, into acc (4, block).
 
-``panels`` (block / PANEL, features, PANEL) hold the rows, centres are (n, features), features a multiple of four,
-all in C order. Features are summed four by four, of squares the last of four first.
+``panels`` (block / PANEL, features, PANEL) hold the rows, centres are (n, features), features a multiple of
+four, all in C order. Features are summed four by four, of squares the last of four first.
 """
