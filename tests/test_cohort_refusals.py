@@ -197,6 +197,11 @@ def labelled(folder, labels):
         (["a", "b", "b"], None, ["a"]),
         (["a", "b", "c"], ["a", "c"], ["a", "c"]),
         (["0.0", "1.0", "1.0"], "1", ["1.0"]),
+        (["0.0", "1.0", "1.0"], None, ["1.0"]),
+        (["-1", "1", "1"], None, ["1"]),
+        (["1", "1", "2"], None, ["2"]),
+        (["Nein", "Ja", "Ja"], None, ["Ja"]),
+        (["1", "other", "1"], None, ["1"]),
     ],
 )
 def test_positive_labels_are_those_asked_for_else_the_affirming_else_the_rarer(

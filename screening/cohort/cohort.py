@@ -10,12 +10,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from screening.cohort.contract import Contract
+from screening.cohort.notation import TRUE, truths
 from screening.cohort.sources import Source
 from screening.cohort.typed_block import columns_of, rows_of, stacked
 from screening.errors import UsageError
 from screening.spelling import did_you_mean
 
-POSITIVE_WORDS = ("1", "yes", "true", "positive", "pos", "y", "t")
+POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,8 @@ class Cohort:
                 f"the label has {len(classes)} classes ({_some(classes)}); "
                 "name the positive ones with --positive"
             )
-        for word in POSITIVE_WORDS:
-            for text in classes:
-                if text.lower() == word:
-                    return [text]
+        if affirming := _affirming(classes):
+            return [affirming]
         counts = [int(np.count_nonzero(self.label == text)) for text in classes]
         return [classes[int(np.argmin(counts))]]
 
@@ -137,6 +136,16 @@ def same_label(asked: str, classes: Sequence[str]) -> str | None:
         return asked
     number = _number(asked)
     return next((text for text in classes if number is not None and number == _number(text)), None)
+
+
+def _affirming(classes: Sequence[str]) -> str | None:
+    """The one of two classes that reads like "yes"; 1 beside 2 may be either, so neither does."""
+    words = {text.lower(): text for text in classes}
+    said = words.keys() & (TRUE if truths(words) else POSITIVE_WORDS)
+    numbers = {_number(text) for text in classes}
+    if len(said) != 1 or (None not in numbers and not numbers <= {0, 1, -1}):
+        return None
+    return words[said.pop()]
 
 
 def _number(text: str) -> float | None:
