@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from screening.kernels.compiled import CENTRES, PANEL
 
-# Registers of rows at a time: with four centres, sums enough to hide how long one takes, and no more than fit.
+# Registers of rows at a time: with four centres, sums enough to hide how long one takes, few enough to fit.
 _REGISTERS = 2
 
 
