@@ -202,9 +202,9 @@ def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
     described = []
     for name, feature in sample.contract.features.items():
         usual, origin = feature.usual, "contract"
-        column = sample.features[name]
-        if usual is None and feature.type == "number":
-            usual, origin = np.nanquantile(column.to_numpy(dtype=float), [0.05, 0.95]), "training, 5 to 95 %"
+        given = sample.features[name].dropna()
+        if usual is None and feature.type == "number" and len(given):
+            usual, origin = np.quantile(given.to_numpy(dtype=float), [0.05, 0.95]), "training, 5 to 95 %"
         median = encoder.medians[name]
         described.append(
             FeatureFacts(
