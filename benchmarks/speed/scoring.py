@@ -9,7 +9,6 @@ import argparse
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from scipy.stats import spearmanr
 from sklearn.svm import SVC
 from timing import HEADER, Comparison, compare
 from training import made_rows
@@ -78,7 +77,7 @@ def with_bumps(name: str, n_rows: int, repeats: int) -> Comparison:
         f"by `svm`, {len(plain.passes_kept.rows)}",
         lambda: bumps.decision_function(z),
         lambda: plain.decision_function(z),
-        lambda ours, theirs: f"rank correlation {spearmanr(ours, theirs)[0]:.2f}",
+        lambda *_: "other decisions",
         1 / 2,
         repeats,
     )

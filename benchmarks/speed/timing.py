@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-
 clock = time.process_time if os.environ.get("PROCESSOR_SECONDS") else time.perf_counter
 
 
