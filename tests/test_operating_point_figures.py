@@ -181,3 +181,17 @@ def test_a_night_without_positives_still_has_a_specificity():
 
     assert night.sensitivity is None and night.ppv is None and night.auroc is None
     assert night.specificity == pytest.approx(np.mean(scores < 1.0))
+
+
+def test_the_smaller_of_both_rates_is_the_smaller_one():
+    scores, y = np.arange(20.0), np.arange(20) % 2 == 0
+    found = performance(scores, y, 15.0)
+
+    assert found.min_sensitivity == min(found.sensitivity, found.specificity) == found.sensitivity
+
+
+def test_without_a_positive_row_the_flag_rate_still_lies_in_its_interval():
+    found = performance(np.arange(20.0), np.zeros(20, bool), 15.0)
+
+    assert found.sensitivity is None
+    assert 0 < found.flag_rate_low < found.flag_rate == 0.25 < found.flag_rate_high

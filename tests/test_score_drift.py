@@ -205,3 +205,7 @@ def test_patients_of_many_rows_count_once_by_their_highest(tmp_path):
 
     assert run["drift"]["unit"] == "group"
     assert sum(run["drift"]["counted"]) == 3 and sum(run["drift"]["known"]) == 8
+
+
+def test_an_edge_belongs_to_the_cell_below_it():
+    assert cells_of(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]
