@@ -242,3 +242,18 @@ def test_a_note_of_many_columns_names_the_first_twenty(tmp_path):
 
     assert len(contract.features) == 201
     assert any(note.endswith("gene_18 and 181 more") for note in notes)
+
+
+@pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])
+def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, unit):
+    cohort = read_cohort(cohort_of(tmp_path, x=[f"{i % 20},5{unit}" for i in range(N)]))
+
+    assert cohort.names == ["usable"]
+    assert any("bare numbers" in note and note.endswith("x") for note in cohort.notes)
+
+
+@pytest.mark.parametrize(
+    "beds", [[f"T{i % 12}N{i % 2}" for i in range(N)], [f"{i % 4}{'abcdef'[i % 6]}" for i in range(N)]]
+)
+def test_codes_of_letters_and_numbers_stay_categories(tmp_path, beds):
+    assert kinds(read_cohort(cohort_of(tmp_path, x=beds)).contract) == {"x": "category"}

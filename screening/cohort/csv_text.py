@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,6 +89,8 @@ def csv_form(path: Path) -> CsvForm:
             f"{LONGEST_NAME} characters; is it a header?"
         )
     _refuse_headless(path.name, header)
+    if len(header) == 1:
+        _refuse_title(path.name, head)
     form = CsvForm(encoding, delimiter, ".", header, skipped, plain=plain)
     decimal, others = decimal_marks(rows[1:], header, delimiter)
     return replace(form, decimal=decimal, others=others)
@@ -224,6 +227,17 @@ def _delimiter(head: str) -> str:
         return sum(len(cells) == width for cells in rows) / len(rows), width
 
     return max(DELIMITERS, key=fit)
+
+
+def _refuse_title(name: str, head: str) -> None:
+    for delimiter in DELIMITERS:
+        widths = Counter(len(cells) for cells in _parsed(head, delimiter)[1:])
+        width, often = max(widths.items(), key=lambda each: each[1], default=(0, 0))
+        if width > 2 and often > widths.total() / 2:
+            raise CohortError(
+                f"{name}, first row: one cell above rows of {width}; is it a title? "
+                "The column names come first: remove what stands above them"
+            )
 
 
 def _refuse_headless(name: str, header: list[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 from screening.cohort.contract import Contract
 from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_somebody
@@ -26,6 +28,8 @@ INDEX_NAME = re.compile(
 MOST_NAMES = 20
 # Codes that are no category either; "none" or "unknown" may be an answer.
 NO_ANSWER = frozenset(("na", "n/a", "n.a.", "#n/a", "nan", "null", "n.d.", "nd", "k.a.", ".", "?", "-", "--"))
+# 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
+MEASURED = re.compile(r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)")
 # More texts than this beside numbers are no way to say "missing".
 MOST_ODD = 50
 
@@ -162,9 +166,18 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None
     if distinct > 20 and names_somebody(name):
         return LIKE_AN_ID
+    if distinct > 10 and _measured(summary.texts):
+        return "numbers with a unit or % in every cell (export bare numbers)"
     if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
         return "id or free text (nearly every row differs)"
     return None
+
+
+def _measured(texts: Iterable[str]) -> bool:
+    """Whether nearly all are numbers in one or a few units."""
+    found = [MEASURED.fullmatch(text) for text in texts]
+    units = Counter(match["unit"] for match in found if match)
+    return sum(count for _, count in units.most_common(3)) >= 0.9 * len(found)
 
 
 def _without_gaps(summary: ColumnSummary) -> bool:
