@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
-Column = TypeVar("Column", np.ndarray, pd.DataFrame)
+from screening.cohort.columns import Columns
 
 
 @dataclass(frozen=True)
 class Parts:
     """The typed columns of some rows; None where the contract gives no column the role."""
 
-    features: pd.DataFrame
+    features: Columns
     id: np.ndarray | None = None
     group: np.ndarray | None = None
     label: np.ndarray | None = None
     time: np.ndarray | None = None
     coordinates: np.ndarray | None = None
-    subgroups: pd.DataFrame | None = None
-    display: pd.DataFrame | None = None
+    subgroups: Columns | None = None
+    display: Columns | None = None
 
     def where(self, good: np.ndarray) -> Parts:
         """Those of the rows that `good` marks."""
         if good.all():
             return self
-        return replace(
-            self, **{name: _where(one, good) for name, one in vars(self).items() if one is not None}
-        )
+        kept = {name: _where(part, good) for name, part in vars(self).items() if part is not None}
+        return replace(self, **kept)
 
 
 @dataclass
@@ -49,7 +47,5 @@ class TypedBlock:
         return mask
 
 
-def _where(values: Column, good: np.ndarray) -> Column:
-    if isinstance(values, pd.DataFrame):
-        return values[good].reset_index(drop=True)
-    return values[good]
+def _where(part: Any, good: np.ndarray) -> Any:
+    return part.take(good) if isinstance(part, Columns) else part[good]

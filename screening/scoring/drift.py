@@ -16,6 +16,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.identity import kept_half, keyed_lots
 from screening.documents import ScoreCounts
 from screening.statistics.operating_point import OperatingPoint, overall
+from screening.statistics.p_values import group_maxima
 from screening.statistics.shift import cells_of, inner_edges, shift
 from screening.storage.model import Model
 from screening.validation.task import Task
@@ -110,18 +111,18 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     counts : ndarray of int, shape (n_cells,)
         Empty where the model holds no held-out scores.
     """
-    table, task = model.validation, Task.of(model.facts.task)
+    table, task = model.held_out, Task.of(model.facts.task)
     names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
     names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
-    if table.empty or not set(names) <= set(table.columns):
+    if not table.n_rows or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
-    scores = overall(table[names].to_numpy(dtype=float), model.thresholds)
+    scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
-        scores = table["group"].to_frame().assign(score=scores).groupby("group")["score"].max().to_numpy()
+        scores = group_maxima(scores, table["group"])
         weights = np.ones(len(scores))
     else:
-        watched = task.is_watched(table["label"].to_numpy(dtype=object))
+        watched = task.is_watched(table["label"])
         weights = _weights(np.asarray(watched.any(axis=1)), model.facts.operating_points)
     edges = inner_edges(scores, weights)
     share = np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1) / weights.sum()
