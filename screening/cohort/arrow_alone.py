@@ -1,4 +1,4 @@
-"""Arrow without pandas: it looks for pandas at its first array, which takes a quarter of a small night's time."""
+"""Arrow without pandas: it looks for pandas at its first array, which takes a fifth of a night's time."""
 
 from __future__ import annotations
 

@@ -23,6 +23,13 @@ class Columns(Mapping[str, np.ndarray]):
     def __init__(self, arrays: Mapping[str, np.ndarray], n_rows: int):
         self.arrays, self.n_rows = dict(arrays), n_rows
 
+    @classmethod
+    def of(cls, frame: pandas.DataFrame) -> Columns:
+        """The columns of a frame: numbers and truths as float64, all else as text."""
+        kinds = {name: "float64" if frame[name].dtype.kind in "bif" else "object" for name in frame.columns}
+        texts = frame.astype(kinds).where(frame.notna(), None) if "object" in kinds.values() else frame
+        return cls({name: texts[name].to_numpy(dtype=kind) for name, kind in kinds.items()}, len(frame))
+
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
 
