@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from functools import cache
+from typing import Any
 
 
 def members(package: str, folder: Iterable[str]) -> dict[str, type]:
@@ -19,6 +21,21 @@ def members(package: str, folder: Iterable[str]) -> dict[str, type]:
         Its `__path__`.
     """
     return dict(_found(package, tuple(folder)))
+
+
+def attributes(package: str, every: str) -> Callable[[str], Any]:
+    """A package's `__getattr__`: its members by the names of their classes, and all of them under `every`."""
+
+    def attribute(name: str) -> Any:
+        found = {} if name.startswith("_") else members(package, sys.modules[package].__path__)
+        if found and name == every:
+            return found
+        for member in found.values():
+            if member.__name__ == name:
+                return member
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return attribute
 
 
 @cache

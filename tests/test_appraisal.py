@@ -130,6 +130,24 @@ def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
     assert levels_of(np.array(["a", "q", None], dtype=object), None, ["a"]).tolist() == ["a", "other", None]
 
 
+@pytest.mark.parametrize("odd", ["nan", "inf", "-Infinity", "1e999"])
+def test_texts_that_only_look_like_numbers_are_no_place_to_cut_at(odd):
+    ages = np.array([*map(str, range(20, 100)), *[odd] * 30], dtype=object)
+
+    assert banded(ages) is None
+    assert levels_of(np.array([odd, "30"], dtype=object), [40.0]).tolist() == ["other", "under 40"]
+
+
+def test_every_row_lies_in_one_band_however_close_its_edges_are():
+    births = np.array([str(10_000_001 + i) for i in range(400)], dtype=object)
+    (column,) = performance_by_subgroup(
+        table_of(birth=births), np.arange(400.0), np.arange(400) % 3 == 0, 300.0
+    )
+
+    assert [row.n for row in column.rows] == [100, 100, 100, 100]
+    assert len({row.level for row in column.rows}) == 4
+
+
 def test_a_night_counts_the_levels_of_training_whatever_the_batches():
     described = performance_by_subgroup(
         table_of(ward=["a", "b"] * 50), np.arange(100.0), np.arange(100) % 3 == 0, 50.0

@@ -163,6 +163,15 @@ def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
         assert "flags_unexpected" not in codes(run(counts__flagged=flagged))
 
 
+def test_where_most_are_flagged_the_mean_of_many_machines_may_flag_somewhat_more():
+    known = {"model__validation__n_rows": 15_000, "counts__scored": 15_000, "counts__read": 15_000}
+    weak = {**known, POINT + "flag_rate": 0.95}
+
+    assert "flags_unexpected" not in codes(run(counts__flagged=14_640, **weak))
+    assert "flags_unexpected" in codes(run(counts__flagged=14_800, **weak))
+    assert "flags_unexpected" in codes(run(counts__flagged=14_100, **weak))
+
+
 def test_a_few_rows_without_a_flag_are_no_silence():
     few = {"counts__scored": 5, "counts__read": 5, "counts__flagged": 0}
     rare = {POINT + "flag_rate": 0.02}

@@ -49,6 +49,18 @@ def test_training_rows_get_zero_mean_and_unit_variance(tmp_path):
     np.testing.assert_allclose(encoded.std(axis=0), 1)
 
 
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
+    ages = np.random.default_rng(3).normal(60, 15, 80)
+    usual, extreme = cohort_of(tmp_path, age=ages), cohort_of(tmp_path, age=ages * size)
+
+    np.testing.assert_allclose(
+        Encoder(CONTRACT).fit(extreme).transform(extreme),
+        Encoder(CONTRACT).fit(usual).transform(usual),
+        rtol=1e-9,
+    )
+
+
 def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
     encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
 

@@ -51,7 +51,7 @@ def test_types_are_inferred_and_stated(tmp_path, values, types):
     assert any(note.split(": ")[-1].split(", ")[-1] == "x" for note in cohort.notes[1:])
 
 
-@pytest.mark.parametrize("name", ["patient_id", "MRN", "Unnamed: 0", "PatientID", "row"])
+@pytest.mark.parametrize("name", ["patient_id", "MRN", "Unnamed: 0", "PatientID", "row", "nr"])
 def test_numbers_that_are_an_identity_by_name_are_no_feature(tmp_path, name):
     cohort = read_cohort(cohort_of(tmp_path, **{name: np.arange(N)}))
 
@@ -189,3 +189,71 @@ def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
 
     assert starter_contract(cohort_of(tmp_path, **columns))[0].time == "visit date"
     assert starter_contract(cohort_of(tmp_path, sampling_date=days, **columns))[0].time is None
+
+
+@pytest.mark.parametrize("name", ["Nr", "lfd. Nr.", "No.", "S_No", "row_number", "#"])
+def test_shuffled_running_numbers_are_no_feature(tmp_path, name):
+    drawn = np.random.default_rng(1).permutation(5 * N)[:N]
+
+    assert read_cohort(cohort_of(tmp_path, **{name: drawn})).names == ["usable"]
+
+
+def with_codes(code, often=12):
+    return [*np.linspace(8, 17, N - often).round(2), *[code] * often]
+
+
+@pytest.mark.parametrize("code", [-99, 999, -9, 88])
+def test_a_starter_contract_lists_numbers_that_stand_for_missing(tmp_path, code):
+    path = cohort_of(tmp_path, x=with_codes(code))
+    contract, notes = starter_contract(path)
+
+    assert contract.features["x"].missing_values == [str(code)]
+    assert contract.features["x"].missing == "indicator"
+    assert contract.features["x"].usual[1] < 20 and contract.features["x"].usual[0] > 7
+    assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
+    assert any(
+        "far from all others" in note and str(code) not in note.replace("like -99", "") for note in notes
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [with_codes(20), with_codes(-99, often=1), with_codes(9), [*with_codes(-99), 5e3, -5e3]],
+    ids=["no code", "only once", "among the others", "within their reach"],
+)
+def test_other_far_numbers_stay_values(tmp_path, values):
+    path = tmp_path / "past.csv"
+    pd.DataFrame({"x": values}).to_csv(path, index=False)
+
+    assert starter_contract(path)[0].features["x"].missing_values == []
+
+
+def test_without_a_contract_a_code_is_said_and_read_as_it_stands(tmp_path):
+    cohort = read_cohort(cohort_of(tmp_path, x=with_codes(-99)))
+
+    assert any("is it one?" in note for note in cohort.notes)
+    assert cohort.features["x"].min() == -99
+
+
+def test_a_note_of_many_columns_names_the_first_twenty(tmp_path):
+    contract, notes = starter_contract(
+        cohort_of(tmp_path, **{f"gene_{i}": np.linspace(0, 1, N) for i in range(200)})
+    )
+
+    assert len(contract.features) == 201
+    assert any(note.endswith("gene_18 and 181 more") for note in notes)
+
+
+@pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])
+def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, unit):
+    cohort = read_cohort(cohort_of(tmp_path, x=[f"{i % 20},5{unit}" for i in range(N)]))
+
+    assert cohort.names == ["usable"]
+    assert any("bare numbers" in note and note.endswith("x") for note in cohort.notes)
+
+
+@pytest.mark.parametrize(
+    "beds", [[f"T{i % 12}N{i % 2}" for i in range(N)], [f"{i % 4}{'abcdef'[i % 6]}" for i in range(N)]]
+)
+def test_codes_of_letters_and_numbers_stay_categories(tmp_path, beds):
+    assert kinds(read_cohort(cohort_of(tmp_path, x=beds)).contract) == {"x": "category"}

@@ -146,6 +146,14 @@ def test_a_headless_file_does_not_show_its_first_row(tmp_path):
     assert "S3CRET" not in str(refused.value)
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_title_above_the_column_names_is_named(tmp_path, delimiter):
+    table = f"Report of 2026\n\n{HEADER}\n{GOOD}\n{GOOD}\n".replace(",", delimiter)
+
+    with pytest.raises(CohortError, match="is it a title"):
+        read_cohort(written(tmp_path, table))
+
+
 def test_faults_of_all_files_of_a_directory_come_together(tmp_path):
     written(tmp_path, f"{HEADER}\n{GOOD}\n", "a.csv")
     written(tmp_path, "id,age\n1,61\n", "b.csv")
@@ -197,6 +205,11 @@ def labelled(folder, labels):
         (["a", "b", "b"], None, ["a"]),
         (["a", "b", "c"], ["a", "c"], ["a", "c"]),
         (["0.0", "1.0", "1.0"], "1", ["1.0"]),
+        (["0.0", "1.0", "1.0"], None, ["1.0"]),
+        (["-1", "1", "1"], None, ["1"]),
+        (["1", "1", "2"], None, ["2"]),
+        (["Nein", "Ja", "Ja"], None, ["Ja"]),
+        (["1", "other", "1"], None, ["1"]),
     ],
 )
 def test_positive_labels_are_those_asked_for_else_the_affirming_else_the_rarer(

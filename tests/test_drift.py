@@ -17,7 +17,7 @@ from screening.cohort.contract import Contract
 from screening.cohort.distances import ks, psi, total_variation
 from screening.cohort.drift import ALARMS, Gates
 from screening.cohort.profiling import missing_in, profile, tenths
-from screening.cohort.units import SAMPLE, SampledValues
+from screening.cohort.sampling import SampledValues
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)
 
@@ -286,9 +286,9 @@ def test_counts_do_not_depend_on_the_batches():
 
 
 def test_the_sample_of_a_column_is_bounded_and_spread_over_it():
-    sampled = SampledValues()
+    sampled = SampledValues(8192)
     for start in range(0, 100_000, 3_000):
         sampled.add(np.arange(start, min(start + 3_000, 100_000), dtype=float))
 
-    assert len(sampled.values) <= SAMPLE
+    assert len(sampled.values) <= 8192
     assert len(np.unique(np.diff(sampled.values))) == 1

@@ -56,9 +56,17 @@ def test_the_digest_is_of_the_values_and_not_of_the_pieces():
     assert first == again != changed
 
 
-@pytest.mark.parametrize("wrong", [pd.DataFrame({1: [1, 2]}), pd.DataFrame({"a": [1, "x"]})])
-def test_a_table_that_is_none_is_refused_with_the_reason(wrong):
-    with pytest.raises(CohortError, match="table"):
+WRONG = {
+    "name": pd.DataFrame({1: [1, 2]}),
+    "kinds": pd.DataFrame({"a": [1, "x"]}),
+    "Arrow has not": pd.DataFrame({"a": [1 + 2j, 3]}),
+    "occurs 2 times": pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
+}
+
+
+@pytest.mark.parametrize(("reason", "wrong"), WRONG.items(), ids=WRONG)
+def test_a_table_that_is_none_is_refused_with_the_reason(reason, wrong):
+    with pytest.raises(CohortError, match=f"table: .*{reason}"):
         read_cohort(wrong, label="a")
 
 

@@ -24,11 +24,10 @@ def said(path: Path, form: csv_text.CsvForm, batch_rows: int) -> list[object]:
     """All that the reader says of a file: its blocks, or at the end the words of a refusal."""
     blocks: list[object] = []
     try:
-        for columns, n_rows, first, ragged, repeated in csv_blocks(
-            path, path.name, form, ["id", "note"], batch_rows
-        ):
-            texts = {name: column.to_pylist() for name, column in columns.items()}
-            blocks.append((texts, n_rows, first, ragged.tolist(), repeated.tolist()))
+        for block in csv_blocks(path, path.name, form, ["id", "note"], batch_rows):
+            texts = {name: column.to_pylist() for name, column in block.columns.items()}
+            broken = block.ragged.tolist(), block.repeated_header.tolist()
+            blocks.append((texts, block.n_rows, block.first_row, broken))
     except CohortError as error:
         blocks.append(str(error))
     return blocks
@@ -69,6 +68,6 @@ def test_a_regular_file_is_read_without_the_slow_reader(tmp_path, monkeypatch, p
 
     blocks = list(csv_blocks(path, "t.csv", form, ["id"], 16_384))
 
-    assert [n_rows for _, n_rows, *_ in blocks] == [16_384, 16_384, 7232]
-    assert [first for _, _, first, *_ in blocks] == [1, 16_385, 32_769]
-    assert blocks[2][0]["id"][-1].as_py() == "39999"
+    assert [block.n_rows for block in blocks] == [16_384, 16_384, 7232]
+    assert [block.first_row for block in blocks] == [1, 16_385, 32_769]
+    assert blocks[2].columns["id"][-1].as_py() == "39999"

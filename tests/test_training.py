@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flow_cohorts import patients, written
 
-from screening import read_cohort, train
+from screening import load_model, read_cohort, save_model, train
+from screening.cohort.contract import Contract
 from screening.errors import UsageError
 from screening.statistics.operating_point import Rule
 
@@ -114,3 +115,15 @@ def test_a_cohort_without_labels_is_refused(tmp_path):
 
     with pytest.raises(UsageError, match="--label"):
         train(read_cohort(path, id="patient"), "svm")
+
+
+def test_a_column_that_holds_nothing_has_no_usual_range_and_ends_no_training(tmp_path):
+    table = patients().assign(lactate=np.nan)
+    whole = read_cohort(table.drop(columns="lactate"), label="ill", id="patient").contract.to_dict()
+    features = whole["features"] | {"lactate": {"type": "number"}}
+    contract = Contract.from_dict(whole | {"features": features, "feature_order": [*features]})
+
+    saved = save_model(train(read_cohort(table, contract), "logistic", search=1), tmp_path / "model")
+
+    (lactate,) = [each for each in load_model(saved).facts.training.features if each.name == "lactate"]
+    assert lactate.usual is lactate.usual_from is None

@@ -23,6 +23,7 @@ from screening.cohort.grid import on_grid, steps
 from screening.documents.stored import run_in
 from screening.documents.voxels import Slice, Volume, Voxels
 from screening.page.voxels import voxels as voxel_block
+from screening.page.worklist import worklist
 from screening.scoring.clusters import fullest_slices, largest_clusters
 from screening.scoring.png import palette_png, ramp
 
@@ -168,22 +169,40 @@ def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(mo
     assert (pixels == len(palette) - 1).any()
 
 
-def test_what_is_no_picture_is_never_written_into_the_page():
-    bad = Slice(at=1, voxels=4, flagged=1, width=2, height=2, overlay='x" onerror="alert(1)', heat="")
-    patient = Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[])
+def block_of(*patients):
     found = Voxels(
         axes=["x", "y", "z"],
         step=[1, 1, 1],
-        patients_total=1,
-        patients_flagged=1,
-        patients=[patient],
+        patients_total=len(patients),
+        patients_flagged=len(patients),
+        patients=patients,
         base=None,
         scale=None,
     )
-    block = voxel_block(replace(run_in(voxel_run()), voxels=found), 3)
+    return replace(run_in(voxel_run()), voxels=found)
+
+
+def test_what_is_no_picture_is_never_written_into_the_page():
+    bad = Slice(at=1, voxels=4, flagged=1, width=2, height=2, overlay='x" onerror="alert(1)', heat="")
+    patient = Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[])
+    block = voxel_block(block_of(patient), 3)
 
     assert block.patients[0].slices == []
     assert block.pictures is False
+
+
+def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
+    names = ["P\n1", "P 1"]
+    volumes = [
+        Volume(group=name, voxels=9, flagged=n, slices=[], n_clusters=0, clusters=[])
+        for n, name in enumerate(names, start=1)
+    ]
+    run = block_of(*volumes)
+    groups = [replace(group, group=name) for name, group in zip(names, run.groups, strict=False)]
+    run = replace(run, groups=groups)
+    lines = worklist(run, voxel_block(run, 3).patients, 3).parts[0].lines
+
+    assert [line.rest.volume.flagged for line in lines] == ["1", "2"]
 
 
 @pytest.mark.parametrize("codes", ["RAS", "LPS", "PIR", "SLA", "ASL"], ids=lambda codes: f"stored as {codes}")

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from screening.cohort.columns import Columns, joined_columns
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
+from screening.cohort.notation import TRUE, truths
 from screening.cohort.sources import Source
+from screening.cohort.typed_block import columns_of, rows_of, stacked
 from screening.errors import UsageError
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
     import pandas
 
-POSITIVE_WORDS = ("1", "yes", "true", "positive", "pos", "y", "t")
+POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
 
 
 @dataclass(frozen=True)
@@ -90,25 +92,7 @@ class Cohort:
         """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
         places = np.arange(self.n_rows)[np.asarray(indices)]
 
-        def table(columns: Columns | None) -> Columns | None:
-            return None if columns is None else columns.take(places)
-
-        def array(values: np.ndarray | None) -> np.ndarray | None:
-            return None if values is None else values[places]
-
-        return replace(
-            self,
-            values=self.values.take(places),
-            id=self.id[places],
-            group=array(self.group),
-            label=array(self.label),
-            time=array(self.time),
-            coordinates=array(self.coordinates),
-            subgroups=table(self.subgroups),
-            raw=table(self.raw),
-            rows=self.rows[places],
-            display=table(self.display),
-        )
+        return replace(self, **{name: rows_of(vars(self)[name], places) for name in columns_of(self)})
 
     @property
     def classes(self) -> list[str]:
@@ -151,10 +135,8 @@ class Cohort:
                 f"the label has {len(classes)} classes ({_some(classes)}); "
                 "name the positive ones with --positive"
             )
-        for word in POSITIVE_WORDS:
-            for text in classes:
-                if text.lower() == word:
-                    return [text]
+        if affirming := _affirming(classes):
+            return [affirming]
         counts = [int(np.count_nonzero(self.label == text)) for text in classes]
         return [classes[int(np.argmin(counts))]]
 
@@ -171,6 +153,16 @@ def same_label(asked: str, classes: Sequence[str]) -> str | None:
     return next((text for text in classes if number is not None and number == _number(text)), None)
 
 
+def _affirming(classes: Sequence[str]) -> str | None:
+    """The one of two classes that reads like "yes"; 1 beside 2 may be either, so neither does."""
+    words = {text.lower(): text for text in classes}
+    said = words.keys() & (TRUE if truths(words) else POSITIVE_WORDS)
+    numbers = {_number(text) for text in classes}
+    if len(said) != 1 or (None not in numbers and not numbers <= {0, 1, -1}):
+        return None
+    return words[said.pop()]
+
+
 def _number(text: str) -> float | None:
     try:
         return float(text)
@@ -184,28 +176,8 @@ def _some(classes: Sequence[str]) -> str:
 
 def joined(batches: Sequence[Cohort]) -> Cohort:
     """One cohort of consecutive batches."""
-
-    def tables(parts: list[Columns | None]) -> Columns | None:
-        there = [part for part in parts if part is not None]
-        return joined_columns(there) if there else None
-
-    def arrays(parts: list[np.ndarray | None]) -> np.ndarray | None:
-        there = [part for part in parts if part is not None]
-        return np.concatenate(there) if there else None
-
     first = batches[0]
     if len(batches) == 1:
         return first
-    return replace(
-        first,
-        values=joined_columns([batch.values for batch in batches]),
-        id=np.concatenate([batch.id for batch in batches]),
-        group=arrays([batch.group for batch in batches]),
-        label=arrays([batch.label for batch in batches]),
-        time=arrays([batch.time for batch in batches]),
-        coordinates=arrays([batch.coordinates for batch in batches]),
-        subgroups=tables([batch.subgroups for batch in batches]),
-        raw=tables([batch.raw for batch in batches]),
-        rows=np.concatenate([batch.rows for batch in batches]),
-        display=tables([batch.display for batch in batches]),
-    )
+    columns = columns_of(first)
+    return replace(first, **{name: stacked([vars(batch)[name] for batch in batches]) for name in columns})

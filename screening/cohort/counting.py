@@ -9,10 +9,11 @@ import numpy as np
 
 from screening.cohort.distances import ks, psi, total_variation
 from screening.cohort.profiling import binned, tenths, texts
-from screening.cohort.units import SampledValues
+from screening.cohort.sampling import SampledValues
 from screening.documents.model import NumberProfile, TextProfile
 
 MOST_UNSEEN = 1000
+MOST_SAMPLED = 8192
 
 
 class Column:
@@ -45,7 +46,7 @@ class Column:
         self.counts = np.zeros(len(counts), dtype=np.int64)
         self.present = self.outside = 0
         self.unseen: Counter[str] = Counter()
-        self.sample = SampledValues()
+        self.sample = SampledValues(MOST_SAMPLED)
         self._places = {text: i for i, text in enumerate(texts_past)}
         self.known = {*texts_past, None}
 

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from screening.cohort.blocks import Block, whole_block
 from screening.cohort.notation import NUMBER, decimal_marks
 from screening.cohort.plain_text import Irregular, is_plain, plain_blocks
 from screening.cohort.text_files import (
@@ -87,6 +89,8 @@ def csv_form(path: Path) -> CsvForm:
             f"{LONGEST_NAME} characters; is it a header?"
         )
     _refuse_headless(path.name, header)
+    if len(header) == 1:
+        _refuse_title(path.name, head)
     form = CsvForm(encoding, delimiter, ".", header, skipped, plain=plain)
     decimal, others = decimal_marks(rows[1:], header, delimiter)
     return replace(form, decimal=decimal, others=others)
@@ -94,16 +98,15 @@ def csv_form(path: Path) -> CsvForm:
 
 def csv_blocks(
     path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int
-) -> Iterator[tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]]:
-    """Yield (columns, n_rows, first_row, ragged, repeated_header); cells are text, blank lines no rows."""
+) -> Iterator[Block]:
+    """Yield the rows in order; cells are text, blank lines no rows."""
     whole = 0
     if form.plain:
         try:
             for columns, n_rows in plain_blocks(
                 path, form.delimiter, form.header, form.skipped, wanted, batch_rows
             ):
-                regular = np.zeros(n_rows, dtype=bool)
-                yield columns, n_rows, 1 + whole * batch_rows, regular, regular
+                yield whole_block(columns, n_rows, 1 + whole * batch_rows)
                 whole += 1
             return
         except Irregular:
@@ -114,7 +117,7 @@ def csv_blocks(
 
 def _row_by_row(
     path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int
-) -> Iterator[tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]]:
+) -> Iterator[Block]:
     places = {column: form.header.index(column) for column in wanted}
     width, first = len(form.header), 1
     block = _Pending(places)
@@ -177,11 +180,13 @@ class _Pending:
             self._parts[name].append(pa.array(columns[place], pa.string()))
         self._rows = []
 
-    def taken(self, first: int) -> tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]:
+    def taken(self, first: int) -> Block:
         if self._rows:
             self._move()
         columns = {name: pa.concat_arrays(parts) for name, parts in self._parts.items()}
-        return columns, self.n_rows, first, _mask(self.n_rows, self.ragged), _mask(self.n_rows, self.repeated)
+        return Block(
+            columns, self.n_rows, first, _mask(self.n_rows, self.ragged), _mask(self.n_rows, self.repeated)
+        )
 
 
 def _mask(n_rows: int, places: list[int]) -> np.ndarray:
@@ -222,6 +227,17 @@ def _delimiter(head: str) -> str:
         return sum(len(cells) == width for cells in rows) / len(rows), width
 
     return max(DELIMITERS, key=fit)
+
+
+def _refuse_title(name: str, head: str) -> None:
+    for delimiter in DELIMITERS:
+        widths = Counter(len(cells) for cells in _parsed(head, delimiter)[1:])
+        width, often = max(widths.items(), key=lambda each: each[1], default=(0, 0))
+        if width > 2 and often > widths.total() / 2:
+            raise CohortError(
+                f"{name}, first row: one cell above rows of {width}; is it a title? "
+                "The column names come first: remove what stands above them"
+            )
 
 
 def _refuse_headless(name: str, header: list[str]) -> None:

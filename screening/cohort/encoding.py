@@ -69,8 +69,11 @@ class Encoder:
                 self._fill[name] = _typical(values, kind)
         self._name_columns()
         raw = self._raw(cohort.values)
-        self._center = raw.mean(axis=0)
-        spread = raw.std(axis=0)
+        # In units of a power of two, so that neither 1e300 nor 1e-300 leaves the range of its square.
+        _, power = np.frexp(np.abs(raw).max(axis=0))
+        level = np.ldexp(raw, -power)
+        self._center = np.ldexp(level.mean(axis=0), power)
+        spread = np.ldexp(level.std(axis=0), power)
         spread[self._binary & (spread > 0) & (spread < LEAST_SPREAD)] = LEAST_SPREAD
         # What rounding leaves of a constant column is no spread.
         self._scale = np.where(spread > 1e-12 * np.abs(self._center), spread, UNINFORMATIVE)

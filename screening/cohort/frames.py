@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
-from screening.cohort.parts import Block, Form, header_faults, whole_block
+from screening.cohort.blocks import Block, wanted_of, whole_block
+from screening.cohort.parts import TypedPart, header_faults
 from screening.cohort.sources import Source
 from screening.errors import CohortError, UsageError
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     Table: TypeAlias = pandas.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
 
 
-class TableInMemory:
+class TableInMemory(TypedPart):
     """One table, read like a file; `sha256` is that of its Arrow stream.
 
     Parameters
@@ -37,9 +36,6 @@ class TableInMemory:
     """
 
     name = "table"
-    form: Form = None
-    paths: Sequence[Path] = ()
-    origin: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, table: pa.Table):
         self.table = table
@@ -48,13 +44,9 @@ class TableInMemory:
         self.bytes = table.nbytes
         self.sha256 = _digest(table)
 
-    def decimal(self, column: str) -> str:
-        """The decimal mark of a column's texts."""
-        return "."
-
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order."""
-        wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
+        wanted = wanted_of(self.header, columns)
         first = 1
         for batch in self.table.select(wanted).to_batches(max_chunksize=batch_rows):
             yield whole_block(dict(zip(wanted, batch.columns, strict=True)), batch.num_rows, first)
@@ -88,7 +80,7 @@ def _arrow(frame: Table) -> pa.Table:
             return _of_pandas(cast("pandas.DataFrame", frame))
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(frame).read_all()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+    except (pa.ArrowException, TypeError) as error:
         raise CohortError(f"table: it cannot be read as Arrow ({type(error).__name__})") from None
     raise UsageError(
         f"a cohort is a path, or a pandas, polars or Arrow table, not {type(frame).__module__}."
@@ -97,17 +89,19 @@ def _arrow(frame: Table) -> pa.Table:
 
 
 def _of_pandas(frame: pandas.DataFrame) -> pa.Table:
-    columns = {}
-    for name in frame.columns:
+    # Frames may give two columns one name, which the header's faults then tell.
+    columns = []
+    for place, name in enumerate(frame.columns):
         if not isinstance(name, str):
             raise CohortError("table: a column's name is no text; rename the columns")
         try:
-            columns[name] = pa.Array.from_pandas(frame[name])
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            columns.append(pa.Array.from_pandas(frame.iloc[:, place]))
+        except pa.ArrowException:
             raise CohortError(
-                f"table: column '{name}' holds values of several kinds; give it one type"
+                f"table: column '{name}' holds values of several kinds, or of one that Arrow has not; "
+                "give it one plain type"
             ) from None
-    return pa.table(columns)
+    return pa.table(columns, names=list(frame.columns))
 
 
 def _digest(table: pa.Table) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
+from screening.cohort.blocks import Block, wanted_of, whole_block
 from screening.cohort.image_folders import MASK, Files, patients_in
 from screening.cohort.nifti import Nifti, read_header
-from screening.cohort.parts import Block, Form, header_faults, whole_block
+from screening.cohort.parts import TypedPart, header_faults
 from screening.cohort.sources import Source, refuse_many, stamp_of
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError
@@ -22,7 +22,7 @@ PATIENT = "patient_id"
 AXES = ("x", "y", "z")
 
 
-class PatientImages:
+class PatientImages(TypedPart):
     """The images of one patient, read like a table: the voxels of the mask in the order of the files.
 
     Parameters
@@ -40,14 +40,12 @@ class PatientImages:
         A file cannot be read, or lies on another grid; every fault is named.
     """
 
-    form: Form = None
-    origin: Mapping[str, str] = MappingProxyType({})
-
     def __init__(self, patient: str, name: str, files: Files):
         self.patient, self.name = patient, name
         self.rows: int | None = None
         self.header = [PATIENT, *AXES, *(column for column, _ in files if column != MASK)]
-        self._stamps = {path: stamp_of(path) for _, path in files}
+        self.paths = [path for _, path in files]
+        self._stamps = {path: stamp_of(path) for path in self.paths}
         faults, volumes = [*header_faults(self)], list[tuple[str, Nifti]]()
         for column, path in files:
             try:
@@ -80,15 +78,6 @@ class PatientImages:
             return None
         return Geometry(group=self.patient, shape=list(self._grid.shape), affine=affine.tolist())
 
-    @property
-    def paths(self) -> Sequence[Path]:
-        """The images, for others who see them."""
-        return list(self._stamps)
-
-    def decimal(self, column: str) -> str:
-        """The decimal mark of a column's texts."""
-        return "."
-
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the voxels of the mask, x running fastest.
 
@@ -99,7 +88,7 @@ class PatientImages:
         """
         if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
             raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
-        wanted = self.header if columns is None else list(dict.fromkeys(columns))
+        wanted = wanted_of(self.header, columns)
         inside = self._inside()
         # As the file has them: the last axis is the slowest.
         places = np.flatnonzero(inside.ravel(order="F"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 from screening.cohort.contract import Contract
 from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_somebody
@@ -17,9 +19,17 @@ INDICATOR_SHARE = 0.05
 # As many rows may have whole values without a gap by chance: the ages of a ward.
 FEW = 50
 LIKE_AN_ID = "looks like an id (name it with --id or --group)"
-INDEX_NAME = re.compile(r"index|row|row_?(nr|number)|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
+INDEX_NAME = re.compile(
+    r"index|row|#|unnamed: \d+|__index_level_\d+__"
+    r"|((row|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number)\.?",
+    re.IGNORECASE,
+)
+# So many names a note tells.
+MOST_NAMES = 20
 # Codes that are no category either; "none" or "unknown" may be an answer.
 NO_ANSWER = frozenset(("na", "n/a", "n.a.", "#n/a", "nan", "null", "n.d.", "nd", "k.a.", ".", "?", "-", "--"))
+# 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
+MEASURED = re.compile(r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)")
 # More texts than this beside numbers are no way to say "missing".
 MOST_ODD = 50
 
@@ -70,17 +80,20 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
         kinds.setdefault(word(feature, "type"), []).append(name)
         if feature["missing"] in ("indicator", "category"):
             kinds.setdefault(f"extra column for missing (over {INDICATOR_SHARE:.0%})", []).append(name)
-        if feature.get("missing_values"):
+        if feature.get("missing_values") and (summary.odd_texts or summary.missing_codes):
             what = "texts that are no numbers" if summary.odd_texts else "texts such as NA"
             notes.append(f"column '{name}': {what} were listed in missing_values; review")
+        if feature["type"] == "number" and summary.far_codes:
+            done = "was listed in missing_values; review" if starter else "is read as a value; is it one?"
+            notes.append(f"column '{name}': a number like -99, repeated and far from all others, {done}")
         if feature["missing"] == "no":
             notes.append(f"column '{name}' is ticked or blank; a blank is read as no")
         if feature.get("censored"):
             notes.append(f"column '{name}': censored values are read as their limit; review")
         if summary.missing_codes and feature["type"] == "category" and not starter:
             notes.append(f"column '{name}' holds a text such as NA; it is read as a category, not as missing")
-    notes += [f"inferred {kind}: {', '.join(names)}" for kind, names in kinds.items()]
-    notes += [f"dropped, {reason}: {', '.join(names)}" for reason, names in dropped.items()]
+    notes += [f"inferred {kind}: {_listed(names)}" for kind, names in kinds.items()]
+    notes += [f"dropped, {reason}: {_listed(names)}" for reason, names in dropped.items()]
     if not features:
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     content = roles.to_dict()
@@ -88,6 +101,11 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     content["cohort"] = table(content, "cohort") | {"drop": left_out}
     content.update(features=features, feature_order=[*features])
     return Contract.from_dict(content), notes
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more} more"
 
 
 def _refuse_mixed(source: Source, given: Contract) -> None:
@@ -148,9 +166,18 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None
     if distinct > 20 and names_somebody(name):
         return LIKE_AN_ID
+    if distinct > 10 and _measured(summary.texts):
+        return "numbers with a unit or % in every cell (export bare numbers)"
     if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
         return "id or free text (nearly every row differs)"
     return None
+
+
+def _measured(texts: Iterable[str]) -> bool:
+    """Whether nearly all are numbers in one or a few units."""
+    found = [MEASURED.fullmatch(text) for text in texts]
+    units = Counter(match["unit"] for match in found if match)
+    return sum(count for _, count in units.most_common(3)) >= 0.9 * len(found)
 
 
 def _without_gaps(summary: ColumnSummary) -> bool:
@@ -169,7 +196,8 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
 
 
 def _feature(summary: ColumnSummary, starter: bool) -> dict[str, object]:
-    often_missing = summary.missing_share > INDICATOR_SHARE
+    coded = summary.coded_share if starter and _mostly_numbers(summary) else 0.0
+    often_missing = summary.missing_share + coded > INDICATOR_SHARE
     feature: dict[str, object] = {"missing": "indicator" if often_missing else "impute"}
     if summary.ticked:
         return {"type": "boolean", "missing": "no"}
@@ -183,8 +211,8 @@ def _feature(summary: ColumnSummary, starter: bool) -> dict[str, object]:
         if starter:
             usual = summary.percentiles(1, 99)
             feature.update({"usual": usual} if usual else {})
-            unreadable = sorted({*codes, *summary.odd_texts})
-            feature.update({"missing_values": unreadable} if unreadable else {})
+            not_known = sorted({*codes, *summary.odd_texts, *(f"{code:g}" for code in summary.far_codes)})
+            feature.update({"missing_values": not_known} if not_known else {})
             feature.update({"censored": "limit"} if summary.censored else {})
         return feature
     codes = [text for text in codes if text.lower() in NO_ANSWER and summary.texts != {text}]

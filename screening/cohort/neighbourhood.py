@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.ndimage import uniform_filter
 
+from screening.cohort.blocks import Block, wanted_of, whole_block
 from screening.cohort.contract import Contract
 from screening.cohort.grid import cells_of
 from screening.cohort.images import AXES
-from screening.cohort.parts import Block, DerivedPart, Part, whole_block
+from screening.cohort.parts import DerivedPart, Part
 from screening.cohort.sources import Source
 from screening.cohort.stretches import gathered, stretches
 from screening.cohort.typing import floats, is_numeric, plain
@@ -158,7 +159,7 @@ class _Neighbours(DerivedPart):
         CohortError
             A patient's rows do not stand together, a channel is text, or coordinates are no grid.
         """
-        wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
+        wanted = wanted_of(self.header, columns)
         asked = [channel for channel in self.channels if {*derived(channel)} & {*wanted}]
         own = [name for name in wanted if name in self.part.header]
         needed = list(dict.fromkeys([*own, *((self.group, *self.axes, *asked) if asked else ())]))

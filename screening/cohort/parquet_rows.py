@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.parts import Block, whole_block
+from screening.cohort.blocks import Block, whole_block
 from screening.cohort.plain_text import in_batches
 from screening.errors import CohortError, of_system
 

@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import Protocol
 
-import numpy as np
-
+from screening.cohort.blocks import Block
 from screening.cohort.csv_text import CsvForm
 from screening.cohort.workbook import SheetForm
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Form = CsvForm | SheetForm | None
 """How texts of a part are written; None where its values have types of their own."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some rows of one part: `columns` maps names to arrow arrays; `first_row` counts from 1 in the part."""
-
-    columns: Mapping[str, pa.Array]
-    n_rows: int
-    first_row: int
-    ragged: np.ndarray
-    repeated_header: np.ndarray
-
-
-def whole_block(columns: Mapping[str, pa.Array], n_rows: int, first_row: int) -> Block:
-    """A block of what has no broken rows: its reader knows rows and columns by itself."""
-    none = np.zeros(n_rows, dtype=bool)
-    return Block(columns, n_rows, first_row, none, none)
 
 
 class Part(Protocol):
@@ -66,6 +45,18 @@ class Part(Protocol):
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order, all columns or some; memory is bounded by `batch_rows`."""
         ...
+
+
+class TypedPart:
+    """What a part has whose values have types of their own; its files are none unless it names them."""
+
+    form: Form = None
+    paths: Sequence[Path] = ()
+    origin: Mapping[str, str] = MappingProxyType({})
+
+    def decimal(self, column: str) -> str:
+        """The decimal mark of a column's texts."""
+        return "."
 
 
 class DerivedPart:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
+from screening.cohort.blocks import Block, whole_block
 from screening.cohort.csv_text import CsvForm
 from screening.cohort.parquet_rows import parquet_tables
-from screening.cohort.parts import Block, DerivedPart, Part, whole_block
+from screening.cohort.parts import DerivedPart, Part
 from screening.cohort.plain_text import Irregular, line_places, plain_blocks
 from screening.cohort.sources import SourceFile
 from screening.errors import UsageError

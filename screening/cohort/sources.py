@@ -13,10 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from screening.cohort.blocks import Block, wanted_of
 from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
 from screening.cohort.parquet_pages import TooLarge, check_pages
 from screening.cohort.parquet_rows import parquet_blocks
-from screening.cohort.parts import Block, Form, Part, header_faults
+from screening.cohort.parts import Form, Part, header_faults
 from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
@@ -75,16 +76,14 @@ class SourceFile:
             The file is damaged, or was changed since it was opened.
         """
         self.refuse_changed()
-        wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
+        wanted = wanted_of(self.header, columns)
         rows = 0
         if self.form is None:
             found = parquet_blocks(self.path, self.name, wanted, batch_rows)
         elif isinstance(self.form, SheetForm):
-            found = (Block(*parts) for parts in sheet_blocks(self.path, self.form, wanted, batch_rows))
+            found = sheet_blocks(self.path, self.form, wanted, batch_rows)
         else:
-            found = (
-                Block(*parts) for parts in csv_blocks(self.path, self.name, self.form, wanted, batch_rows)
-            )
+            found = csv_blocks(self.path, self.name, self.form, wanted, batch_rows)
         for block in found:
             rows += block.n_rows
             yield block

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
-from screening.cohort.parts import Block, Form, whole_block
+from screening.cohort.blocks import Block, wanted_of, whole_block
+from screening.cohort.parts import TypedPart
 from screening.cohort.private_file import Place, PrivateFile
 
 # Values in memory at a time while a database is read.
@@ -37,7 +37,7 @@ class Answer:
     how: str
 
 
-class Spool:
+class Spool(TypedPart):
     """The answer of a database, read like a file; `sha256` is that of its values, in their order.
 
     Parameters
@@ -50,9 +50,6 @@ class Spool:
     origin : mapping
         What is stated of it beside its digest.
     """
-
-    form: Form = None
-    paths: Sequence[Path] = ()
 
     def __init__(
         self, name: str, header: Sequence[str], blocks: Iterable[pa.RecordBatch], origin: Mapping[str, str]
@@ -71,13 +68,9 @@ class Spool:
             n_rows += block.num_rows
         self.rows, self.bytes, self.sha256 = n_rows, self._file.bytes, digest.hexdigest()
 
-    def decimal(self, column: str) -> str:
-        """The decimal mark of a column's texts."""
-        return "."
-
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order."""
-        wanted = [name for name in self.header if name] if columns is None else list(dict.fromkeys(columns))
+        wanted = wanted_of(self.header, columns)
         places = [self.header.index(name) for name in wanted]
         first = 1
         for stored in self._places:

@@ -89,15 +89,11 @@ def _quoted(connection: sa.Connection, table: str) -> str:
     inspector = sa.inspect(connection)
     schema, _, name = table.rpartition(".")
     quoted = connection.dialect.identifier_preparer.quote_identifier
-    if _there(inspector, table, None):
+    if inspector.has_table(table):
         return str(quoted(table))
-    if schema and _there(inspector, name, schema):
+    if schema and inspector.has_table(name, schema=schema):
         return f"{quoted(schema)}.{quoted(name)}"
     raise UsageError(f"the database has no table or view {table} that this user may see")
-
-
-def _there(inspector: sa.Inspector, name: str, schema: str | None) -> bool:
-    return inspector.has_table(name, schema=schema)
 
 
 def _blocks(result: sa.CursorResult, header: Sequence[str]) -> Iterator[pa.RecordBatch]:

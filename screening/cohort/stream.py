@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from screening.cohort.blocks import Block
 from screening.cohort.cohort import Cohort
 from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
 from screening.cohort.normalising import Scales, scales_of
-from screening.cohort.parts import Block, Part
+from screening.cohort.parts import Part
 from screening.cohort.repeats import Repeats, hashed
 from screening.cohort.sources import Source
 from screening.cohort.typed_block import Parts, TypedBlock

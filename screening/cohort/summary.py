@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.cohort.notation import DATE, MARKS, date_orders, fast_numbers, parsed_number, trimmed, truths
+from screening.cohort.sampling import SampledValues
 from screening.cohort.typing import floats, is_numeric, is_text, plain, texts
 
 MOST_TEXTS = 1000
-SAMPLE = 1 << 15
+MOST_SAMPLED = 1 << 15
 OTHER = r"^\d{1,2}[-/.]"
 LEADING_ZERO = r"^[+-]?0[0-9]+$"
+# Numbers that questionnaires and laboratories write for "not known": -1, -9, 99, -999, 8888.
+CODE = re.compile(r"-[1789]|-?(77+|88+|99+)")
 
 
 class ColumnSummary:
@@ -31,12 +36,18 @@ class ColumnSummary:
         self.whole = True
         self.low, self.high = np.inf, -np.inf
         self.texts: set[str] = set()
-        self._sample = np.zeros(0)
-        self._step, self._seen = 1, 0
+        self._sample = SampledValues(MOST_SAMPLED)
 
     @property
     def missing_share(self) -> float:
         return 1 - self.present / self.rows if self.rows else 0.0
+
+    @property
+    def coded_share(self) -> float:
+        """The share of rows that say in a text or a far number that the value is not known."""
+        far = float(np.isin(self._sample.values, self.far_codes).mean()) if self._sample.values.size else 0.0
+        said = sum(self.missing_codes.values()) + self.odd + far * self.numbers
+        return said / self.rows if self.rows else 0.0
 
     @property
     def many_texts(self) -> bool:
@@ -56,10 +67,24 @@ class ColumnSummary:
         return 0 < self.present < self.rows and {text.lower() for text in self.texts} <= MARKS
 
     def percentiles(self, low: float, high: float) -> tuple[float, float] | None:
-        """Percentiles of the sampled numbers, None if there are none."""
-        if not self._sample.size:
+        """Percentiles of the sampled numbers but far codes, None if there are none."""
+        numbers = self._sample.values[~np.isin(self._sample.values, self.far_codes)]
+        if not numbers.size:
             return None
-        return tuple(float(f"{x:.6g}") for x in np.percentile(self._sample, [low, high]))  # type: ignore[return-value]
+        least, most = np.percentile(numbers, [low, high])
+        return float(f"{least:.6g}"), float(f"{most:.6g}")
+
+    @property
+    def far_codes(self) -> list[float]:
+        """Numbers such as -99 that occur more than once, farther from all others than those lie apart."""
+        distinct, counts = np.unique(self._sample.values, return_counts=True)
+        like_codes = np.array([bool(CODE.fullmatch(f"{value:.17g}")) for value in distinct], dtype=bool)
+        others = distinct[~like_codes]
+        if others.size < 2:
+            return []
+        reach = others[-1] - others[0]
+        far = (distinct < others[0] - reach) | (distinct > others[-1] + reach)
+        return distinct[like_codes & far & (counts > 1)].tolist()  # type: ignore[no-any-return]
 
     def add(self, cells: pa.Array | pa.ChunkedArray, decimal: str) -> None:
         """Take in one batch of the column."""
@@ -127,12 +152,7 @@ class ColumnSummary:
         self.numbers += values.size
         self.whole = self.whole and bool(np.all(values == np.rint(values)))
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
-        start = -self._seen % self._step
-        self._sample = np.concatenate([self._sample, values[start :: self._step]])
-        self._seen += values.size
-        while self._sample.size > SAMPLE:
-            self._sample = self._sample[::2]
-            self._step *= 2
+        self._sample.add(values)
 
     def _add_texts(self, given: pa.Array | None) -> None:
         if given is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from screening.cohort.columns import Columns
+from screening.cohort.columns import Columns, joined_columns
+
+Column = TypeVar("Column", np.ndarray, Columns)
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,7 @@ class Parts:
         """Those of the rows that `good` marks."""
         if good.all():
             return self
-        kept = {name: _where(part, good) for name, part in vars(self).items() if part is not None}
-        return replace(self, **kept)
+        return replace(self, **{name: rows_of(vars(self)[name], good) for name in columns_of(self)})
 
 
 @dataclass
@@ -47,5 +49,16 @@ class TypedBlock:
         return mask
 
 
-def _where(part: Any, good: np.ndarray) -> Any:
-    return part.take(good) if isinstance(part, Columns) else part[good]
+def columns_of(rows: object) -> list[str]:
+    """Names of the fields of typed rows that hold a value a row."""
+    return [name for name, one in vars(rows).items() if isinstance(one, np.ndarray | Columns)]
+
+
+def rows_of(values: Column, places: np.ndarray) -> Column:
+    """Those of some rows, by their positions or a mask."""
+    return values.take(places) if isinstance(values, Columns) else values[places]
+
+
+def stacked(parts: Sequence[Column]) -> Column:
+    """The values of consecutive rows, one after the other."""
+    return joined_columns(parts) if isinstance(parts[0], Columns) else np.concatenate(parts)

@@ -16,8 +16,7 @@ from screening.cohort.chance import so_many
 from screening.cohort.conversions import Conversion
 from screening.documents.model import NumberProfile
 
-SAMPLE = 8192
-# More values than these change no verdict; they are every k-th of the sample.
+# More values than these change no verdict; they are every k-th of a night's sample.
 WEIGHED = 128
 # Honest differences in standard deviations of training: where the conversion is known, and elsewhere.
 HONEST, HONEST_WIDE = 0.15, 0.5
@@ -32,22 +31,6 @@ LEAST_WIDTH = 0.02
 ROW_RATIO = 1000.0
 FEWEST_ROWS, LEAST_SHARE = 3, 0.05
 FEW = 5
-
-
-class SampledValues:
-    """Every k-th value of a column, k doubling as the table grows: at most `SAMPLE` of them."""
-
-    def __init__(self) -> None:
-        self.values = np.zeros(0)
-        self._step, self._seen = 1, 0
-
-    def add(self, values: np.ndarray) -> None:
-        """Take in finite values in the order of the table."""
-        self.values = np.concatenate([self.values, values[-self._seen % self._step :: self._step]])
-        self._seen += values.size
-        while self.values.size > SAMPLE:
-            self.values = self.values[::2]
-            self._step *= 2
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from screening.cohort.blocks import Block
 from screening.cohort.notation import decimal_marks
 from screening.errors import CohortError, UsageError
 
@@ -73,10 +74,8 @@ def sheet_form(path: Path) -> SheetForm:
     return SheetForm(sheet, n_sheets, header, decimal, others)
 
 
-def sheet_blocks(
-    path: Path, form: SheetForm, wanted: Sequence[str], batch_rows: int
-) -> Iterator[tuple[dict[str, pa.Array], int, int, np.ndarray, np.ndarray]]:
-    """Yield (columns, n_rows, first_row, ragged, repeated_header) as `csv_blocks` does."""
+def sheet_blocks(path: Path, form: SheetForm, wanted: Sequence[str], batch_rows: int) -> Iterator[Block]:
+    """Yield the rows as text, in order."""
     places, first = {column: form.header.index(column) for column in wanted}, 1
     with _rows(path) as (_, _, rows):
         next(rows, None)
@@ -87,7 +86,7 @@ def sheet_blocks(
             }
             ragged = np.array([more for _, more in block])
             repeated = np.array([cells == form.header for cells, _ in block])
-            yield columns, len(block), first, ragged, repeated
+            yield Block(columns, len(block), first, ragged, repeated)
             first += len(block)
 
 
@@ -123,7 +122,6 @@ def _rows(path: Path) -> Iterator[tuple[str, int, Iterator[list[str]]]]:
             raise damaged from None
         finally:
             workbook.close()
-        stream.close()
 
 
 def _fitted(cells: list[str], width: int) -> tuple[list[str], bool]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.judging import judge
+from screening.files import digest_of_json
 from screening.kernels.placing import beside_others
 from screening.recipes.blend import tells_apart
 from screening.recipes.recipe import Recipe
@@ -122,8 +121,8 @@ def _watchable(task: Task, ground: Ground) -> Task:
 
 def _mark(recipe: Recipe) -> str:
     """A recipe's name, text and parameters as part of a file name."""
-    told = json.dumps([recipe.text, recipe.parameters], sort_keys=True).encode()
-    return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{hashlib.sha256(told).hexdigest()[:12]}"
+    mark = digest_of_json([recipe.text, recipe.parameters])[:12]
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{mark}"
 
 
 def judged(unit: Unit, seed: int) -> Outcome:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from statistics import NormalDist
 
 from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
@@ -32,6 +33,10 @@ QUIET_NIGHTS = 3
 
 # Standard errors that 2 of 1,000 nights are beyond.
 IMPROBABLE = 3.1
+
+# A new row's score is the mean of more machines than a held-out row's, so scores lie closer together by up to
+# this share, and a threshold below most of them has fewer rows under it (measured on weakly ranking tables).
+CLOSER = 0.15
 
 
 def of_model(model: ModelDocument) -> list[Reason]:
@@ -225,7 +230,11 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     # The rate itself is known from so many rows only; its own error widens the range.
     widen = 1 + scored / known if known > 0 else 1.0
     spread = IMPROBABLE * math.sqrt(max(scored * rate * (1 - rate), 1.0) * widen)
-    return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread)
+    above = 0.0
+    if 0.5 < rate < 1:
+        normal = NormalDist()
+        above = CLOSER * scored * normal.inv_cdf(rate) * normal.pdf(normal.inv_cdf(rate))
+    return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread + above)
 
 
 def _silence(run: RunDocument, quiet: int) -> list[Reason]:

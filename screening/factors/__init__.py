@@ -5,21 +5,9 @@ A factor is a frozen dataclass with a ``name`` (what recipes call it) and the me
 
 from __future__ import annotations
 
-from typing import Any
-
 from screening.factors.base import Factor, FirstPass, JointFirstPass, why_not
-from screening.registry import members
+from screening.registry import attributes
 
 __all__ = ["FACTORS", "Factor", "FirstPass", "JointFirstPass", "why_not"]
 
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    factors = members(__name__, __path__)
-    if name == "FACTORS":
-        return factors
-    for factor in factors.values():
-        if factor.__name__ == name:
-            return factor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = attributes(__name__, "FACTORS")

@@ -8,6 +8,10 @@ SQUARED, ABSOLUTE = 0, 1
 """Kinds of distances, as the loops know them."""
 BLOCK = 256
 """Rows in a block: the accumulators of a block stay in the first-level cache."""
+PANEL = 32
+"""Rows of a block that lie together, feature by feature."""
+CENTRES = 4
+"""Of which distances are taken at once."""
 
 _importing = threading.Lock()
 

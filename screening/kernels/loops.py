@@ -14,10 +14,11 @@ import numpy as np
 from numba import carray, types
 from numba.extending import overload
 
-from screening.kernels.compiled import BLOCK, SQUARED
+from screening.kernels.compiled import BLOCK, CENTRES, PANEL, SQUARED
 from screening.kernels.kept import njit
 from screening.kernels.telling import tell_of_compiling
-from screening.kernels.vector import flush_tiny, fused, maximum, restore, scaled
+from screening.kernels.tile import absolute_tile, squared_tile
+from screening.kernels.vector import flush_tiny, fused, maximum, restore, scaled, widest
 
 tell_of_compiling()
 
@@ -100,6 +101,7 @@ def distances_to(xt, first, width, centre, n_padded, kind, acc):
 @njit(inline="always")
 def kernel_row(xt, centre, kind, rate, row):
     """K between one centre and every column of xt (features, rows); the distances themselves at rate 0."""
+    widest()
     for first in range(0, row.size, BLOCK):
         width = min(BLOCK, row.size - first)
         acc = row[first : first + width]
@@ -109,16 +111,52 @@ def kernel_row(xt, centre, kind, rate, row):
                 acc[t] = exp2_of_product(acc[t], rate)
 
 
+@njit(inline="always")
+def laid_out(x, first, width, panels):
+    """Rows first .. first + width - 1 of x as `distances_of_four` reads them."""
+    for t in range(width):
+        panel, lane = panels[t // PANEL], t % PANEL
+        for k in range(x.shape[1]):
+            panel[k, lane] = x[first + t, k]
+
+
+@njit(inline="always")
+def distances_of_four(panels, centres, i, kind, acc):
+    """Distances of rows to centres i .. i + 3, into acc (4, block), the bits that `distances_to` gives."""
+    if kind == SQUARED:
+        squared_tile(panels, centres, i, acc)
+    else:
+        absolute_tile(panels, centres, i, acc)
+
+
 @njit(nogil=True, cache=True)
-def kernel_rows(xt, centres, start, stop, kind, rate, out):
-    """Rows start .. stop - 1 of the matrix of kernels (distances, at rate 0) of centres to columns."""
-    for i in range(start, stop):
-        kernel_row(xt, centres[i], kind, rate, out[i])
+def kernel_rows(x, centres, start, stop, kind, rate, out):
+    """Rows start .. stop - 1 of the matrix of kernels (distances, at rate 0) of centres to the rows of x.
+
+    `start` is a multiple of four, and so is the number of centres; `out` has a row for each that is wanted.
+    """
+    widest()
+    panels = np.zeros((BLOCK // PANEL, centres.shape[1], PANEL), x.dtype)
+    acc = np.empty((CENTRES, BLOCK), x.dtype)
+    for first in range(0, len(x), BLOCK):
+        width = min(BLOCK, len(x) - first)
+        laid_out(x, first, width, panels)
+        for i in range(start, stop, CENTRES):
+            distances_of_four(panels, centres, i, kind, acc)
+            for j in range(min(CENTRES, stop - i)):
+                near, row = acc[j], out[i + j, first : first + width]
+                if rate != 0:
+                    for t in range(width):
+                        row[t] = exp2_of_product(near[t], rate)
+                else:
+                    for t in range(width):
+                        row[t] = near[t]
 
 
 @njit(nogil=True, cache=True)
 def kernels_of(distances, start, stop, rate, out):
     """Rows start .. stop - 1 of the kernels of distances, the bits that `kernel_rows` gives."""
+    widest()
     for i in range(start, stop):
         near, row = distances[i], out[i]
         for t in range(row.size):
@@ -130,9 +168,11 @@ def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
 
     Output o belongs to term q(o): term q owns the outputs ends[q - 1] <= o < ends[q].
     Sums run in the type of x over 32 centres at a time and in float64 across them.
-    Pointers, as `machine_code` calls it; `numbers` are the sizes unpacked below, and `work` and `total` are
-    room for (n_padded + 2 + n_outputs, block) and (n_outputs, block) numbers, the latter zero.
+    Pointers, as `machine_code` calls it; `numbers` are the sizes unpacked below, the number of centres a
+    multiple of four, and `work` and `total` are room for (n_padded + 5 + n_outputs, block) and
+    (n_outputs, block) numbers, all zero.
     """
+    widest()
     before = flush_tiny()
     sizes = carray(numbers, 10)
     n_rows, n_features, start, stop, kind = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
@@ -140,16 +180,16 @@ def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
     x, out = carray(x, (n_rows, n_features)), carray(out, (n_rows, n_outputs))
     centres, weights = carray(centres, (n_centres, n_padded)), carray(weights, (n_centres, n_outputs))
     rates, ends = carray(rates, (n_terms, n_centres)), carray(ends, n_terms)
-    room, total = carray(work, (n_padded + 2 + n_outputs, block)), carray(total, (n_outputs, block))
-    xt, acc, value, part = room[:n_padded], room[n_padded], room[n_padded + 1], room[n_padded + 2 :]
+    panels = carray(work, (block // PANEL, n_padded, PANEL))
+    room, total = carray(work, (n_padded + 5 + n_outputs, block)), carray(total, (n_outputs, block))
+    four, value, part = room[n_padded : n_padded + 4], room[n_padded + 4], room[n_padded + 5 :]
     for first in range(start, stop, block):
         width = min(block, stop - first)
-        for k in range(n_features):
-            column = xt[k]
-            for t in range(width):
-                column[t] = x[first + t, k]
+        laid_out(x, first, width, panels)
         for i in range(n_centres):
-            distances_to(xt, 0, block, centres[i], n_padded, kind, acc)
+            if i % CENTRES == 0:
+                distances_of_four(panels, centres, i, kind, four)
+            acc = four[i % CENTRES]
             o = 0
             for q in range(n_terms):
                 rate = rates[q, i]
@@ -185,6 +225,7 @@ def sweep_block(x, centres, rates, ends, weights, work, total, out, numbers):
 @njit(nogil=True, cache=True)
 def weighted_rows(gram, which, weights, out):
     """out += sum_k weights[k] gram[which[k]], in float64 (a symmetric Gram is read by rows)."""
+    widest()
     before = flush_tiny()
     n = out.size
     for first in range(0, n, 1024):

@@ -26,7 +26,9 @@ from screening.kernels.telling import tell, tell_of_no_cache
 _LINE = 64  # bytes of a line of the cache
 _building = threading.Lock()
 # A loop may be made of what these files hold.
-_SHARED = tuple(Path(__file__).with_name(name) for name in ("loops.py", "vector.py", "machine_code.py"))
+_SHARED = tuple(
+    Path(__file__).with_name(name) for name in ("loops.py", "vector.py", "tile.py", "machine_code.py")
+)
 
 
 @dataclass(frozen=True)

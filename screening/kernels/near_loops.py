@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from screening.kernels.compiled import CENTRES, PANEL
 from screening.kernels.kept import njit
-from screening.kernels.loops import distances_to, exp2_of_product
-from screening.kernels.vector import flush_tiny, maximum, restore
+from screening.kernels.loops import distances_of_four, exp2_of_product, laid_out
+from screening.kernels.vector import flush_tiny, maximum, restore, widest
 
 BLOCK = 128
 
@@ -20,24 +21,23 @@ def near_block(
     A reach that is NaN is the mean of the row's nearest and farthest centre, of either side. One lane is one
     row, so that a row's result does not depend on its batch.
     """
+    widest()
     before = flush_tiny()
     n_centres = c.size
-    xt = np.zeros((centres.shape[1], BLOCK))
-    distances = np.empty((n_centres, BLOCK))
+    panels = np.zeros((BLOCK // PANEL, centres.shape[1], PANEL))
+    distances = np.empty((len(centres), BLOCK))
     own, lowest, highest = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(start, stop, BLOCK):
         width = min(BLOCK, stop - first)
-        for k in range(x.shape[1]):
-            column = xt[k]
-            for t in range(width):
-                column[t] = x[first + t, k]
+        laid_out(x, first, width, panels)
+        for i in range(0, n_centres, CENTRES):
+            distances_of_four(panels, centres, i, kind, distances[i : i + CENTRES])
         here = c_x[first : first + width]
         for t in range(width):
             own[t] = here[t] * here[t]
             lowest[t], highest[t] = np.inf, -np.inf
         for i in range(n_centres):
             row = distances[i]
-            distances_to(xt, 0, BLOCK, centres[i], centres.shape[1], kind, row)
             square, twice = c[i] * c[i], 2.0 * c[i]
             for t in range(width):
                 across = twice * here[t] * exp2_of_product(row[t], rate)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.kernels.compiled import ABSOLUTE, BLOCK, SQUARED, prepare
+from screening.kernels.compiled import ABSOLUTE, BLOCK, CENTRES, SQUARED, prepare
 from screening.kernels.machine_code import Loop, aligned_zeros
 from screening.kernels.placing import threads as threads_here
 
@@ -44,9 +44,9 @@ def _width(n_features: int) -> int:
 
 
 def padded(x: np.ndarray, dtype: Precision = np.float32) -> np.ndarray:
-    """x with zero columns up to a multiple of four features."""
-    out = np.zeros((len(x), _width(x.shape[1])), dtype)
-    out[:, : x.shape[1]] = x
+    """x with zero columns up to a multiple of four features, and zero rows up to one of `CENTRES`."""
+    out = np.zeros((-(-len(x) // CENTRES) * CENTRES, _width(x.shape[1])), dtype)
+    out[: len(x), : x.shape[1]] = x
     return out
 
 
@@ -108,18 +108,19 @@ def weighted_sums(
     list of ndarray of shape (n, n_outputs)
         sum_i weights_i exp(-gamma_i d(x, centre_i)), one array a term.
     """
-    rates = np.empty((len(terms), len(centres)), dtype)
+    moved = padded(centres, dtype)
+    rates = np.zeros((len(terms), len(moved)), dtype)
     for q, (gamma, _) in enumerate(terms):
-        rates[q] = -np.asarray(gamma, float) * _LOG2_E
+        rates[q, : len(centres)] = -np.asarray(gamma, float) * _LOG2_E
     ends = np.cumsum([weights.shape[1] for _, weights in terms], dtype=np.int64)
     weights = np.concatenate([weights for _, weights in terms], axis=1)
     # Scaled by a power of two, which changes no digit: float32 partial sums neither overflow nor vanish.
     largest = float(np.abs(weights).max(initial=0.0))
     unit = 2.0 ** np.frexp(largest)[1] if largest > 0 else 1.0
-    scaled = np.ascontiguousarray(weights / unit, dtype)
+    scaled = np.zeros((len(moved), weights.shape[1]), dtype)
+    scaled[: len(centres)] = weights / unit
     kind = SQUARED if norm == 2 else ABSOLUTE
     rows = np.ascontiguousarray(x, dtype)
-    moved = padded(centres, dtype)
     out = np.zeros((len(x), weights.shape[1]))
 
     loop = _SWEEPS[np.dtype(dtype).name]
@@ -128,7 +129,7 @@ def weighted_sums(
     def task(first: int) -> None:
         within = (*rows.shape, first, min(first + _TASK, len(rows)), kind)
         numbers = np.array([*within, *moved.shape, *rates.shape[:1], *out.shape[1:], block], np.int64)
-        work = aligned_zeros((moved.shape[1] + 2 + out.shape[1], block), dtype)
+        work = aligned_zeros((moved.shape[1] + 5 + out.shape[1], block), dtype)
         total = aligned_zeros((out.shape[1], block), np.float64)
         loop(rows, moved, rates, ends, scaled, work, total, out, numbers)
 
@@ -179,9 +180,9 @@ def _matrix(
     from screening.kernels.loops import kernel_rows
 
     out = np.empty((len(x), len(z)), dtype)
-    rows, columns = padded(x, dtype), padded_transposed(z, dtype)
+    rows, columns = padded(x, dtype), np.ascontiguousarray(z, dtype)
     kind = SQUARED if norm == 2 else ABSOLUTE
-    step = max(1, _TASK * _TASK // 8 // max(len(z), 1))
+    step = max(1, _TASK * _TASK // 8 // CENTRES // max(len(z), 1)) * CENTRES
 
     def task(first: int) -> None:
         kernel_rows(columns, rows, first, min(first + step, len(x)), kind, dtype(rate), out)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from screening.errors import UsageError
 from screening.ledger.tables import AUDIT, CONTENTS
 
 GENESIS = "0" * 64
@@ -89,6 +90,19 @@ def part_of(connection: sa.Connection, entry: int, part: int = OPEN) -> dict[str
 def rows_of(entry: int, contents: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
     """The rows of an entry's parts."""
     return [{"entry": entry, "part": part, **each} for part, each in enumerate(contents)]
+
+
+def reason_of(text: str) -> str:
+    """Why something is entered, in somebody's words.
+
+    Raises
+    ------
+    UsageError
+        There are none.
+    """
+    if not text.strip():
+        raise UsageError("--reason: say why in a few words; the trail keeps them")
+    return text.strip()
 
 
 def plain(value: Any) -> str:

@@ -12,15 +12,13 @@ from screening.documents.series import shown_series
 from screening.documents.shadow import Flagging, JudgedShare, NightsBeside
 from screening.documents.tables import number, of, table
 from screening.errors import UsageError
+from screening.ledger.asking import portions
 from screening.ledger.book import Ledger
 from screening.ledger.champions import champion, find_series
-from screening.ledger.judged import of_judged
+from screening.ledger.judged import mean_of, of_judged
 from screening.ledger.recognising import in_force
 from screening.ledger.tables import CASES, RUNS
 from screening.ledger.verdicts import in_order
-
-AT_ONCE = 500
-"""Nights whose cases are asked for in one statement."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +108,7 @@ def _nights(connection: sa.Connection, track: _Track, nights: Sequence[str]) -> 
     entries = [track.nights[night] for night in nights]
     cases: dict[int, set[str]] = {entry: set() for entry in entries}
     facts: dict[int, dict[str, object]] = {}
-    for first in range(0, len(entries), AT_ONCE):
-        some = entries[first : first + AT_ONCE]
+    for some in portions(entries):
         flagged = sa.select(CASES.c.entry, CASES.c.case_id)
         for row in connection.execute(flagged.where(CASES.c.entry.in_(some), CASES.c.state.is_not(None))):
             cases[row.entry].add(row.case_id)
@@ -142,16 +139,15 @@ def _agreement(pairs: Sequence[tuple[_Night, _Night]]) -> tuple[float | None, fl
 
 def _flagging(track: _Track, pairs: Sequence[tuple[_Night, _Night]], last: Mapping[str, str]) -> Flagging:
     mine = [night for night, _ in pairs]
-    minutes = [night.minutes for night in mine if night.minutes is not None]
     flagged = {name for night in mine for name in night.cases}
     only = {name for night, other in pairs for name in night.cases - other.cases}
     return Flagging(
         series=shown_series(track.series),
         model=track.model[:12],
         shadow=track.shadow,
-        cases_per_night=_mean([len(night.cases) for night in mine]),
-        waiting_per_night=_mean([night.waiting for night in mine]),
-        minutes_per_night=_mean(minutes),
+        cases_per_night=mean_of(len(night.cases) for night in mine),
+        waiting_per_night=mean_of(night.waiting for night in mine),
+        minutes_per_night=mean_of(night.minutes for night in mine),
         ppv=_share(flagged, last),
         only=sum(len(night.cases - other.cases) for night, other in pairs),
         only_ppv=_share(only, last),
@@ -160,7 +156,3 @@ def _flagging(track: _Track, pairs: Sequence[tuple[_Night, _Night]], last: Mappi
 
 def _share(names: Collection[str], last: Mapping[str, str]) -> JudgedShare:
     return of_judged(last[name] for name in names if name in last)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

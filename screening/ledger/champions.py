@@ -83,8 +83,7 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapp
     UsageError
         No reason is given, or the model has no night in shadow there.
     """
-    if not reason.strip():
-        raise UsageError("--reason: say why in a few words; the trail keeps them")
+    why = audit.reason_of(reason)
     with ledger.writing() as connection:
         before = champion(connection, series)
         if before == model:
@@ -95,7 +94,7 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapp
                 f"model {model[:12]} has no night in shadow in series {shown_series(series)}; "
                 "score it with --shadow first"
             )
-        said = {"series": series, "model_before": before, "model_after": model, "reason": reason.strip()}
+        said = {"series": series, "model_before": before, "model_after": model, "reason": why}
         entry = audit.append(connection, ledger.clock(), "promote", said | {"evidence": dict(evidence)})
         begin(connection, series, model, entry.number)
         follow(connection, said, entry.number)

@@ -22,10 +22,10 @@ from screening.cohort.identity import kept_lot
 from screening.documents.drift import without_unit
 from screening.documents.tables import listed, table, word
 from screening.ledger import audit, champions
+from screening.ledger.asking import said, stretches
 from screening.ledger.book import Ledger
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES
 
-AT_ONCE = 500
 STAND_IN = re.compile(r"erased-[0-9a-f]{16}")
 TEXTS = ("site", "initials", "note")
 GONE = "[erased]"
@@ -190,10 +190,12 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
     """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
     change = {"model_before": before, "model_after": after, "reason": "sealed anew without a patient"}
     with ledger.writing() as connection:
-        mine = sa.select(CONTENTS.c.body).join(AUDIT, AUDIT.c.number == CONTENTS.c.entry)
-        earlier = [json.loads(body) for body in connection.scalars(mine.where(AUDIT.c.action == "seal"))]
+        earlier = [each.body for each in said(connection, "seal")]
         # What never came to stand in the place of the one before, since an attempt was killed.
-        replaced = {before, *(each["model_after"] for each in earlier if each["model_before"] == before)}
+        replaced = {
+            before,
+            *(word(each, "model_after") for each in earlier if each["model_before"] == before),
+        }
         known = sa.select(sa.func.count()).where(SERIES.c.champion.in_(replaced - {after}))
         if not connection.scalar(known):
             return
@@ -232,7 +234,6 @@ def _taken(connection: sa.Connection, whom: Whom) -> _Taking:
 
 def _entries(connection: sa.Connection) -> Iterator[tuple[int, Sequence[Any], str | None]]:
     """Runs and verdicts in order, their parts and the digest of the run's model, some hundred at a time."""
-    last = connection.scalar(sa.select(sa.func.max(AUDIT.c.number))) or 0
     chosen = (
         sa.select(CONTENTS.c.entry, CONTENTS.c.body, AUDIT.c.action, RUNS.c.model)
         .join(AUDIT, AUDIT.c.number == CONTENTS.c.entry)
@@ -240,8 +241,8 @@ def _entries(connection: sa.Connection) -> Iterator[tuple[int, Sequence[Any], st
         .where(AUDIT.c.action.in_(("run", "verdict")))
         .order_by(CONTENTS.c.entry, CONTENTS.c.part)
     )
-    for first in range(1, last + 1, AT_ONCE):
-        mine = chosen.where(CONTENTS.c.entry.between(first, first + AT_ONCE - 1))
+    for stretch in stretches(connection):
+        mine = chosen.where(CONTENTS.c.entry.between(*stretch))
         of_entry: defaultdict[int, list[Any]] = defaultdict(list)
         for row in connection.execute(mine):
             of_entry[row.entry].append(row)

@@ -15,12 +15,12 @@ import sqlalchemy as sa
 
 from screening.documents.tables import listed, of
 from screening.ledger import audit, champions, facts, verdicts
+from screening.ledger.asking import AT_ONCE
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, TABLES, Unchained
 
 FORMAT = 1
 KNOWN = str(FORMAT)
 OLD = "_1"
-AT_ONCE = 500
 
 OLD_TABLES = sa.MetaData()
 OLD_RUNS = sa.Table(

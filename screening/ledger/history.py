@@ -29,19 +29,17 @@ from screening.documents.series import shown_series
 from screening.documents.shape import plain, read
 from screening.documents.tables import of
 from screening.ledger import audit
+from screening.ledger.asking import portions, said
 from screening.ledger.book import Ledger
 from screening.ledger.champions import find_series
 from screening.ledger.control import control_charts
 from screening.ledger.forward import forward_nights
-from screening.ledger.judged import Drawn, misses, of_flagged, of_judged, tally, to_date
-from screening.ledger.tables import AUDIT, CASES, CONTENTS, RUNS, STATES
+from screening.ledger.judged import Drawn, mean_of, misses, of_flagged, of_judged, tally, to_date
+from screening.ledger.tables import AUDIT, CASES, RUNS, STATES
 from screening.ledger.verdicts import in_order
 from screening.ledger.verifying import rewritten
 from screening.ledger.verifying import verify as verify_trail
 from screening.ledger.window import RECENT_NIGHTS, drift_over
-
-AT_ONCE = 500
-"""Runs whose cases are asked for in one statement."""
 
 
 def history(
@@ -140,8 +138,7 @@ def _lots(connection: sa.Connection, entries: Sequence[int] | None) -> Mapping[i
     parts = [asked]
     if entries is not None:
         # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
-        some = [entries[first : first + AT_ONCE] for first in range(0, len(entries), AT_ONCE)]
-        parts = [asked.where(CASES.c.entry.in_(each)) for each in some]
+        parts = [asked.where(CASES.c.entry.in_(some)) for some in portions(entries)]
     marked = defaultdict(list)
     for part in parts:
         for row in connection.execute(part):
@@ -153,19 +150,13 @@ def _changes(
     connection: sa.Connection, series: str | None, action: str, declared: type[Change]
 ) -> list[Change]:
     """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
-    asked = sa.select(AUDIT.c.number, AUDIT.c.recorded, CONTENTS.c.body).join(
-        CONTENTS, CONTENTS.c.entry == AUDIT.c.number
-    )
-    asked = asked.where(AUDIT.c.action == action, CONTENTS.c.body.is_not(None)).order_by(AUDIT.c.number)
-    told = [
-        json.loads(row.body) | {"entry": row.number, "recorded": row.recorded}
-        for row in connection.execute(asked)
-    ]
-    whose = [each for each in told if series is None or each.get("series") in (None, series)]
-    shown = [
-        each | ({"series": shown_series(each["series"])} if each.get("series") else {}) for each in whose
-    ]
-    return [read(declared, each, "the ledger's trail") for each in shown]
+    told = []
+    for each in said(connection, action):
+        whose = each.body.get("series")
+        if series is None or whose in (None, series):
+            shown = {"series": shown_series(of(str, whose))} if whose else {}
+            told.append(each.body | shown | {"entry": each.number, "recorded": each.recorded})
+    return [read(declared, each, "the ledger's trail") for each in told]
 
 
 def _units(
@@ -253,9 +244,9 @@ def _series(
         verdicts=tally(cases.values()),
         ppv_to_date=list(to_date([run.night for run in used], verdicts)),
         workload=Workload(
-            cases_per_night=_mean([run.cases for run in used]),
-            waiting_per_night=_mean([run.new + run.ongoing for run in used]),
-            minutes_per_night=_mean([run.minutes for run in used]),
+            cases_per_night=mean_of([run.cases for run in used]),
+            waiting_per_night=mean_of([run.new + run.ongoing for run in used]),
+            minutes_per_night=mean_of([run.minutes for run in used]),
         ),
         misses=misses(used),
         drift=drift_over(latest[-RECENT_NIGHTS:]),
@@ -263,8 +254,3 @@ def _series(
         forward=forward,
         review_by=in_force[-1].review_by if in_force else None,
     )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

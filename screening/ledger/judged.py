@@ -36,6 +36,12 @@ class Drawn:
     names: tuple[str, ...]
 
 
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
 def tally(words: Iterable[str]) -> Words:
     """How often each verdict was given."""
     counted = Counter(words)

@@ -18,20 +18,24 @@ def _seconds(text: str | None) -> float | None:
     return None if text is None else datetime.datetime.fromisoformat(text).timestamp()
 
 
-def _midnight(pulse: Pulse) -> float | None:
-    return None if pulse.night is None else _seconds(f"{pulse.night}T00:00:00+00:00")
-
-
-def _review(pulse: Pulse) -> float | None:
-    return None if pulse.review_by is None else _seconds(f"{pulse.review_by}T00:00:00+00:00")
+def _midnight(day: str | None) -> float | None:
+    return None if day is None else _seconds(f"{day}T00:00:00+00:00")
 
 
 FIGURES: tuple[tuple[str, str, Figure], ...] = (
     ("screening_fine", "1 where the night that is due came.", lambda pulse: float(pulse.fine)),
     ("screening_attention_reasons", "Reasons why that night wants a look.", lambda p: len(p.attention)),
-    ("screening_night_timestamp_seconds", "Midnight (UTC) of the last night in force.", _midnight),
+    (
+        "screening_night_timestamp_seconds",
+        "Midnight (UTC) of the last night in force.",
+        lambda p: _midnight(p.night),
+    ),
     ("screening_came_timestamp_seconds", "When that night came.", lambda pulse: _seconds(pulse.came)),
-    ("screening_review_timestamp_seconds", "Midnight (UTC) of the day of its model's review.", _review),
+    (
+        "screening_review_timestamp_seconds",
+        "Midnight (UTC) of the day of its model's review.",
+        lambda p: _midnight(p.review_by),
+    ),
     ("screening_rows_scored", "Rows scored in that night.", _count("scored")),
     ("screening_rows_flagged", "Rows flagged in that night.", _count("flagged")),
     ("screening_cases", "Flagged cases of that night.", _count("cases")),

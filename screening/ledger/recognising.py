@@ -45,9 +45,7 @@ def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, K
     of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
     again.
     """
-    if not night.recognisable:
-        return {name: Known("new", 1) for name in night.flagged}, 0
-    before = nights_before(connection, night)
+    before = nights_before(connection, night) if night.recognisable else []
     if not before:
         return {name: Known("new", 1) for name in night.flagged}, 0
     chosen = (CASES.c.entry == before[-1].entry) & CASES.c.state.is_not(None)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import audit
+from screening.ledger.asking import portions
 from screening.ledger.tables import CASES, REVIEWS, RUNS
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ HAS_IT = ("confirmed", "known")
 
 OPEN = ("key", "series", "night", "flagged", "verdict")
 """What of a verdict names no patient."""
-
-AT_ONCE = 500
-"""Patients asked for in one statement."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +138,8 @@ def in_order(
     )
     if names is None:
         return list(connection.execute(asked))
-    parts = [names[i : i + AT_ONCE] for i in range(0, len(names), AT_ONCE)]
-    return [row for part in parts for row in connection.execute(asked.where(REVIEWS.c.case_id.in_(part)))]
+    parts = (asked.where(REVIEWS.c.case_id.in_(some)) for some in portions(names))
+    return [row for part in parts for row in connection.execute(part)]
 
 
 def _series_and_night(connection: sa.Connection, key: str) -> tuple[str, str]:

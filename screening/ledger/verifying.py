@@ -14,14 +14,13 @@ import sqlalchemy as sa
 from screening.documents.tables import listed, of, word
 from screening.errors import UsageError
 from screening.ledger import audit
+from screening.ledger.asking import said, stretches
 from screening.ledger.audit import GENESIS, Head
 from screening.ledger.format_1 import digest_of_contents, digest_of_format_1
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Unchained
 
 SHORTEST_HEAD = 12
 ERASING = ("forget", "purge")
-AT_ONCE = 500
-"""Entries followed at a time, so that years of them need little memory."""
 
 
 def verify(connection: sa.Connection, printed: str | None = None) -> Head:
@@ -70,9 +69,7 @@ class _Entry:
 
 def _entries(connection: sa.Connection) -> Iterator[_Entry]:
     """Every entry in order, with its rows, some hundred at a time."""
-    last = sa.select(sa.func.max(AUDIT.c.number))
-    for first in range(1, (connection.scalar(last) or 0) + 1, AT_ONCE):
-        until = first + AT_ONCE - 1
+    for first, until in stretches(connection):
         parts = _by_entry(connection, CONTENTS, first, until)
         runs = _by_entry(connection, RUNS, first, until)
         cases = _by_entry(connection, CASES, first, until)
@@ -110,13 +107,10 @@ def _said(part: sa.RowMapping) -> dict[str, object]:
 
 def rewritten(connection: sa.Connection) -> dict[tuple[int, int], str | None]:
     """Parts that a later entry erased (None) or wrote anew (digest); that entry is verified itself."""
-    chosen = sa.select(CONTENTS.c.body).join(AUDIT, AUDIT.c.number == CONTENTS.c.entry)
-    chosen = chosen.where(AUDIT.c.action.in_(ERASING), CONTENTS.c.part == audit.OPEN).order_by(AUDIT.c.number)
-    found: dict[tuple[int, int], str | None] = {}
-    for body in connection.scalars(chosen):
-        for entry, part, digest in json.loads(body or "{}").get("rewritten", []):
-            found[entry, part] = digest
-    return found
+    changes = (
+        change for each in said(connection, *ERASING) for change in listed(each.body.get("rewritten", []))
+    )
+    return {(entry, part): digest for entry, part, digest in changes}
 
 
 @dataclass

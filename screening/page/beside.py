@@ -109,10 +109,7 @@ def _value(name: str, value: float | None) -> str:
 
 def _signed(name: str, gap: float | None) -> str:
     """Return a difference with its sign: AUROC with three decimals, shares in percentage points."""
-    if gap is None:
-        return shown.NOT_KNOWN
-    figure = shown.fixed(gap, 3) if name == "auroc" else shown.fixed(100 * gap, 1)
-    return figure if figure.startswith("−") or float(figure) == 0 else f"+{figure}"
+    return shown.signed(gap, 3) if name == "auroc" else shown.points(gap)
 
 
 def _ends(name: str, gap: Difference) -> str:

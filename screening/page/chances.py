@@ -21,8 +21,8 @@ ENDS = {
 }
 
 
-def predictive(model: ModelDocument, run: RunDocument | None) -> list[dict[str, object]]:
-    """Return a table of predictive values for each watched class, with tonight's workload in words."""
+def predictive(model: ModelDocument) -> list[dict[str, object]]:
+    """Return a table of predictive values for each watched class."""
     tables: list[dict[str, object]] = []
     for point in model.points:
         found = model.validation.predictive.get(point.label)
@@ -158,26 +158,18 @@ def _earned(found: Calibration, point: OperatingPointFacts, number: int) -> dict
     compared = (
         f"{used[0].upper()}{used[1:]} was chosen: its log loss on folds it "
         "had not seen was "
-        f"{_three(found.log_loss[found.method])}, that of {METHODS[other]} "
-        f"{_three(found.log_loss[other])}."
+        f"{shown.fixed(found.log_loss[found.method], 3)}, that of {METHODS[other]} "
+        f"{shown.fixed(found.log_loss[other], 3)}."
     )
     return {
         "compared": compared,
-        "figures": f"Brier score {_three(found.brier)}, "
+        "figures": f"Brier score {shown.fixed(found.brier, 3)}, "
         f"{shown.percent(found.brier_skill)} better than saying "
         f"{shown.percent(found.prevalence)} of everyone; calibration slope "
-        f"{_two(found.slope)} (1 is ideal).",
+        f"{shown.fixed(found.slope, 2)} (1 is ideal).",
         "reliability": _reliability(found, number),
         "worth": _decision_curve(found, found.decision_curve, point, number),
     }
-
-
-def _two(value: float | None) -> str:
-    return shown.NOT_KNOWN if value is None else f"{value:.2f}"
-
-
-def _three(value: float | None) -> str:
-    return shown.NOT_KNOWN if value is None else f"{value:.3f}"
 
 
 def _reliability(found: Calibration, number: int) -> Axes:

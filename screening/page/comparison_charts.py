@@ -99,21 +99,14 @@ def differences(methods: Sequence[MethodFacts], name: str, number: int, words: s
             continue
         if gap.low is not None and gap.high is not None:
             axes.line([100 * gap.low, 100 * gap.high], [y, y], "first")
-        axes.mark(100 * gap.difference, y, "validated", "")
-        axes.labels[-1] = Label(axes.right + 7, axes.up.at(y) + 4, "plain", _in_points(gap), "start")
+        axes.dot(100 * gap.difference, y, "validated")
+        axes.labels.append(Label(axes.right + 7, axes.up.at(y) + 4, "plain", _in_points(gap), "start"))
     axes.line([0, 0], [0, len(found)], "chance")
     return Titled(words, axes)
 
 
 def _in_points(gap: Difference) -> str:
-    return f"{_points(gap.difference)} ({_points(gap.low)} to {_points(gap.high)})"
-
-
-def _points(share: float | None) -> str:
-    if share is None:
-        return shown.NOT_KNOWN
-    text = shown.fixed(100 * share, 1)
-    return f"+{text}" if share > 0 and text[0] not in "+−" and float(text) != 0 else text
+    return f"{shown.points(gap.difference)} ({shown.points(gap.low)} to {shown.points(gap.high)})"
 
 
 def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], found: FigureRanks) -> Axes:
@@ -137,8 +130,7 @@ def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], 
     for i, method in enumerate(ordered):
         y, rank = rows - i - 0.5, method.mean_rank
         axes.line([rank, rank], [y, rows], "stem")
-        axes.mark(rank, y, "validated", "")
-        axes.labels.pop()
+        axes.dot(rank, y, "validated")
         axes.y_ticks.append(Tick(axes.up.at(y), shown.name(method.recipe)))
     for i, (low, high) in enumerate(cliques):
         y = rows + 0.4 + 0.6 * i

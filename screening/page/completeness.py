@@ -103,7 +103,7 @@ def participants(model: ModelDocument) -> list[dict[str, str]]:
                 )
                 for level in column.rows
             ]
-    return rows  # fmt: skip
+    return rows
 
 
 def _analysis(

@@ -63,12 +63,10 @@ def draw(
     UsageError
         The site's templates cannot be drawn.
     """
-    if templates is not None and not templates.is_dir():
-        raise UsageError(f"--templates {templates}: there is no such directory")
     environment = environment_of(templates)
     try:
-        style = _texts(environment, styles) + _page_footer(footer)
-        script = _texts(environment, scripts)
+        style = "".join(text_of(environment, name) for name in styles) + _page_footer(footer)
+        script = "".join(text_of(environment, name) for name in scripts)
         # The fence that holds even if an escape were forgotten: nothing but these two texts may style or run.
         policy = (
             f"default-src 'none'; style-src {_digest(style)}; "
@@ -82,30 +80,37 @@ def draw(
     except (TemplateError, UnicodeDecodeError) as error:
         if templates is None:
             raise
-        raise UsageError(f"--templates {templates}: {place_of(error)}{error}") from None
+        raise refusal(templates, error) from None
 
 
-def place_of(error: Exception) -> str:
-    """Template and line of an error, where it tells them, as the start of a sentence."""
+def refusal(templates: Path, error: Exception) -> UsageError:
+    """What is wrong with a site's templates, with the template and line where the error tells them."""
+    place = "no template " if isinstance(error, TemplateNotFound) else ""
     if isinstance(error, TemplateSyntaxError):
-        return f"{error.name} line {error.lineno}: "
-    return "no template " if isinstance(error, TemplateNotFound) else ""
+        place = f"{error.name} line {error.lineno}: "
+    return UsageError(f"--templates {templates}: {place}{error}")
 
 
 # Read anew for each page where a site has templates of its own: they may be edited between two pages.
 def environment_of(templates: Path | None = None) -> Environment:
-    """Where templates are found: a site's own first, then the shipped ones."""
-    return _shipped() if templates is None else _made(_site_loader(templates))
+    """Where templates are found: a site's own first, then the shipped ones.
+
+    Raises
+    ------
+    UsageError
+        The site's directory is not there.
+    """
+    if templates is None:
+        return _shipped()
+    if not templates.is_dir():
+        raise UsageError(f"--templates {templates}: there is no such directory")
+    shipped = PackageLoader("screening.templates", "")
+    return _made(ChoiceLoader([FileSystemLoader(templates), shipped, PrefixLoader({SHIPPED: shipped})]))
 
 
 @lru_cache(maxsize=1)
 def _shipped() -> Environment:
     return _made(PackageLoader("screening.templates", ""), Precompiled(Path(__file__)))
-
-
-def _site_loader(templates: Path) -> BaseLoader:
-    shipped = PackageLoader("screening.templates", "")
-    return ChoiceLoader([FileSystemLoader(templates), shipped, PrefixLoader({SHIPPED: shipped})])
 
 
 def _made(loader: BaseLoader, kept: Precompiled | None = None) -> Environment:
@@ -134,10 +139,10 @@ def as_json(value: object) -> Markup:
     return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _texts(environment: Environment, names: Sequence[str]) -> str:
-    loader = environment.loader
-    assert loader is not None
-    return "".join(loader.get_source(environment, name)[0] for name in names)
+def text_of(environment: Environment, name: str) -> str:
+    """A template as it is written."""
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
 
 
 def _page_footer(footer: str) -> str:

@@ -123,7 +123,7 @@ def share_ends(value: float | None, low: float | None, high: float | None) -> di
 def area_ends(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
     """Return an area under a curve and its 95 % interval, as a table shows them."""
     return {
-        "value": NOT_KNOWN if value is None else f"{value:.2f}",
+        "value": fixed(value, 2),
         "interval": area_interval(low, high),
     }
 
@@ -146,6 +146,17 @@ def fixed(value: object, places: int) -> str:
         return NOT_KNOWN
     figure = f"{value:.{places}f}"
     return minus(figure if float(figure) != 0 else figure.lstrip("-"))
+
+
+def signed(value: object, places: int) -> str:
+    """Return a difference: `fixed`, with its sign unless it rounds to zero."""
+    figure = fixed(value, places)
+    return f"+{figure}" if figure[0].isdigit() and float(figure) > 0 else figure
+
+
+def points(share: float | None) -> str:
+    """Return a difference of two shares in percentage points, with its sign."""
+    return signed(None if share is None else 100 * share, 1)
 
 
 def usual(bounds: object) -> str:

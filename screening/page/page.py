@@ -118,7 +118,7 @@ def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[
         "choices": performance.choices(model, places),
         "per_class": performance.per_class(model),
         "confusion": performance.confusion(model),
-        "predictive": chances.predictive(model, run),
+        "predictive": chances.predictive(model),
         "workload": chances.workload(model, run),
         "calibration": chances.calibration(model),
         "subgroups": subgroups.subgroups(model, run),

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, TemplateError, TemplateNotFound, meta, nodes
 
 from screening.errors import UsageError
-from screening.page.drawing import environment_of, place_of
+from screening.page.drawing import environment_of, refusal, text_of
 
 PAGES = {"run": "run.html.j2", "model": "model.html.j2", "comparison": "compare.html.j2"}
 TEXTS = ("report.css", "list.css", "compare.css", "report.js", "list.js", "review.js")
@@ -33,16 +33,14 @@ def check_templates(templates: Path | None, kind: str) -> None:
     """
     if templates is None:
         return
-    if not templates.is_dir():
-        raise UsageError(f"--templates {templates}: there is no such directory")
     environment = environment_of(templates)
     given = names_given(kind) | set(environment.globals)
     try:
         trees = dict(_reached(environment, PAGES[kind]))
         for name in TEXTS:
-            _text(environment, name)
+            text_of(environment, name)
     except (TemplateError, UnicodeDecodeError) as error:
-        raise UsageError(f"--templates {templates}: {place_of(error)}{error}") from None
+        raise refusal(templates, error) from None
     # An include sees what the template around it has set, so a name set anywhere may be meant.
     for tree in trees.values():
         given |= {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"}
@@ -71,7 +69,7 @@ def _reached(environment: Environment, first: str) -> Iterator[tuple[str, nodes.
             continue
         found.add(name)
         try:
-            text = _text(environment, name)
+            text = text_of(environment, name)
         except TemplateNotFound:
             if needed:
                 raise
@@ -84,11 +82,6 @@ def _reached(environment: Environment, first: str) -> Iterator[tuple[str, nodes.
             named = getattr(node, "template", None)
             if isinstance(named, nodes.Const) and isinstance(named.value, str):
                 waiting.append((named.value, not getattr(node, "ignore_missing", False)))
-
-
-def _text(environment: Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
 
 
 def _asked_after(tree: nodes.Template) -> set[str]:

@@ -43,6 +43,7 @@ class Pictured:
 class Patient:
     """The flagged volume of one patient; `sides` are the letters left and right of a picture."""
 
+    group: str | None
     name: str
     flagged: str
     voxels: str
@@ -95,6 +96,7 @@ def _spacing(step: Sequence[float | None], axes: list[str]) -> str:
 def _patient(found: Volume, axes: list[str], places: int) -> Patient:
     name = shown.name(found.group) if found.group is not None else "all rows"
     return Patient(
+        group=found.group,
         name=name,
         flagged=shown.count(found.flagged),
         voxels=shown.count(found.voxels),

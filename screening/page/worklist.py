@@ -98,10 +98,10 @@ def _patients(run: RunDocument, volumes: Sequence[Patient], places: int) -> list
     for case in run.cases:
         if case.group is not None and len(rows[case.group]) < ROWS_OF_PATIENT:
             rows[case.group].append(line_of_case(run, case, places))
-    pictured = {volume.name: volume for volume in volumes}
+    pictured = {volume.group: volume for volume in volumes}
     return [
         line_of_group(
-            run, group, rows[group.group], pictured.get(shown.name(group.group)), places,
+            run, group, rows[group.group], pictured.get(group.group), places,
             rank if group.flagged else None,
         )
         for rank, group in enumerate(run.groups or (), start=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.kernels.kept import njit
-from screening.kernels.vector import flush_tiny, restore
+from screening.kernels.vector import flush_tiny, restore, widest
 from screening.solvers.rows import fetch
 
 # Share of its diagonal that is added to the block, above the rounding of float32 rows. The objective then has
@@ -147,6 +147,7 @@ def solve_face(
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
     """Move all free alphas to their optimum, and the levels v of all points with them."""
+    widest()
     before = flush_tiny()
     free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     inside, moved = np.empty(free.size, np.bool_), np.zeros(free.size)

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from screening.kernels.kept import njit
-from screening.kernels.vector import flush_tiny, maximum, restore
+from screening.kernels.vector import flush_tiny, maximum, restore, widest
 from screening.solvers.rows import DIRECT, fetch
 
 BLOCK = 256
@@ -82,6 +82,7 @@ def pair_steps(
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
     """Up to `limit` pair steps; returns (steps, gap); `state` gets the largest v up and the smallest low."""
+    widest()
     before = flush_tiny()
     m = s.size
     up, low = np.empty(m), np.empty(m)
@@ -171,6 +172,7 @@ def single_steps(
     The coordinate with the largest decrease of the objective, counting its bound, is taken each time.
     Returns (steps, gap), gap the largest projected gradient.
     """
+    widest()
     before = flush_tiny()
     m = c.size
     rise, fall = np.empty(m), np.empty(m)

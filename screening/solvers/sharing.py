@@ -11,8 +11,9 @@ from screening.kernels.base import EXACT_ROWS, Kernel
 from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import Problem, Solution
 
-# Solutions that look at so many rows of the matrix between them that making all of it pays, by its rows.
-_ROWS_A_SOLUTION = 1500
+# Up to so many rows a solution looks at enough of the matrix that making all of it pays: more where there are
+# many features, as a row that is made alone reads all of them again.
+_ROWS_A_SOLUTION, _ROWS_A_FEATURE = 1500, 60
 
 
 def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool = False) -> Gram:
@@ -28,7 +29,7 @@ def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool
         Make it whole where it fits the memory, for what reads it in other ways.
     """
     n = len(x)
-    seldom = n > _ROWS_A_SOLUTION * n_solutions and not whole
+    seldom = n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * x.shape[1]) * n_solutions and not whole
     if n > EXACT_ROWS and (seldom or 4 * n**2 > shared.memory()):
         return KernelRows(x, kernel)
     return kernel(x, x)

@@ -12,7 +12,7 @@ import numpy as np
 from screening.documents.figures import OperatingPoint
 from screening.statistics.evidence import predictive
 from screening.statistics.labelled import Choice
-from screening.statistics.performance import curve, performance, summary
+from screening.statistics.performance import UNDEFINED, curve, named, performance, summary
 from screening.statistics.rules import FLAG_EVERYTHING, RULES, Rule
 
 __all__ = [
@@ -134,9 +134,9 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
 def _with_range(name: str, value: float, ends) -> dict[str, float | None]:
     """A figure with its interval, which holds it; None for what is undefined."""
     if not np.isfinite(value):
-        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
+        return named(name, UNDEFINED)
     low, high = min(float(ends[0]), value), max(float(ends[1]), value)
-    return {name: value, f"{name}_low": low, f"{name}_high": high if np.isfinite(high) else None}
+    return named(name, (value, low, high if np.isfinite(high) else None))
 
 
 def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:

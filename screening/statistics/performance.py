@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.documents.figures import Observed, Ranking
+from screening.documents.figures import Ends, Observed, Ranking
 from screening.documents.tables import made
 from screening.documents.validation import Curve
 from screening.errors import UsageError
@@ -13,10 +13,7 @@ from screening.statistics.intervals import predictive_interval, share_range
 from screening.statistics.ranking import ranking
 from screening.statistics.tally import Tally, group_codes, rate_at_last, rate_bands, spaced_thresholds
 
-Triple = tuple[float | None, float | None, float | None]
-"""A rate and the ends of its 95 % interval; None where there is nothing to judge it by."""
-
-UNDEFINED: Triple = (None, None, None)
+UNDEFINED: Ends = (None, None, None)
 UNDEFINED_OF_NO_ROWS = (
     *(f"{name}{end}" for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate")
       for end in ("", "_low", "_high")),
@@ -52,7 +49,7 @@ def checked(
     return scores, positive, group_codes(groups), n_groups
 
 
-def rates(sensitivity: Triple, specificity: Triple, prevalence: float) -> dict[str, float | None]:
+def rates(sensitivity: Ends, specificity: Ends, prevalence: float) -> dict[str, float | None]:
     """Rates, predictive values, reviews per case and flag rate at a prevalence, each with its interval.
 
     Parameters

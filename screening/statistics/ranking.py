@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.statistics.intervals import percentiles, wilson
-from screening.statistics.tally import Tally, spaced_thresholds, units_of
+from screening.statistics.tally import Tally, fewest_units, spaced_thresholds
 
 
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
@@ -35,7 +35,7 @@ def delong(
     from scipy.special import expit, logit
 
     area, pull = placements(scores, positive)
-    rarer = min(units_of(positive, codes), units_of(~positive, codes))
+    rarer = fewest_units(positive, codes)
     if area in (0.0, 1.0) or rarer < 2:
         low, high = wilson(area * rarer / widening, rarer / widening, level)
         return float(low), float(high)
@@ -81,7 +81,7 @@ def spread(
     if codes is None:
         return float(ndtri(0.5 + level / 2) * np.sqrt(np.square(pull).sum()))
     sums = np.bincount(codes, weights=pull)
-    units = min(units_of(positive, codes), units_of(~positive, codes))
+    units = fewest_units(positive, codes)
     square = np.square(sums).sum() * units / max(units - 1, 1)
     return float(stdtrit(max(units - 1, 1), 0.5 + level / 2) * np.sqrt(square))
 
@@ -113,7 +113,7 @@ def ranking(
     """
     precision = average_precision(scores, positive)
     tally = Tally(scores, positive, codes, spaced_thresholds(scores, positive), seed)
-    units = min(units_of(positive, codes), units_of(~positive, codes))
+    units = fewest_units(positive, codes)
     resampled = tally.resampled
     present = resampled[0][:, 0] > 0
     drawn = np.where(present, _precision_area(*resampled), np.nan) - _precision_area(*tally.counts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,11 +25,19 @@ def banded(values: np.ndarray) -> list[float] | None:
     given = [text for text in values if text is not None]
     if len(set(given)) <= MOST_LEVELS:
         return None
+    numbers = [_number(text) for text in given]
+    if None in numbers:
+        return None
+    return np.unique(np.quantile(np.array(numbers, dtype=float), [0.25, 0.5, 0.75])).tolist()
+
+
+def _number(text: str) -> float | None:
+    """The finite number that a text is; "nan" and "inf" are texts like others."""
     try:
-        numbers = np.array(given, dtype=float)
+        value = float(text)
     except ValueError:
         return None
-    return np.unique(np.quantile(numbers, [0.25, 0.5, 0.75])).tolist()
+    return value if math.isfinite(value) else None
 
 
 def levels_of(
@@ -49,21 +59,19 @@ def levels_of(
 
 
 def _level(text: str | None, edges: Sequence[float] | None, known: Sequence[str] | None) -> str | None:
-    if text is None or edges is not None:
-        return None if edges is None else _band(text, edges)
-    return text if known is None or text in known else OTHER
-
-
-def _band(text: str | None, edges: Sequence[float]) -> str | None:
     if text is None:
         return None
-    try:
-        place = int(np.searchsorted(edges, float(text), side="right"))
-    except ValueError:
-        return OTHER
-    if place == 0:
-        return f"under {edges[0]:g}"
-    return f"{edges[-1]:g} and over" if place == len(edges) else f"{edges[place - 1]:g} to {edges[place]:g}"
+    if edges is None:
+        return text if known is None or text in known else OTHER
+    number = _number(text)
+    return OTHER if number is None else _bands(edges)[int(np.searchsorted(edges, number, side="right"))]
+
+
+def _bands(edges: Sequence[float]) -> list[str]:
+    """Names of the bands between the edges, from low to high, in as many digits as tell the edges apart."""
+    digits = next((n for n in range(6, 17) if len({f"{edge:.{n}g}" for edge in edges}) == len(edges)), 17)
+    words = [f"{edge:.{digits}g}" for edge in edges]
+    return [f"under {words[0]}", *(f"{a} to {b}" for a, b in pairwise(words)), f"{words[-1]} and over"]
 
 
 def performance_by_subgroup(
@@ -133,8 +141,7 @@ def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
     there = set(level.tolist())
     names = sorted(there - {None, OTHER})
     if edges is not None:
-        bands = [_band(repr(value), edges) for value in [edges[0] - 1, *edges]]
-        names = [name for name in bands if name in there]
+        names = [name for name in _bands(edges) if name in there]
     return [*names, *([OTHER] if OTHER in there else []), *([None] if None in there else [])]
 
 

@@ -25,8 +25,13 @@ def group_codes(groups) -> np.ndarray | None:
 
 
 def units_of(chosen: np.ndarray, codes: np.ndarray | None) -> int:
-    """Chosen rows, or groups that hold some."""
+    """Chosen rows, or groups that hold some, by their numbers or names."""
     return int(chosen.sum()) if codes is None else len(np.unique(codes[chosen]))
+
+
+def fewest_units(positive: np.ndarray, codes: np.ndarray | None) -> int:
+    """Rows, or groups, of the class that has the fewest of them."""
+    return min(units_of(positive, codes), units_of(~positive, codes))
 
 
 @dataclass(frozen=True)

@@ -203,9 +203,9 @@ def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
     described = []
     for name, feature in sample.contract.features.items():
         usual, origin = feature.usual, "contract"
-        column = sample.values[name]
-        if usual is None and feature.type == "number":
-            usual, origin = np.nanquantile(column, [0.05, 0.95]), "training, 5 to 95 %"
+        given = sample.values[name]
+        if usual is None and feature.type == "number" and not absent(given).all():
+            usual, origin = np.nanquantile(given, [0.05, 0.95]), "training, 5 to 95 %"
         median = encoder.medians[name]
         described.append(
             FeatureFacts(

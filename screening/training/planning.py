@@ -90,7 +90,7 @@ def laid(
     notes += [*task.notes, *kept.notes]
     notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
     notes += [each.said for each in suspects]
-    plan = planned(sample, task.target(labels_of(sample)), kept, repeats, seed)
+    plan = planned(sample, target, kept, repeats, seed)
     return Groundwork(cohort, sample, task, rule, plan, params, suspects, notes)
 
 

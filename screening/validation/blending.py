@@ -63,7 +63,8 @@ def held_out_by(
         own = {name: value for name, value in params.items() if name in member.names}
         candidates = candidates_of(member, own, search, seed)
         step = None if effort.progress is None else _part(effort.progress, j, len(members))
-        own_effort = replace(effort, progress=step, like=lesson.of_member(member))
+        # However the rows were encoded, for this member they stay so.
+        own_effort = replace(effort, progress=step, like=replace(lesson, recipe=member))
         try:
             parts.append(hold_out(sample, member, task, plan, candidates, own_effort))
         except (RecipeError, UsageError) as error:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
+from screening.statistics.tally import units_of
 
 SLABS_PER_FOLD = 4
 # Up to so many rows the folds are dealt three times where nobody says how often.
@@ -108,10 +109,7 @@ def _slabs(coordinates: np.ndarray, n_patients: int, folds: int) -> tuple[np.nda
 
 def _holders(target: np.ndarray, groups: np.ndarray | None) -> list[int]:
     """How many rows, or groups, hold each class that is present."""
-    return [
-        int(np.sum(target == value)) if groups is None else len(np.unique(groups[target == value]))
-        for value in np.unique(target)
-    ]
+    return [units_of(target == value, groups) for value in np.unique(target)]
 
 
 def deal(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int) -> np.ndarray:

@@ -107,10 +107,6 @@ class Lesson(Rows):
         one_class = [each.machine == "one_class" for each in (self.recipe, recipe)]
         return replace(self, recipe=recipe) if one_class[0] == one_class[1] else None
 
-    def of_member(self, recipe: Recipe) -> Lesson:
-        """The same rows, however they were encoded, for a member of a blend."""
-        return replace(self, recipe=recipe)
-
 
 def labels_of(cohort: Cohort) -> np.ndarray:
     """The cohort's label text, shape (n_rows,).

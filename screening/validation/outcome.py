@@ -17,6 +17,9 @@ from screening.statistics.operating_point import OperatingPoint
 from screening.validation.held_out import HeldOut
 from screening.validation.validation import Validation
 
+BY_ROW = ("rows", "fold", "scores", "own", "predicted")
+"""Arrays of an outcome that hold an entry a row."""
+
 
 @document
 class Judged:
@@ -68,36 +71,21 @@ class Outcome:
         """The same on the rows that have a place (a new row number, -1 for none) in ``place``."""
         rows = place[self.rows]
         kept = rows >= 0
-        return replace(
-            self,
-            rows=rows[kept],
-            fold=self.fold[kept],
-            scores=self.scores[kept],
-            own=self.own[kept],
-            predicted=self.predicted[kept],
-        )
+        others = {name: getattr(self, name)[kept] for name in BY_ROW if name != "rows"}
+        return replace(self, rows=rows[kept], **others)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays without objects; `from_arrays` takes them back."""
         facts = json.dumps(plain(self.facts), sort_keys=True).encode()
-        return {
-            "rows": self.rows,
-            "fold": self.fold,
-            "scores": self.scores,
-            "thresholds": self.thresholds,
-            "own": self.own,
-            "predicted": self.predicted,
-            "facts": np.frombuffer(facts, np.uint8),
-        }
+        named = {name: getattr(self, name) for name in (*BY_ROW, "thresholds")}
+        return named | {"facts": np.frombuffer(facts, np.uint8)}
 
     @classmethod
     def from_arrays(cls, stored: dict[str, np.ndarray]) -> Outcome:
         """Rebuild an outcome; ModelError where the arrays do not belong together."""
         try:
             facts = read(Judged, json.loads(stored["facts"].tobytes()), "a kept outcome")
-            given = {
-                name: stored[name] for name in ("rows", "fold", "scores", "thresholds", "own", "predicted")
-            }
+            given = {name: stored[name] for name in (*BY_ROW, "thresholds")}
         except (KeyError, ValueError) as error:
             raise ModelError(f"a kept outcome cannot be read ({type(error).__name__})") from None
         shape = (len(given["rows"]), len(given["thresholds"]))

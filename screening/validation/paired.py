@@ -14,7 +14,7 @@ from screening.documents.beside import Difference
 from screening.statistics.evidence import between_folds, widening
 from screening.statistics.intervals import design_effect, percentiles, students_share
 from screening.statistics.ranking import placements, spread
-from screening.statistics.tally import group_codes
+from screening.statistics.tally import fewest_units, group_codes
 from screening.validation.figures import Truth, measured
 from screening.validation.outcome import Outcome
 
@@ -99,11 +99,7 @@ def _standing(truths: Iterable[Truth], rng: np.random.Generator) -> tuple[np.nda
 
 def independent_units(truth: Truth, groups: np.ndarray | None) -> int:
     """Groups (rows, where there are none) of the class that has the fewest of them."""
-    units = np.arange(len(truth.watched)) if groups is None else groups
-    sides = [
-        side for m in range(truth.watched.shape[1]) for side in (truth.watched[:, m], ~truth.watched[:, m])
-    ]
-    return min(len(np.unique(units[side])) for side in sides)
+    return min(fewest_units(positive, groups) for positive in truth.watched.T)
 
 
 def difference(

@@ -9,6 +9,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.documents.model import TaskFacts
 from screening.errors import CohortError, UsageError
+from screening.statistics.tally import units_of
 
 
 @dataclass(frozen=True)
@@ -128,10 +129,8 @@ def watchable(task: Task, target: np.ndarray, groups: np.ndarray | None, folds: 
     """
     if task.kind == "binary" or task.positive:
         return task
-    holders = {}
-    for name, column in zip(task.watched, task.watched_columns, strict=True):
-        rows = target == column
-        holders[name] = int(rows.sum()) if groups is None else len(np.unique(groups[rows]))
+    columns = zip(task.watched, task.watched_columns, strict=True)
+    holders = {name: units_of(target == column, groups) for name, column in columns}
     kept = tuple(name for name in task.watched if holders[name] >= folds)
     if not kept or kept == task.watched:
         return task
