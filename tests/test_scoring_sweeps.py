@@ -90,6 +90,32 @@ def test_bumps_at_new_rows_need_no_matrix_of_distances(monkeypatch, factor):
     assert dense == []
 
 
+@pytest.mark.parametrize("factor", [Bumps(), AdaptiveBumps()], ids=repr)
+def test_who_makes_c_of_bumps_alone_is_not_asked_for_the_decision_before(factor):
+    machine = fitted(factor)
+
+    foreseen = machine.passes_kept.scorer.sums.at(machine.support_vectors_)
+
+    assert set(foreseen) == {(0, 0), (1, -1)}  # bumps of the first pass, the decision of the last
+
+
+def test_narrow_bumps_in_the_fast_type_move_no_decision_worth_counting(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 3))
+    machine = TwoClassSVM(Gaussian(10.0), factor=Bumps(), C=1.0).fit(x, x[:, 0] + rng.normal(size=600) > 0.5)
+    z = x + rng.normal(size=x.shape) / 10.0
+    fast = machine.decision_function(z)
+    again = TwoClassSVM(Gaussian(10.0), factor=Bumps(), C=1.0)
+    again.restore(machine.state())
+    for name in ("precise_bumps", "precise_enough"):
+        monkeypatch.setattr(sweep, name, lambda *given: np.float64)
+
+    exact = again.decision_function(z)
+
+    assert np.any(fast != exact)
+    assert np.abs(fast - exact).max() <= 3e-5 * np.abs(exact).max()
+
+
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("rate", [1e-3, 1.0, 30.0, 1e4])
 @pytest.mark.parametrize("offset", [0.0, 1e3])

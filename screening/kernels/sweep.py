@@ -211,17 +211,17 @@ def precise_enough(kernel: Kernel, centres: np.ndarray, weights: np.ndarray) -> 
 
 
 def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> Precision:
-    """float32 where it moves no bump exp(-rate d) that is worth counting by more than 1e-5 of itself.
+    """float32 where it moves no bump exp(-rate d) by more than 1e-5 of its height.
 
     What counts is how narrow bumps are against the rounding of where they stand; heights of one sign cannot
     cancel. As above the answer depends on the machine alone.
     """
     if len(centres) <= _PROBES:
         return np.float64
-    # At rate d = 20 a bump has vanished; up to there a coordinate that is off by delta moves it this much.
+    # What a coordinate that is off by delta moves a bump where that is most: at rate d = 1/2, or at its top.
     delta = 1.2e-7 * float(np.abs(centres).max(initial=0.0))
-    steepest = float(rates.max(initial=0.0))
-    moved = 2.0 * np.sqrt(20.0 * steepest) * delta if norm == 2 else steepest * delta * centres.shape[1]
+    narrowest = float(rates.max(initial=0.0))
+    moved = np.sqrt(2.0 / np.e * narrowest) * delta if norm == 2 else narrowest * delta * centres.shape[1]
     return np.float32 if moved <= 1e-5 else np.float64
 
 

@@ -47,12 +47,12 @@ class Basis:
         return gram
 
     def sum_at(self, x: np.ndarray, key: Key) -> np.ndarray | None:
-        """A sum known beforehand at the rows of x, all of them made at once; None in training."""
+        """A foreseen sum at the rows of x, all of them made at once; None where it was not foreseen."""
         if self.sums is None:
             return None
         if self._at[0] is not x:
             self._at = (x, self.sums.at(x))
-        return self._at[1][key]
+        return self._at[1].get(key)
 
     def times(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one sweep."""

@@ -35,13 +35,16 @@ class Scorer:
         plain = Basis(machines[0].kernel, rows)
         expansions: dict[Key, np.ndarray] = {}
         bumps: dict[Key, Bumps] = {}
-        for stage in (each for stages in self._chains(plain) for each in stages):
-            expansions[stage.key] = self._on_basis(stage.one.coefficients, stage.places)
-            if stage.one.remembered:
-                bumps |= {
+        for stages in self._chains(plain):
+            for stage in stages:
+                own = {
                     (stage.key[0], m): Bumps(norm, *(self._on_basis(each, at) for each in (rates, heights)))
-                    for m, at, (rates, heights, norm) in stage.bumps()
+                    for m, at, (rates, heights, norm) in (stage.bumps() if stage.one.remembered else ())
                 }
+                bumps |= own
+                # Who makes c of bumps alone never asks what the pass decides.
+                if stage is stages[-1] or len(own) < len(stage.outputs):
+                    expansions[stage.key] = self._on_basis(stage.one.coefficients, stage.places)
         self.sums = Sums(machines[0].kernel, rows, expansions, bumps)
 
     def _on_basis(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:

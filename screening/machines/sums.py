@@ -7,7 +7,7 @@ exponentials too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,8 +34,9 @@ class Bumps:
 
 @dataclass(frozen=True)
 class _Sweep:
-    """One sweep: terms of one norm and type, and whose columns come out of it."""
+    """One sweep over rows of the basis: terms of one norm and type, and whose columns come out of it."""
 
+    rows: np.ndarray
     norm: int
     dtype: Precision
     terms: list[tuple[float | np.ndarray, np.ndarray]]
@@ -66,7 +67,7 @@ class Sums:
         self._expansions = dict(expansions)
         self._weights = np.hstack(list(self._expansions.values()))
         self._sweeps = [self._of_kernel(), *_of_bumps(rows, bumps or {})]
-        self._joined = _joined(self._sweeps)
+        self._joined = [_on_used(each) for each in _joined(self._sweeps)]
 
     def _of_kernel(self) -> _Sweep:
         """float32 where it would do for each expansion alone."""
@@ -77,8 +78,9 @@ class Sums:
                 dtype = np.float64
         widths = [each.shape[1] for each in self._expansions.values()]
         return _Sweep(
-            self.kernel.norm, dtype, [(self.kernel.number, self._weights)], list(self._expansions), widths
-        )
+            self.rows, self.kernel.norm, dtype, [(self.kernel.number, self._weights)], list(self._expansions),
+            widths,
+        )  # fmt: skip
 
     def at(self, x: np.ndarray) -> dict[Key, np.ndarray]:
         """Every sum at the rows of x, (n, n_outputs) each."""
@@ -88,9 +90,9 @@ class Sums:
         if library is not None and len(self.rows):
             moved = device.moved_sum(library, self.kernel, x, self.rows, self._weights)
             found |= _columns(moved, self._sweeps[0])
-            plan = self._sweeps[1:]
+            plan = [_on_used(each) for each in self._sweeps[1:]]
         for each in plan:
-            sums = sweep.weighted_sums(each.norm, x, self.rows, each.terms, dtype=each.dtype)
+            sums = sweep.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
             found |= _columns(np.hstack(sums), each)
         return found
 
@@ -119,7 +121,7 @@ def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
             rate = first.rates if len(keys) == 1 else first.rates[first.heights != 0][0]
             terms.append((rate, np.column_stack([own[key].heights for key in keys])))
         order = [key for keys in together.values() for key in keys]
-        sweeps.append(_Sweep(norm, dtype, terms, order, [1] * len(order)))
+        sweeps.append(_Sweep(rows, norm, dtype, terms, order, [1] * len(order)))
     return sweeps
 
 
@@ -128,7 +130,17 @@ def _joined(sweeps: list[_Sweep]) -> list[_Sweep]:
     found: dict[tuple[int, str], _Sweep] = {}
     for each in sweeps:
         name = (each.norm, np.dtype(each.dtype).str)
-        known = found.get(name, _Sweep(each.norm, each.dtype, [], [], []))
+        known = found.get(name, replace(each, terms=[], keys=[], widths=[]))
         terms, keys, widths = known.terms + each.terms, known.keys + each.keys, known.widths + each.widths
-        found[name] = _Sweep(each.norm, each.dtype, terms, keys, widths)
+        found[name] = replace(each, terms=terms, keys=keys, widths=widths)
     return list(found.values())
+
+
+def _on_used(one: _Sweep) -> _Sweep:
+    """Without the rows that no term of it has a weight for."""
+    used = np.flatnonzero(np.any([weights.any(axis=1) for _, weights in one.terms], axis=0))
+    terms: list[tuple[float | np.ndarray, np.ndarray]] = [
+        (rate[used] if isinstance(rate, np.ndarray) and rate.ndim else rate, weights[used])
+        for rate, weights in one.terms
+    ]
+    return replace(one, rows=one.rows[used], terms=terms)
