@@ -118,19 +118,21 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     counts : ndarray of int, shape (n_cells,)
         Empty where the model holds no held-out scores.
     """
-    table, task = model.validation, Task.of(model.facts.task)
+    table, task = model.held_out, Task.of(model.facts.task)
     names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
     names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
-    if table.empty or not set(names) <= set(table.columns):
+    if not table.n_rows or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
-    scores = overall(table[names].to_numpy(dtype=float), model.thresholds)
+    scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
-        rank = scores if model.contract.coordinates else _drawn(table["id"].to_numpy(), model)
-        scores = scores[table["group"].to_frame().assign(rank=rank).groupby("group")["rank"].idxmax()]
+        rank = scores if model.contract.coordinates else _drawn(table["id"], model)
+        _, group = np.unique(table["group"].astype(str), return_inverse=True)
+        order = np.lexsort((rank, group))
+        scores = scores[order[np.append(np.diff(group[order]) > 0, True)]]
         weights = np.ones(len(scores))
     else:
-        watched = task.is_watched(table["label"].to_numpy(dtype=object))
+        watched = task.is_watched(table["label"])
         weights = _weights(np.asarray(watched.any(axis=1)), model.facts.operating_points)
     edges = inner_edges(scores, weights)
     share = np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1) / weights.sum()
