@@ -57,6 +57,7 @@ def test_an_untouched_trail_is_followed_to_its_head(ledger):
         ("UPDATE contents SET body = REPLACE(body, 'new', 'known') WHERE part = 1", "entry 1"),
         ("UPDATE contents SET salt = NULL, body = NULL WHERE entry = 3 AND part = 1", "entry 3"),
         ("UPDATE contents SET digest = '0' WHERE entry = 5", "entry 5"),
+        ("UPDATE contents SET body = REPLACE(body, 'ten a night', 'none') WHERE entry = 5", "entry 5"),
         ("DELETE FROM contents WHERE entry = 2 AND part = 1", "entry 2"),
         ("INSERT INTO contents VALUES (99, 0, '', '{}', '')", "does not know"),
         ("UPDATE audit SET recorded = '2020-01-01' WHERE number = 2", "entry 2"),
@@ -82,6 +83,11 @@ def test_an_untouched_trail_is_followed_to_its_head(ledger):
         ("UPDATE series SET champion = 'x'", "entry 1"),
         ("UPDATE verdicts SET verdict = 'confirmed' WHERE case_id = 'a'", "entry 3"),
         ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
+        (
+            "INSERT INTO verdicts SELECT 'other', case_id, 99, series, night, verdict, flagged, site, "
+            "initials, note FROM verdicts WHERE case_id = 'z'",
+            "does not know",
+        ),
     ],
 )
 def test_whatever_is_meddled_with_is_found_and_named(ledger, statement, told):

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.conversions import Conversion, conversions_of, quantity_named, standard_unit
 from screening.cohort.drift import Gates
 from screening.cohort.profiling import profile
-from screening.cohort.units import unit_shift
+from screening.cohort.units import KNOWN_BOUND, unit_shift
 from screening.errors import CohortError
 
 DRAWS = {
@@ -32,8 +33,8 @@ def stopped(name: str, factor: float, n_rows: int, nights: int = 12, **feature: 
     for seed in range(nights):
         rng = np.random.default_rng(seed)
         past, night = (pd.DataFrame({name: DRAWS[name](rng, n)}) for n in (600, n_rows))
-        gates = Gates(profile(past, contract), contract)
-        gates.add(night * factor)
+        gates = Gates(profile(Columns.of(past), contract), contract)
+        gates.add(Columns.of(night * factor))
         hits += bool(gates.stops())
     return hits / nights
 
@@ -67,8 +68,8 @@ def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_nigh
         rng = np.random.default_rng(seed)
         past, night = (pd.DataFrame({"creatinine": DRAWS["creatinine"](rng, n)}) for n in (600, n_rows))
         night.iloc[:changed] *= 88.42
-        gates = Gates(profile(past, contract), contract)
-        gates.add(night)
+        gates = Gates(profile(Columns.of(past), contract), contract)
+        gates.add(Columns.of(night))
         assert gates.stops() == []
         said += [reason.words for reason in gates.attention() if reason.code == "unit_changed"]
 
@@ -116,10 +117,10 @@ def test_what_is_computed_from_a_quantity_is_not_taken_for_it(column):
 @pytest.mark.parametrize("n_rows", [1, 3])
 def test_a_very_few_rows_like_those_of_training_are_not_said_to_be_in_another_unit(n_rows):
     contract, rng = Contract.from_dict({"features": {"urea": {"type": "number"}}}), np.random.default_rng(0)
-    stored = profile(pd.DataFrame({"urea": DRAWS["urea"](rng, 600)}), contract)
+    stored = profile(Columns.of(pd.DataFrame({"urea": DRAWS["urea"](rng, 600)})), contract)
     for seed in range(1, 130):
         gates = Gates(stored, contract)
-        gates.add(pd.DataFrame({"urea": DRAWS["urea"](np.random.default_rng(seed), n_rows)}))
+        gates.add(Columns.of(pd.DataFrame({"urea": DRAWS["urea"](np.random.default_rng(seed), n_rows)})))
         assert "unit_changed" not in {reason.code for reason in gates.attention()}
 
 
@@ -144,8 +145,8 @@ def test_rows_far_down_a_long_night_are_looked_at_too():
     rng = np.random.default_rng(0)
     past, night = (pd.DataFrame({"creatinine": DRAWS["creatinine"](rng, n)}) for n in (600, 1000))
     night.iloc[500:] *= 88.42
-    gates = Gates(profile(past, contract), contract)
-    gates.add(night)
+    gates = Gates(profile(Columns.of(past), contract), contract)
+    gates.add(Columns.of(night))
 
     assert "unit_changed" in {reason.code for reason in gates.attention()}
     assert "in 4" in next(reason.words for reason in gates.attention() if reason.code == "unit_changed")
@@ -184,7 +185,7 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
     """What is said of a night beside 600 values of a log-normal distribution (sd 0.35)."""
     contract = Contract.from_dict({"features": {"creatinine": {"type": "number"}}})
     past = pd.DataFrame({"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)})
-    training = profile(past, contract).features["creatinine"]
+    training = profile(Columns.of(past), contract).features["creatinine"]
     conversion = Conversion(factor, 0.0, "", "", known=True)
     return unit_shift(
         night, training, [conversion], n_units=600, night_units=len(night), differs=True, chance=chance
@@ -194,8 +195,9 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
 def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
     night = DRAWS["creatinine"](np.random.default_rng(1), 240)
 
-    # 1.5 is little more than one standard deviation; 3 is three.
-    assert not shift_of(1.5 * night, 1.5).sure
+    # 1.6 is 1.3 standard deviations; 3 is three.
+    brought = shift_of(1.6 * night, 1.6)
+    assert brought.ratio > KNOWN_BOUND and not brought.sure
     assert shift_of(3 * night, 3).sure
 
 
