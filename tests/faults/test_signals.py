@@ -60,7 +60,8 @@ def said_in(folder) -> Path:
 
 def ends_of(folder, number) -> set[int]:
     """How a process may end that this signal reached; one that had not begun yet ends as Python's does."""
-    return {0, CODES[number], *UNHEARD} | ({1} - {said_in(folder).exists()})
+    unbegun = set() if said_in(folder).exists() else {1}
+    return {0, CODES[number]} | UNHEARD | unbegun
 
 
 def seconds_of(folder) -> float:
