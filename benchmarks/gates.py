@@ -26,6 +26,7 @@ from sets import UCI
 
 from screening import read_cohort
 from screening.cohort.cohort import Cohort
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
 from screening.cohort.profiling import profile
@@ -119,7 +120,7 @@ def split(cohort: Cohort, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 def said(kept: dict, contract: Contract, night: pd.DataFrame, group: np.ndarray | None) -> set[str]:
     """The codes of the reasons a night gives; "stop" is one that stops the run."""
     gates = Gates(kept, contract)
-    gates.add(night, group)
+    gates.add(Columns.of(night), group)
     codes = {reason.code for reason in gates.attention()}
     return codes | ({"stop"} if gates.stops() else set())
 
@@ -127,11 +128,16 @@ def said(kept: dict, contract: Contract, night: pd.DataFrame, group: np.ndarray 
 def drawn(cohort: Cohort | None, rng: np.random.Generator) -> tuple[dict, Contract, pd.DataFrame, Any]:
     """A new training profile, and rows of its population to make nights of; laboratory values for None."""
     if cohort is None:
-        return profile(laboratory(600, rng), LABORATORY), LABORATORY, laboratory(max(SIZES), rng), None
-    features = cohort.features.assign(**(cohort.raw if cohort.raw is not None else {}))
+        return (
+            profile(Columns.of(laboratory(600, rng)), LABORATORY),
+            LABORATORY,
+            laboratory(max(SIZES), rng),
+            None,
+        )
+    features = cohort.measured.frame()
     past, rest = split(cohort, rng)
     groups = (None, None) if cohort.group is None else (cohort.group[past], cohort.group[rest])
-    kept = profile(features.iloc[past], cohort.contract, groups[0])
+    kept = profile(Columns.of(features.iloc[past]), cohort.contract, groups[0])
     return kept, cohort.contract, features.iloc[rest].reset_index(drop=True), groups[1]
 
 

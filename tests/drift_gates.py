@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from flow_cohorts import patients
 
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
 from screening.cohort.profiling import profile
@@ -22,12 +23,12 @@ CONTRACT = Contract.from_dict(
 
 
 def stored(table: pd.DataFrame, contract: Contract = CONTRACT) -> dict:
-    return profile(table[list(contract.features)], contract)
+    return profile(Columns.of(table[list(contract.features)]), contract)
 
 
 def gated(table: pd.DataFrame, past: pd.DataFrame | None = None, contract: Contract = CONTRACT) -> Gates:
     gates = Gates(stored(patients(600) if past is None else past, contract), contract)
-    gates.add(table[list(contract.features)])
+    gates.add(Columns.of(table[list(contract.features)]))
     return gates
 
 

@@ -92,7 +92,7 @@ def blend(desk):
 
 
 @pytest.mark.parametrize("stored", ["model", "blend"])
-def test_a_night_is_scored_without_scikit_learn_and_without_a_database(desk, stored, tmp_path, request):
+def test_a_night_is_scored_without_scikit_learn_pandas_and_a_database(desk, stored, tmp_path, request):
     code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
     where = [request.getfixturevalue(stored), desk / "tonight.csv", "--out", tmp_path / "run"]
 
@@ -102,7 +102,7 @@ def test_a_night_is_scored_without_scikit_learn_and_without_a_database(desk, sto
 
     read = set(answer.stdout.split())
     assert "screening.machines.fitted" in read
-    assert read & {"sklearn", "joblib", "numba", "sqlalchemy"} == set()
+    assert read & {"sklearn", "joblib", "numba", "pandas", "sqlalchemy"} == set()
 
 
 def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.cohort import Contract, Encoder, read_cohort
+from screening.cohort.columns import Columns
 from screening.errors import ModelError
 
 FEATURES = {
@@ -96,7 +98,7 @@ def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
 
 
 def cohort_like(cohort, features):
-    return type(cohort)(**{**vars(cohort), "features": features})
+    return replace(cohort, values=Columns.of(features))
 
 
 def test_an_unseen_category_sets_no_column(tmp_path):

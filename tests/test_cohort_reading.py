@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.cohort import Contract, read_cohort
+from screening.cohort.columns import absent
 from screening.errors import CohortError
 
 
@@ -229,7 +230,7 @@ def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
 
     assert cohort.time.astype(str).tolist() == ["2024-01-31T00:00:00.000000", "2024-02-01T04:30:00.000000"]
     assert cohort.coordinates.tolist() == [[1, 2, 3], [4, 5, 6]]
-    assert cohort.subgroups["s"].isna().tolist() == [False, True]
+    assert absent(cohort.subgroups["s"]).tolist() == [False, True]
 
 
 def test_a_column_without_a_name_is_ignored_and_stated(tmp_path):

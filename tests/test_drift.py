@@ -12,6 +12,7 @@ from flow_cohorts import patients
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.distances import ks, psi, total_variation
 from screening.cohort.drift import ALARMS, Gates
@@ -199,30 +200,30 @@ def test_rows_added_after_a_look_are_looked_at_too():
     gates = gated(patients(30, seed=5))
     assert gates.stops() == []
     changed = patients(240, seed=6).assign(fever=lambda table: 1.8 * table["fever"] + 32)
-    gates.add(changed[list(CONTRACT.features)])
+    gates.add(Columns.of(changed[list(CONTRACT.features)]))
 
     assert "in degrees F" in said(gates)
 
 
 def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
     contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
-    kept = profile(pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3}), contract)
+    kept = profile(Columns.of(pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3})), contract)
 
     gates = Gates(kept, contract)
-    gates.add(pd.DataFrame({"code": ["c5", "none that is kept"]}))
+    gates.add(Columns.of(pd.DataFrame({"code": ["c5", "none that is kept"]})))
 
     assert kept.features["code"].more == 200
     assert missing_in(kept, "code") == 3 and gates.columns["code"].n_past == 1200
     # It may be one of those that training had and did not keep.
     assert gates.facts()["code"].unseen == 0
-    assert gates.unseen_rows(pd.DataFrame({"code": ["none that is kept"]})) == {}
+    assert gates.unseen_rows(Columns.of(pd.DataFrame({"code": ["none that is kept"]}))) == {}
 
 
 def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
     contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
     past = pd.DataFrame({"code": ["a", "b", "b"] * 100})
-    gates = Gates(profile(past, contract), contract)
-    gates.add(pd.DataFrame({"code": [f"new {n}" for n in range(3000)]}))
+    gates = Gates(profile(Columns.of(past), contract), contract)
+    gates.add(Columns.of(pd.DataFrame({"code": [f"new {n}" for n in range(3000)]})))
 
     assert gates.facts()["code"].psi > 5
     assert gates.facts()["code"].unseen == 3000 and len(gates.columns["code"].unseen) <= 1001
@@ -230,9 +231,9 @@ def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
 
 def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_category():
     contract = Contract.from_dict({"features": {"asa": {"type": "ordinal", "categories": ["low", "high"]}}})
-    gates = Gates(profile(pd.DataFrame({"asa": [0.0, 1.0] * 200}), contract), contract)
+    gates = Gates(profile(Columns.of(pd.DataFrame({"asa": [0.0, 1.0] * 200})), contract), contract)
     unlisted = np.arange(40) < 10
-    gates.add(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)}), unlisted={"asa": unlisted})
+    gates.add(Columns.of(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)})), unlisted={"asa": unlisted})
 
     assert "asa: 10 of 40 rows with a category never seen in training" in said(gates)
     assert "missing" not in said(gates)
@@ -241,13 +242,15 @@ def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_cate
 def test_shares_are_compared_as_their_definitions_say():
     assert psi([10, 0], [5, 5]) == pytest.approx(0.5 * np.log(2) + (0.5 - 0.05) * np.log(10))
     assert total_variation([1, 1], [2, 0]) == 0.5
-    assert list(profile(pd.DataFrame({"ward": list("abb")}), WARD).features["ward"].counts) == [
+    assert list(profile(Columns.of(pd.DataFrame({"ward": list("abb")})), WARD).features["ward"].counts) == [
         "b",
         "a",
     ]
     # Twelve rows of one group and four of others: by Kish, 16^2 / (12^2 + 4).
     ward = pd.DataFrame({"ward": ["a"] * 16})
-    assert profile(ward, WARD, np.array([0] * 12 + [1, 2, 3, 4])).n_units == pytest.approx(256 / 148)
+    assert profile(Columns.of(ward), WARD, np.array([0] * 12 + [1, 2, 3, 4])).n_units == pytest.approx(
+        256 / 148
+    )
 
 
 def test_a_table_of_many_zeros_does_not_stop_itself():
@@ -264,10 +267,10 @@ def test_rows_of_one_patient_are_not_taken_for_many():
     names = np.repeat(np.arange(40), 50)
     past = pd.DataFrame({"crp": rng.normal(0, 1, 40)[names] + rng.normal(0, 0.2, 2000)})
     night = pd.DataFrame({"crp": rng.normal(1, 0.2, 100)})
-    kept = profile(past, contract, names)
+    kept = profile(Columns.of(past), contract, names)
     one, many = Gates(kept, contract), Gates(kept, contract)
-    one.add(night, np.zeros(100, dtype=int))
-    many.add(night, np.arange(100))
+    one.add(Columns.of(night), np.zeros(100, dtype=int))
+    many.add(Columns.of(night), np.arange(100))
 
     assert one.attention() == []
     assert [reason.code for reason in many.attention()] == ["values_differ"]
@@ -277,7 +280,7 @@ def test_counts_do_not_depend_on_the_batches():
     night = patients(200, seed=5)
     split = Gates(stored(patients(600)), CONTRACT)
     for start in range(0, 200, 7):
-        split.add(night[list(CONTRACT.features)][start : start + 7])
+        split.add(Columns.of(night[list(CONTRACT.features)][start : start + 7]))
 
     assert split.facts() == gated(night).facts()
 
@@ -289,3 +292,46 @@ def test_the_sample_of_a_column_is_bounded_and_spread_over_it():
 
     assert len(sampled.values) <= 8192
     assert len(np.unique(np.diff(sampled.values))) == 1
+
+
+def test_rows_that_are_not_scored_are_not_said_to_be_scored_as_unknown():
+    table = {"unknown": WARD}
+    for policy in ("unknown", "refuse_row"):
+        table[policy] = Contract.from_dict({"features": {"ward": {"type": "category", "on_unseen": policy}}})
+    past, night = (pd.DataFrame({"ward": list(wards)}) for wards in ("abab", "abc"))
+
+    assert len(gated(night, past, table["unknown"]).notes()) == 1
+    assert gated(night, past, table["refuse_row"]).notes() == []
+
+
+def test_training_rows_of_few_patients_are_not_taken_for_many():
+    contract = Contract.from_dict({"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}})
+    rng = np.random.default_rng(0)
+    names = np.repeat(np.arange(4), 100)
+    past = pd.DataFrame({"crp": rng.normal(0, 1, 4)[names] + rng.normal(0, 0.2, 400)})
+    night = pd.DataFrame({"crp": rng.normal(0, 1, 40)})
+    one, many = (Gates(profile(Columns.of(past), contract, groups), contract) for groups in (names, None))
+    for gates in (one, many):
+        gates.add(Columns.of(night))
+
+    assert one.attention() == []
+    assert "values_differ" in [reason.code for reason in many.attention()]
+
+
+def test_the_share_of_missing_values_is_that_of_all_rows():
+    contract = Contract.from_dict({"features": {"crp": {"type": "number"}}})
+    past = pd.DataFrame({"crp": np.arange(200.0)})
+    night = pd.DataFrame({"crp": np.where(np.arange(200) % 4 == 0, np.nan, np.arange(200.0))})
+
+    assert "missing in 25% of the rows, in training in 0%" in said(gated(night, past, contract))
+
+
+def test_an_unseen_category_of_one_patients_many_rows_is_one_case_of_it():
+    past = pd.DataFrame({"ward": ["a", "b"] * 300})
+    night = pd.DataFrame({"ward": ["c"] * 30 + ["a", "b"] * 10})
+    one, many = (Gates(profile(Columns.of(past), WARD), WARD) for _ in range(2))
+    one.add(Columns.of(night), np.array([0] * 30 + [*range(1, 21)]))
+    many.add(Columns.of(night), np.arange(50))
+
+    assert "unseen_category" not in [reason.code for reason in one.attention()]
+    assert "unseen_category" in [reason.code for reason in many.attention()]

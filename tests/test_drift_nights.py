@@ -55,7 +55,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     names = np.repeat([f"p{n}" for n in range(60)], 5)
     table = pd.DataFrame({"p": names, "t2": np.random.default_rng(0).normal(100, 9, 300)})
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
-    raw = past.features.assign(**past.raw)
+    raw = past.values.but(past.raw)
     gates = Gates(profile_of(past), contract)
 
     violations, _ = check_cohort(
@@ -64,7 +64,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
 
     assert violations == gates.attention() == []
     assert gates.facts()["t2"].ks > 0.9
-    assert profile_of(past) == profile(raw, contract, past.group) != profile(past.features, contract)
+    assert profile_of(past) == profile(raw, contract, past.group) != profile(past.values, contract)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
 from screening.cli import app
+from screening.cohort.columns import Columns
 from screening.errors import ModelError
 from screening.files import digest_of
 from screening.ledger import Ledger, history, open_ledger
@@ -268,9 +269,10 @@ def test_the_ledger_on_a_server_is_erased_too(place, tmp_path):
 
 def test_a_model_of_an_older_format_cannot_know_and_is_to_be_trained_again(site):
     model = load_model(site / "models/a")
-    nobody = model.validation.assign(held=False)
-    save_model(replace(model, validation=nobody, directory=None), site / "models/b")
-    save_model(replace(model, validation=nobody.drop(columns="held"), directory=None), site / "models/c")
+    nobody = Columns.of(model.validation.assign(held=False))
+    before = nobody.only(name for name in nobody if name != "held")
+    save_model(replace(model, held_out=nobody, directory=None), site / "models/b")
+    save_model(replace(model, held_out=before, directory=None), site / "models/c")
 
     said = forget(site)
 
@@ -344,8 +346,8 @@ def test_a_purge_of_another_series_touches_nothing(site):
 
 def test_a_model_without_anybody_else_is_refused(site):
     model = load_model(site / "models/a")
-    alone = model.validation.assign(id=SECRET)
-    save_model(replace(model, validation=alone, directory=None), site / "models/a")
+    alone = Columns.of(model.validation.assign(id=SECRET))
+    save_model(replace(model, held_out=alone, directory=None), site / "models/a")
 
     with pytest.raises(ModelError, match="nobody else"), open_ledger(site / "screening.db") as ledger:
         Erasure(Whom(SECRET), ledger, Places(), DAY)._model(forgetting.Report(), site / "models/a")

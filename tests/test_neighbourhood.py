@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
 from screening.cli import app
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.grid import cells_of
 from screening.cohort.neighbourhood import around
@@ -150,14 +151,14 @@ def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed,
     features = pd.DataFrame({"x": rng.normal(size=len(group)), "y": rng.integers(0, 3, len(group)) * 1.0})
     scales = RobustScales(["x", "y"])
     for start in range(0, len(group), batch):
-        scales.add(group[start : start + batch], features[start : start + batch])
+        scales.add(group[start : start + batch], Columns.of(features[start : start + batch]))
 
-    found = scales.applied(group, features)
+    found = scales.applied(group, Columns.of(features))
 
     own = features["x"][group == "b"]
     spread = 1.4826 * np.median(abs(own - own.median())) or np.inf
     np.testing.assert_allclose(found["x"][group == "b"], (own - own.median()) / spread)
-    assert np.isfinite(found.to_numpy()).all()
+    assert np.isfinite(found.frame()).all(axis=None)
 
 
 def test_a_lesion_hardly_moves_robust_scales():
@@ -168,8 +169,8 @@ def test_a_lesion_hardly_moves_robust_scales():
     group = np.full(1000, "a", dtype=object)
     found = []
     for each, table in zip(scales, (healthy, ill), strict=True):
-        each.add(group, table)
-        found.append(each.applied(group, table)["x"][50:])
+        each.add(group, Columns.of(table))
+        found.append(each.applied(group, Columns.of(table))["x"][50:])
 
     assert abs(found[0] - found[1]).max() < 0.3
 
@@ -178,4 +179,4 @@ def test_groups_that_come_twice_cannot_be_scaled_by_their_median():
     scales = RobustScales(["x"])
 
     with pytest.raises(CohortError, match="stand together"):
-        scales.add(np.array(["a", "b", "a"], dtype=object), pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
+        scales.add(np.array(["a", "b", "a"], dtype=object), Columns({"x": np.array([1.0, 2.0, 3.0])}, 3))

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from screening import read_cohort, score, train
+from screening.cohort.columns import Columns
 from screening.page import render_run
 from screening.scoring.contributions import changes
 from screening.scoring.gathering import CASES_EXPLAINED, CASES_SHOWN
@@ -100,6 +101,6 @@ def test_reasons_are_the_score_differences_whatever_the_rows_beside(model):
 
     for j, name in enumerate(model.contract.features):
         usual = cohort.features.assign(**{name: [model.encoder.medians[name]] * cohort.n_rows})
-        without = model.scores(model.encoder.transform(replace(cohort, features=usual)))[:, 0]
+        without = model.scores(model.encoder.transform(replace(cohort, values=Columns.of(usual))))[:, 0]
         np.testing.assert_allclose(found[:, j], model.scores(encoded)[:, 0] - without, atol=1e-12)
     np.testing.assert_allclose(changes(model, cohort.take([7]), columns[:1])[0], found[7], atol=1e-12)

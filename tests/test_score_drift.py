@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels, written
 from hypothesis import given, settings
@@ -198,10 +199,38 @@ def test_the_reference_stands_at_the_prevalence_in_use(model):
     assert np.quantile(rarer[0], 0.9) < np.quantile(edges, 0.9)
 
 
-def test_patients_of_many_rows_count_once_by_their_highest(tmp_path):
+def test_images_count_once_by_their_highest_voxel(tmp_path):
     past = read_cohort(written(voxels(8), tmp_path / "past.csv"), label="tissue", group="patient")
     model = train(past, "one_vs_rest", search=1, forward=False)
     run = score(model, written(voxels(3, seed=9), tmp_path / "n.csv"), tmp_path / "run").document
 
     assert run["drift"]["unit"] == "group"
     assert sum(run["drift"]["counted"]) == 3 and sum(run["drift"]["known"]) == 8
+
+
+def test_an_edge_belongs_to_the_cell_below_it():
+    assert cells_of(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]
+
+
+def visits(n_patients, each, seed):
+    """A table of patients with so many visits each, and a weak condition."""
+    rng = np.random.default_rng(seed)
+    n = n_patients * each
+    x = rng.normal(size=(n, 3))
+    ill = np.where(x[:, 0] + rng.normal(size=n) > 1.4, "yes", "no")
+    names = np.repeat([f"P{seed}-{i:04d}" for i in range(n_patients)], each)
+    table = {"visit": [f"V{seed}-{i}" for i in range(n)], "patient": names, "ill": ill}
+    return pd.DataFrame(table | {f"x{j}": x[:, j] for j in range(3)})
+
+
+@pytest.mark.parametrize("each", [1, 8])
+def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_path):
+    past = read_cohort(visits(120, 4, 0), label="ill", id="visit", group="patient")
+    model = train(past, "logistic", search=1, forward=False)
+
+    found = [
+        score(model, visits(100, each, seed), tmp_path / f"{seed}").document["drift"] for seed in range(1, 9)
+    ]
+
+    assert {one["unit"] for one in found} == {"group"} and {sum(one["counted"]) for one in found} == {100}
+    assert min(one["p"] for one in found) > 0.001

@@ -127,7 +127,7 @@ def test_a_night_that_was_scored_with_its_labels_is_another_run(model, night, ru
 
 def test_a_value_at_the_training_median_contributes_nothing(model, past):
     middle = past.take([0, 1])
-    middle.features["fever"] = model.encoder.medians["fever"]
+    middle.values["fever"][:] = model.encoder.medians["fever"]
 
     moved = changes(model, middle, np.zeros(2, dtype=int))
 
@@ -137,8 +137,8 @@ def test_a_value_at_the_training_median_contributes_nothing(model, past):
 
 def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(model, past):
     rows = past.take(np.arange(5))
-    usual = rows.features.assign(crp=model.encoder.medians["crp"])
-    neutral = model.scores(model.encoder.transform(replace(rows, features=usual)))[:, 0]
+    usual = rows.values.but({"crp": np.full(5, model.encoder.medians["crp"])})
+    neutral = model.scores(model.encoder.transform(replace(rows, values=usual)))[:, 0]
 
     moved = changes(model, rows, np.zeros(5, dtype=int))[:, past.names.index("crp")]
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.profiling import profile
 from screening.documents.model import TaskFacts
@@ -27,7 +28,7 @@ def standing(scores, ill, group=None, threshold: float = 0.0) -> Standing:
     contract = SimpleNamespace(group=None if group is None else "patient")
     return Standing(
         SimpleNamespace(
-            validation=pd.DataFrame(table), contract=contract, facts=SimpleNamespace(task=TASK),
+            held_out=Columns(table, len(table["score"])), contract=contract, facts=SimpleNamespace(task=TASK),
             thresholds=np.array([threshold]),
         )
     )  # fmt: skip
@@ -102,7 +103,7 @@ def past() -> Past:
     contract = Contract.from_dict(
         {"features": {"fever": {"type": "number"}, "line": {"type": "boolean"}, "ward": {"type": "category"}}}
     )
-    return Past(profile(table, contract))
+    return Past(profile(Columns.of(table), contract))
 
 
 @pytest.mark.parametrize(

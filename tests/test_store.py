@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from screening import read_cohort
 from screening.cohort import Encoder
+from screening.cohort.columns import Columns
 from screening.errors import ModelError
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipes.building import build
@@ -69,7 +70,7 @@ def make_model(folder: Path, name: str) -> Model:
         encoder=encoder,
         ensemble=FoldEnsemble(machines, recipe.machine, len(classes)),
         calibration=np.linspace(-1, 1, 9),
-        validation=pd.DataFrame({"id": cohort.id, "fold": 0, "label": label, "score": x[:, 0]}),
+        held_out=Columns.of(pd.DataFrame({"id": cohort.id, "fold": 0, "label": label, "score": x[:, 0]})),
         selftest=encoded[:8],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -39,6 +40,8 @@ EXIT_CODES: dict[type[BaseException], int] = {
 STARVED = (ImportError, RuntimeError, SystemError)
 # Below this the numerical libraries cannot even be loaded, and some die without a word.
 LEAST_MEMORY = 1 << 30
+# Objects made since the last look for garbage before the next: more than a night of a ward makes.
+GARBAGE = 200_000
 # SIGHUP is not known on Windows.
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _heard: list[int] = []
@@ -112,6 +115,8 @@ def _most() -> int | None:
 @contextmanager
 def boundary() -> Iterator[None]:
     """What surrounds the whole command: three open streams, signals that clean up, an answer that arrived."""
+    # What a command loads it needs to its end: looking through it for garbage took a sixth of a night's time.
+    gc.set_threshold(GARBAGE)
     _open_streams()
     # Broken log lines are no reason to print tracebacks.
     logging.raiseExceptions = False
@@ -137,6 +142,7 @@ def boundary() -> Iterator[None]:
         _ignore_signals()
         let_go()
         _mute_broken_streams()
+        gc.freeze()
     sys.exit(code)
 
 

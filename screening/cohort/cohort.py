@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.notation import TRUE, truths
 from screening.cohort.sources import Source
 from screening.cohort.typed_block import columns_of, rows_of, stacked
 from screening.errors import UsageError
 from screening.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    import pandas
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
 
@@ -25,17 +30,17 @@ class Cohort:
 
     Attributes
     ----------
-    features : DataFrame, shape (n_rows, n_features)
-        In contract order. number: float64; ordinal: float64 codes from 0; boolean: float64 0/1; category:
-        text. Missing: NaN, or None for text. Normalised where the contract says so.
+    values : Columns, shape (n_rows, n_features)
+        The features in contract order. number: float64; ordinal: float64 codes from 0; boolean: float64 0/1;
+        category: text. Missing: NaN, or None for text. Normalised where the contract says so.
     id, group, label : ndarray of str (object), shape (n_rows,)
         `id` is the row number where the contract names no id. `label` is "" where it is missing.
     time : ndarray of datetime64[us], shape (n_rows,)
     coordinates : ndarray, shape (n_rows, 3)
-    subgroups : DataFrame of text
-    display : DataFrame of text or None
+    subgroups : Columns of text or None
+    display : Columns of text or None
         What stands beside a patient on the page; read for scoring only.
-    raw : DataFrame or None
+    raw : Columns or None
         Values before normalisation of the normalised features.
     rows : ndarray of int, shape (n_rows,)
         Row numbers in the table, 1 being the first data row of the first file.
@@ -45,20 +50,20 @@ class Cohort:
         Rows left out, by reason.
     """
 
-    features: pd.DataFrame
+    values: Columns
     id: np.ndarray
     group: np.ndarray | None
     label: np.ndarray | None
     time: np.ndarray | None
     coordinates: np.ndarray | None
-    subgroups: pd.DataFrame | None
-    raw: pd.DataFrame | None
+    subgroups: Columns | None
+    raw: Columns | None
     rows: np.ndarray
     contract: Contract
     source: Source
     notes: list[str] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
-    display: pd.DataFrame | None = None
+    display: Columns | None = None
 
     @property
     def n_rows(self) -> int:
@@ -71,7 +76,17 @@ class Cohort:
     @property
     def names(self) -> list[str]:
         """Feature names in contract order."""
-        return list(self.features.columns)
+        return list(self.values)
+
+    @cached_property
+    def features(self) -> pandas.DataFrame:
+        """The features as a frame, shape (n_rows, n_features)."""
+        return self.values.frame()
+
+    @property
+    def measured(self) -> Columns:
+        """The features as their reader knows them: before any normalisation within the group."""
+        return self.values.but(self.raw)
 
     def take(self, indices: ArrayLike) -> Cohort:
         """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""

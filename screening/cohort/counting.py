@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from screening.cohort.distances import ks, psi, total_variation
 from screening.cohort.profiling import binned, tenths, texts
 from screening.cohort.sampling import SampledValues
 from screening.documents.model import NumberProfile, TextProfile
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_UNSEEN = 1000
 MOST_SAMPLED = 8192
@@ -34,6 +30,8 @@ class Column:
     ----------
     present : int
         Rows of tonight with a value, one of an unseen category included.
+    known : set of str or None
+        Texts that are nothing new; None is that of a missing value.
     unseen : Counter
         Rows of each category that training never had.
     """
@@ -50,6 +48,7 @@ class Column:
         self.unseen: Counter[str] = Counter()
         self.sample = SampledValues(MOST_SAMPLED)
         self._places = {text: i for i, text in enumerate(texts_past)}
+        self.known = {*texts_past, None}
 
     @property
     def n_past(self) -> int:
@@ -60,10 +59,10 @@ class Column:
     def n_unseen(self) -> int:
         return self.unseen.total()
 
-    def add(self, values: pd.Series) -> None:
-        """Count the typed values of one batch, a Series."""
+    def add(self, values: np.ndarray) -> None:
+        """Count the typed values of one batch."""
         if isinstance(self.past, NumberProfile):
-            self._add_numbers(values.to_numpy(dtype=float), self.past)
+            self._add_numbers(values, self.past)
         else:
             self._add_texts(texts(values))
 

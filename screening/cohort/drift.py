@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from screening.cohort import chance
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.conversions import conversions_of
 from screening.cohort.counting import Column
@@ -21,9 +21,6 @@ from screening.cohort.units import UnitShift, unit_shift
 from screening.documents.model import NumberProfile, Profile
 from screening.documents.reason import Reason
 from screening.documents.run import FeatureDrift
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Of nights from the population of training at most the sum of these raise any alarm: one in a hundred.
 ALARMS = {"values": 0.004, "missing": 0.003, "unseen": 0.002, "outside": 0.0005, "units": 0.0005}
@@ -65,13 +62,13 @@ class Gates:
 
     def add(
         self,
-        features: pd.DataFrame,
+        features: Columns,
         groups: np.ndarray | None = None,
         unlisted: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Take in the rows of one batch, before normalisation; `unlisted` texts are not in the contract."""
         self._units = None
-        self.n_rows += len(features)
+        self.n_rows += features.n_rows
         if groups is not None:
             self.groups.update(groups)
         for name, column in self.columns.items():
@@ -80,10 +77,10 @@ class Gates:
                 # Such a row has no code, so its text is not among the values.
                 column.add_unlisted(int(np.count_nonzero(unlisted[name])))
 
-    def unseen_rows(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
+    def unseen_rows(self, features: Columns) -> dict[str, np.ndarray]:
         """Per category feature the rows whose text no training row had, as masks."""
         return {
-            name: (features[name].notna() & ~features[name].isin(list(column.past.counts))).to_numpy()
+            name: np.array([text not in column.known for text in features[name].tolist()], dtype=bool)
             for name, column in self.columns.items()
             if self.contract.features[name].type == "category" and not column.more
         }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.columns import Columns, absent
 from screening.cohort.contract import Contract
 from screening.errors import CohortError, ModelError
 
@@ -40,7 +41,7 @@ class Encoder:
     columns : list of str
         Feature of each encoded column.
     medians : dict
-        Per feature the value put where it is missing, typed as in `Cohort.features`.
+        Per feature the value put where it is missing, typed as in `Cohort.values`.
     """
 
     names: list[str]
@@ -59,15 +60,15 @@ class Encoder:
         self._fill: dict[str, float] = {}
         self._levels: dict[str, list[str]] = {}
         for name in self._features:
-            values = cohort.features[name]
+            values = cohort.values[name]
             kind = self.contract.features[name].type
             if kind == "category":
                 self._levels[name], self._fill[name] = self._learn_levels(name, values)
             else:
                 self._levels[name] = []
-                self._fill[name] = _typical(values.to_numpy(dtype=np.float64), kind)
+                self._fill[name] = _typical(values, kind)
         self._name_columns()
-        raw = self._raw(cohort.features)
+        raw = self._raw(cohort.values)
         # In units of a power of two, so that neither 1e300 nor 1e-300 leaves the range of its square.
         _, power = np.frexp(np.abs(raw).max(axis=0))
         level = np.ldexp(raw, -power)
@@ -80,7 +81,7 @@ class Encoder:
 
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Encode rows, float64, shape (n_rows, n_encoded)."""
-        encoded = (self._raw(cohort.features) - self._center) / self._scale
+        encoded = (self._raw(cohort.values) - self._center) / self._scale
         encoded[np.isnan(encoded)] = 0.0
         return encoded
 
@@ -90,13 +91,11 @@ class Encoder:
 
     def typical_row(self) -> np.ndarray:
         """Encode a row of nothing but training medians and most frequent values, shape (n_encoded,)."""
-        typical = pd.DataFrame(
-            {
-                name: pd.Series([value], dtype=object if isinstance(value, str | None) else np.float64)
-                for name, value in self.medians.items()
-            }
-        )
-        row = self._raw(typical)[0]
+        typical = {
+            name: np.array([value], dtype=object if isinstance(value, str | None) else np.float64)
+            for name, value in self.medians.items()
+        }
+        row = self._raw(Columns(typical, 1))[0]
         return (row - self._center) / self._scale
 
     def state(self) -> dict[str, np.ndarray]:
@@ -149,14 +148,14 @@ class Encoder:
         encoder._center, encoder._scale = center, scale
         return encoder
 
-    def _learn_levels(self, name: str, values: pd.Series) -> tuple[list[str], float]:
-        counts = values.value_counts()
+    def _learn_levels(self, name: str, values: np.ndarray) -> tuple[list[str], float]:
+        missing = absent(values)
+        counts = Counter(values[~missing].tolist())
         listed = self.contract.features[name].categories
-        levels = [text for text in (listed or sorted(counts.index)) if text in counts.index]
+        levels = [text for text in (listed or sorted(counts)) if text in counts]
         fill = float(np.argmax([counts[text] for text in levels])) if levels else 0.0
         if self._own_level(name):
-            missing = int(values.isna().sum())
-            if missing > (counts.max() if levels else 0):
+            if missing.sum() > (max(counts.values()) if levels else 0):
                 fill = float(len(levels))
             levels = [*levels, ABSENT]
         return levels, fill
@@ -164,9 +163,10 @@ class Encoder:
     def _own_level(self, name: str) -> bool:
         return self.contract.features[name].missing == "category"
 
-    def _codes(self, name: str, values: pd.Series) -> np.ndarray:
+    def _codes(self, name: str, values: np.ndarray) -> np.ndarray:
         """Level of each row, -1 where it is missing or was not met in training."""
-        return pd.Index(self._known(name), dtype=object).get_indexer(pd.Index(values, dtype=object))
+        places = {level: place for place, level in enumerate(self._known(name))}
+        return np.array([places.get(text, -1) for text in values.tolist()], dtype=np.intp)
 
     def _known(self, name: str) -> list[str]:
         return [level for level in self._levels[name] if level != ABSENT]
@@ -196,19 +196,17 @@ class Encoder:
             self.columns += [name] * len(added)
         self._binary = np.array(binary, dtype=bool)
 
-    def _raw(self, features: pd.DataFrame) -> np.ndarray:
+    def _raw(self, features: Columns) -> np.ndarray:
         """Encoded columns before centring and scaling."""
-        raw = np.zeros((len(features), len(self.names)))
+        raw = np.zeros((features.n_rows, len(self.names)))
         at = 0
         for name in self._features:
             feature, values = self.contract.features[name], features[name]
+            missing = absent(values)
             if feature.type == "category":
-                missing = values.isna().to_numpy()
                 at = self._raw_category(raw, at, name, values, missing)
             else:
-                numbers = values.to_numpy(dtype=np.float64)
-                missing = np.isnan(numbers)
-                raw[:, at] = np.where(missing, self._fill[name], numbers)
+                raw[:, at] = np.where(missing, self._fill[name], values)
                 at += 1
             if feature.missing == "indicator":
                 raw[:, at] = missing
@@ -216,7 +214,7 @@ class Encoder:
         return raw
 
     def _raw_category(
-        self, raw: np.ndarray, at: int, name: str, values: pd.Series, missing: np.ndarray
+        self, raw: np.ndarray, at: int, name: str, values: np.ndarray, missing: np.ndarray
     ) -> int:
         known = self._known(name)
         codes = self._codes(name, values)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pandas as pd
 import pyarrow.compute as pc
 
 from screening.cohort.contract import Contract
+from screening.cohort.repeats import hashed
 from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
 from screening.cohort.typing import plain, texts
@@ -126,6 +126,6 @@ def _all_differ(source: Source, name: str) -> bool:
             words = texts(plain(block.columns[name]))
             if words is None:
                 return False
-            parts.append(pd.util.hash_array(pc.fill_null(words, "").to_numpy(zero_copy_only=False)))
+            parts.append(hashed(pc.fill_null(words, "").to_numpy(zero_copy_only=False)))
     hashes = np.concatenate(parts) if parts else np.zeros(0)
     return len(np.unique(hashes)) == len(hashes) > 0

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.siphash import siphash
 from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
 
@@ -53,9 +54,7 @@ def _consecutive(ids: np.ndarray) -> bool:
 
 def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:
     """A number of 64 bits for each name that nobody can tell without the key, shape (n,)."""
-    from pandas.util import hash_array
-
-    return hash_array(np.asarray(names, dtype=object).astype(str).astype(object), hash_key=key[:16])
+    return siphash(np.asarray(names, dtype=object), key[:16])
 
 
 def kept_half(lots: np.ndarray) -> np.ndarray:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 
+from screening.cohort.columns import Columns, coded
 from screening.cohort.feature import Feature
 from screening.cohort.stretches import stretches
 from screening.errors import CohortError
@@ -27,21 +27,21 @@ class Scales:
     def __init__(self, columns: list[str]):
         self.columns = columns
 
-    def add(self, group: np.ndarray, features: pd.DataFrame) -> None:
+    def add(self, group: np.ndarray, features: Columns) -> None:
         """Take in the rows of one batch; `group` has shape (n_rows,)."""
         raise NotImplementedError
 
-    def applied(self, group: np.ndarray, features: pd.DataFrame) -> pd.DataFrame:
+    def applied(self, group: np.ndarray, features: Columns) -> Columns:
         """The features, standardised; 0 in a group where a column is constant."""
-        codes, names = pd.factorize(group)
+        names, codes = coded(group)
         centre, spread = self._of(names)
-        standard = features.copy()
-        for column, name in enumerate(self.columns):
-            values = features[name].to_numpy()
-            standard[name] = (values - centre[codes, column]) / spread[codes, column]
-        return standard
+        standard = {
+            name: (features[name] - centre[codes, column]) / spread[codes, column]
+            for column, name in enumerate(self.columns)
+        }
+        return features.but(standard)
 
-    def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Centre and spread of the groups of these names, each of shape (n_names, n_columns)."""
         raise NotImplementedError
 
@@ -52,7 +52,7 @@ class Scales:
     def state(self) -> dict[str, np.ndarray]:
         """Every group's centre and spread as arrays, for `KnownScales`."""
         names = self._names()
-        centre, spread = self._of(np.array(names, dtype=object))
+        centre, spread = self._of(names)
         # An infinite spread is that of a constant column, which becomes 0.
         finite = np.where(np.isfinite(spread), spread, 0.0)
         return {
@@ -78,7 +78,7 @@ class KnownScales(Scales):
         self._centre = state["centre"]
         self._spread = np.where(state["spread"] > 0, state["spread"], np.inf)
 
-    def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         places = np.array([self._places[name] for name in names], dtype=np.intp)
         return self._centre[places], self._spread[places]
 
@@ -95,9 +95,9 @@ class GroupScales(Scales):
         self._places: dict[str, int] = {}
         self._sums = np.zeros((4, 0, len(columns)))  # shift, count, sum and sum of squares of x - shift
 
-    def add(self, group: np.ndarray, features: pd.DataFrame) -> None:
+    def add(self, group: np.ndarray, features: Columns) -> None:
         """Take in the rows of one batch; `group` has shape (n_rows,)."""
-        codes, names = pd.factorize(group)
+        names, codes = coded(group)
         places = np.array(
             [self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp
         )[codes]
@@ -107,7 +107,7 @@ class GroupScales(Scales):
             room = max(grown, self._sums.shape[1])
             self._sums = np.concatenate([self._sums, np.zeros((4, room, len(self.columns)))], axis=1)
         for column, name in enumerate(self.columns):
-            values = features[name].to_numpy()
+            values = features[name]
             there = np.isfinite(values)
             at, x = places[there], values[there]
             shift, count, total, squares = (part[:, column] for part in self._sums)
@@ -123,7 +123,7 @@ class GroupScales(Scales):
     def _names(self) -> list[str]:
         return list(self._places)
 
-    def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         places = np.array([self._places[name] for name in names], dtype=np.intp)
         shift, count, total, squares = self._sums[:, places]
         some = np.maximum(count, 1.0)
@@ -147,7 +147,7 @@ class RobustScales(Scales):
         self._held: list[np.ndarray] = []
         self._group: str | None = None
 
-    def add(self, group: np.ndarray, features: pd.DataFrame) -> None:
+    def add(self, group: np.ndarray, features: Columns) -> None:
         """Take in the rows of one batch.
 
         Raises
@@ -155,7 +155,7 @@ class RobustScales(Scales):
         CohortError
             Rows of a group come after those of another.
         """
-        values = features[self.columns].to_numpy(dtype=np.float64)
+        values = np.column_stack([features[name] for name in self.columns])
         for name, rows in stretches(group):
             if name != self._group:
                 self._conclude()
@@ -171,7 +171,7 @@ class RobustScales(Scales):
         self._conclude()
         return list(self._known)
 
-    def _of(self, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         self._conclude()
         centre, spread = np.stack([self._known[name] for name in names], axis=1)
         return centre, spread

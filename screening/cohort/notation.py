@@ -51,6 +51,8 @@ LETTERS = (
 # fmt: on
 ISO_DATE = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](.*))?", re.ASCII)
 OTHER_DATE = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})(?:[T ](.*))?", re.ASCII)
+YEAR_OR_MONTH = re.compile(r"\d{4}(-\d{2})?", re.ASCII)
+LONE_DIGIT = re.compile(r"(?<![\d.,])\d(?!\d)", re.ASCII)
 DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([T ]\d|$)"
 
 
@@ -144,19 +146,27 @@ def iso_date(text: str, order: str | None) -> str:
         year = year if len(year) == 4 else ("19" if int(year) >= 70 else "20") + year
     else:
         return text
-    clock = "T" + (f"0{time}" if re.match(r"\d:", time) else time) if time else ""
+    clock = "T" + LONE_DIGIT.sub(r"0\g<0>", time) if time else ""
     return f"{year}-{int(month):02}-{int(day):02}{clock}"
 
 
 def date_orders(texts: Iterable[str]) -> set[str]:
     """Orders of day and month under which all these dates are dates; both where the year leads."""
     found = list(texts)
-    return {order for order in ("dmy", "mdy") if all(_dates(iso_date(text, order)) for text in found)}
+    return {order for order in ("dmy", "mdy") if all(_moment(iso_date(text, order)) for text in found)}
 
 
-def _dates(text: str) -> bool:
-    """Whether an ISO text is a date that 64 bits of nanoseconds hold."""
+def moment(text: str, order: str | None) -> datetime.datetime | None:
+    """The time a text says, in UTC; of a year or a month alone its first day; None where it says none."""
+    return _moment(f"{text}-01-01"[:10] if YEAR_OR_MONTH.fullmatch(text) else iso_date(text, order))
+
+
+def _moment(text: str) -> datetime.datetime | None:
+    """The time of an ISO text, if 64 bits of nanoseconds hold it."""
     try:
-        return 1678 <= datetime.datetime.fromisoformat(text).year <= 2261
+        found = datetime.datetime.fromisoformat(text)
     except ValueError:
-        return False
+        return None
+    if not 1678 <= found.year <= 2261:
+        return None
+    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-if TYPE_CHECKING:
-    import pandas
+from screening.cohort.columns import Columns
 
 # Writers make pages of a megabyte; one that holds a long text may be larger.
 LARGEST_PAGE = 64 << 20
@@ -134,8 +133,8 @@ class _Header:
         return None
 
 
-def read_small_table(content: bytes) -> pandas.DataFrame:
-    """Read a Parquet table from memory into a frame.
+def read_small_table(content: bytes) -> Columns:
+    """Read a Parquet table from memory.
 
     Raises
     ------
@@ -165,7 +164,8 @@ def read_small_table(content: bytes) -> pandas.DataFrame:
         for name in texts:
             place = table.schema.get_field_index(name)
             table = table.set_column(place, name, table[name].cast(pa.string()))
-        return table.to_pandas()
+        arrays = {name: table[name].to_numpy() for name in table.column_names}
+        return Columns(arrays, table.num_rows)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"the held-out table is damaged ({type(error).__name__})") from None
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.cohort.chance import effective_units
+from screening.cohort.columns import Columns, absent
 from screening.cohort.contract import Contract
 from screening.documents.model import NumberProfile, Profile, TextProfile
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from screening.cohort.cohort import Cohort
 
 # Format 1 had 20 bins, no `n_rows`, and the number of groups where now their effective number stands.
@@ -22,12 +22,12 @@ STEPS = 50
 MOST_CATEGORIES = 1000
 
 
-def profile(features: pd.DataFrame, contract: Contract, groups: np.ndarray | None = None) -> Profile:
+def profile(features: Columns, contract: Contract, groups: np.ndarray | None = None) -> Profile:
     """What a night is compared with: counts of the training rows on bins of their own quantiles.
 
     Parameters
     ----------
-    features : DataFrame, shape (n_rows, n_features)
+    features : Columns, shape (n_rows, n_features)
         Typed columns, before any normalisation within groups.
     groups : ndarray, shape (n_rows,), optional
         Rows of one group are alike, so groups, not rows, tell how sure a difference is.
@@ -37,24 +37,23 @@ def profile(features: pd.DataFrame, contract: Contract, groups: np.ndarray | Non
     Profile
         `n_units` is the effective number of rows; texts and codes come the most frequent first.
     """
-    units = len(features) if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
+    units = features.n_rows if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
     described: dict[str, NumberProfile | TextProfile] = {}
     for name, feature in contract.features.items():
         values = features[name]
         if feature.type == "number":
-            described[name] = _numbers(values.to_numpy(dtype=float))
+            described[name] = _numbers(values)
         else:
             ordered = sorted(texts(values).items(), key=lambda item: (-item[1], item[0]))
             described[name] = TextProfile(
                 counts=dict(ordered[:MOST_CATEGORIES]), more=sum(n for _, n in ordered[MOST_CATEGORIES:])
             )
-    return Profile(format=FORMAT, n_rows=len(features), n_units=units, features=described)
+    return Profile(format=FORMAT, n_rows=features.n_rows, n_units=units, features=described)
 
 
 def profile_of(cohort: Cohort) -> Profile:
     """The `profile` of a cohort's rows as its table has them, normalised or not."""
-    features = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
-    return profile(features, cohort.contract, cohort.group)
+    return profile(cohort.measured, cohort.contract, cohort.group)
 
 
 def _numbers(values: np.ndarray) -> NumberProfile:
@@ -76,10 +75,10 @@ def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
 
 
-def texts(values: pd.Series) -> dict[str, int]:
-    """How often each text, or each code written as text, occurs; missing ones apart."""
-    counted = values.value_counts()
-    return {f"{value:g}" if isinstance(value, float) else str(value): int(n) for value, n in counted.items()}
+def texts(values: np.ndarray) -> dict[str, int]:
+    """How often each text, or code written as text, occurs, the most frequent first; missing ones apart."""
+    counted = Counter(values[~absent(values)].tolist()).most_common()
+    return {f"{value:g}" if isinstance(value, float) else value: n for value, n in counted}
 
 
 def tenths(counts: ArrayLike) -> np.ndarray:

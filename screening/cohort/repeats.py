@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from screening.cohort.private_file import Place, PrivateFile
@@ -75,8 +74,6 @@ def _repeated(part: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 
 def hashed(ids: np.ndarray) -> np.ndarray:
-    """64 bits per id, 0 where there is none."""
-    there = np.array([text is not None for text in ids], dtype=bool)
-    hashes = np.zeros(len(ids), dtype=np.uint64)
-    hashes[there] = pd.util.hash_array(ids[there].astype(object), categorize=False)
-    return hashes
+    """64 bits per id, in this process alone; 0 where there is none."""
+    texts = (0 if text is None else hash(text) for text in ids.tolist())
+    return np.fromiter(texts, dtype=np.int64, count=len(ids)).view(np.uint64)

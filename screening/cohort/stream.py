@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pandas as pd
 
 from screening.cohort.blocks import Block
 from screening.cohort.cohort import Cohort
+from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
 from screening.cohort.drift import Gates
 from screening.cohort.normalising import Scales, scales_of
@@ -105,9 +105,7 @@ class CohortStream:
             if self.gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
                 self.gates.add(parts.features, parts.group, typed.unlisted)
-            if parts.group is not None:
-                for scales in self.scales:
-                    scales.add(parts.group[~counted], parts.features[~counted])
+            self._scale(parts, ~counted)
             total += block.n_rows
             kept += int(np.count_nonzero(~counted))
         if self.contract.id:
@@ -142,11 +140,21 @@ class CohortStream:
             start += file.rows or 0
         if self.contract.on_violation == "stop":
             return 0
+        # Rows that are left out belong to no group: centre and spread are taken anew, without them.
+        self.scales = scales_of(self.contract.features)
         for file, block in self._blocks(Violations()):
             typed = self._typed(block, file)
-            lost += int(np.count_nonzero(self._again(typed.parts) & ~typed.faulty()))
+            again, sound = self._again(typed.parts), ~typed.faulty()
+            lost += int(np.count_nonzero(again & sound))
+            self._scale(typed.parts, sound & ~again)
         _count(refused, self.contract.id or "", "repeated_id", lost)
         return lost
+
+    def _scale(self, parts: Parts, good: np.ndarray) -> None:
+        """Take rows in, by which features are normalised within their groups."""
+        if parts.group is not None:
+            for scales in self.scales:
+                scales.add(parts.group[good], parts.features.take(good))
 
     def __iter__(self) -> Iterator[Cohort]:
         self.check()
@@ -202,7 +210,7 @@ class CohortStream:
                     faults.append((column, kind, mask))
             return typed.values
 
-        parts: dict[str, np.ndarray | pd.DataFrame] = {}
+        parts: dict[str, np.ndarray | Columns] = {}
         if contract.id:
             parts["id"] = kept(contract.id, read_text(cells[contract.id], "no_id"))
         if contract.group:
@@ -221,22 +229,22 @@ class CohortStream:
         for part, names in (("subgroups", contract.subgroup), ("display", self._display)):
             if names:
                 words = {name: kept(name, read_text(cells[name], None, trim=True)) for name in names}
-                parts[part] = _table(words)
+                parts[part] = Columns(words, block.n_rows)
         columns = {
             name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
             for name, feature in contract.features.items()
         }
-        features = _table(columns)
+        features = Columns(columns, block.n_rows)
         faults += self._refused_unseen(features, unlisted)
         return TypedBlock(made(Parts, parts | {"features": features}), faults, block.n_rows, unlisted)
 
     def _refused_unseen(
-        self, features: pd.DataFrame, unlisted: dict[str, np.ndarray]
+        self, features: Columns, unlisted: dict[str, np.ndarray]
     ) -> Iterator[tuple[str, str, np.ndarray]]:
         """Unseen categories that the contract does not want scored as unknown, as faults."""
         unseen = self.gates.unseen_rows(features) if self.gates else {}
         for name in dict.fromkeys([*unseen, *unlisted]):
-            nowhere = np.zeros(len(features), dtype=bool)
+            nowhere = np.zeros(features.n_rows, dtype=bool)
             mask = unseen.get(name, nowhere) | unlisted.get(name, nowhere)
             if mask.any() and self.contract.unseen_policy(name) != "unknown":
                 yield name, UNSEEN, mask
@@ -248,7 +256,7 @@ class CohortStream:
             for scales in self.scales:
                 features = scales.applied(parts.group, features)
         return Cohort(
-            features=features,
+            values=features,
             id=rows[good].astype(str).astype(object) if parts.id is None else parts.id,
             group=parts.group,
             label=parts.label,
@@ -256,18 +264,13 @@ class CohortStream:
             coordinates=parts.coordinates,
             subgroups=parts.subgroups,
             display=parts.display,
-            raw=parts.features[self._normalised] if self._normalised else None,
+            raw=parts.features.only(self._normalised) if self._normalised else None,
             rows=rows[good],
             contract=self.contract,
             source=self.source,
             notes=self.notes,
             refused=self.refused,
         )
-
-
-def _table(columns: dict[str, np.ndarray]) -> pd.DataFrame:
-    # The dtype is said, or pandas guesses one for texts that depends on the batch.
-    return pd.DataFrame({name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()})
 
 
 def _count(refused: dict[str, int], column: str, kind: str, rows: int) -> None:

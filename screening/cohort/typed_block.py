@@ -7,23 +7,24 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-import pandas as pd
 
-Column = TypeVar("Column", np.ndarray, pd.DataFrame)
+from screening.cohort.columns import Columns, joined_columns
+
+Column = TypeVar("Column", np.ndarray, Columns)
 
 
 @dataclass(frozen=True)
 class Parts:
     """The typed columns of some rows; None where the contract gives no column the role."""
 
-    features: pd.DataFrame
+    features: Columns
     id: np.ndarray | None = None
     group: np.ndarray | None = None
     label: np.ndarray | None = None
     time: np.ndarray | None = None
     coordinates: np.ndarray | None = None
-    subgroups: pd.DataFrame | None = None
-    display: pd.DataFrame | None = None
+    subgroups: Columns | None = None
+    display: Columns | None = None
 
     def where(self, good: np.ndarray) -> Parts:
         """Those of the rows that `good` marks."""
@@ -50,18 +51,14 @@ class TypedBlock:
 
 def columns_of(rows: object) -> list[str]:
     """Names of the fields of typed rows that hold a value a row."""
-    return [name for name, one in vars(rows).items() if isinstance(one, np.ndarray | pd.DataFrame)]
+    return [name for name, one in vars(rows).items() if isinstance(one, np.ndarray | Columns)]
 
 
 def rows_of(values: Column, places: np.ndarray) -> Column:
     """Those of some rows, by their positions or a mask."""
-    if isinstance(values, pd.DataFrame):
-        return values.iloc[places].reset_index(drop=True)
-    return values[places]
+    return values.take(places) if isinstance(values, Columns) else values[places]
 
 
 def stacked(parts: Sequence[Column]) -> Column:
     """The values of consecutive rows, one after the other."""
-    if isinstance(parts[0], pd.DataFrame):
-        return pd.concat(parts, ignore_index=True)
-    return np.concatenate(parts)
+    return joined_columns(parts) if isinstance(parts[0], Columns) else np.concatenate(parts)

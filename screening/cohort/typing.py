@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from screening.cohort.columns import absent
 from screening.cohort.contract import Feature
-from screening.cohort.notation import FALSE, TRUE, fast_numbers, iso_date, parsed_number, trimmed
+from screening.cohort.notation import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
 
 
 @dataclass
@@ -80,7 +80,7 @@ def read_feature(cells: pa.Array, feature: Feature, decimal: str = ".") -> Typed
     cells = plain(cells)
     typed = _READERS[feature.type](cells, feature, decimal)
     if feature.missing == "refuse":
-        gone = pd.isna(typed.values)
+        gone = absent(typed.values)
         for _, mask in typed.faults:
             gone &= ~mask
         typed.fault("missing", gone)
@@ -111,11 +111,10 @@ def read_time(cells: pa.Array, order: str | None = None) -> Typed:
         return _all_at_fault(cells, "not_time", np.full(len(cells), "NaT", "datetime64[us]"))
     given, _ = _missing(words, Feature(type="category"))
     coded = given.dictionary_encode()
-    dates = np.array([*(iso_date(text, order) for text in coded.dictionary.to_pylist()), None], dtype=object)
-    given = pd.Series(dates[coded.indices.fill_null(-1).to_numpy()], dtype=object)
-    times = pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True)
-    typed = Typed(times.dt.tz_localize(None).to_numpy().astype("datetime64[us]"))
-    typed.fault("not_time", times.isna().to_numpy())
+    # The last entry stands for null, whose code is -1.
+    found = [*(moment(text, order) for text in coded.dictionary.to_pylist()), None]
+    typed = Typed(np.array(found, dtype="datetime64[us]")[coded.indices.fill_null(-1).to_numpy()])
+    typed.fault("not_time", np.isnat(typed.values))
     return typed
 
 

@@ -14,7 +14,7 @@ class ScoreCounts:
     Parameters
     ----------
     unit : {"row", "group"}
-        What counts once: a row, or a group by its highest score.
+        What counts once: a row, or a group by one row (of an image the highest voxel).
     known, counted : tuple of int, shape (n_cells,)
         Of training (at its effective size) and of the night, lowest scores first.
     distance, p : float or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from screening.documents import reasons_in
@@ -13,7 +13,7 @@ from screening.documents.case import ExplainedCase
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunDocument, RunModel
 from screening.documents.shape import read
-from screening.documents.tables import Table, listed, of, tables
+from screening.documents.tables import Table, WrongTypeUnder, listed, of, tables, word
 from screening.documents.upgrading import CHANCES, model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 
@@ -36,8 +36,11 @@ def model_in(stored: Table) -> ModelDocument:
 def run_model_in(stored: Table) -> RunModel:
     """The model that a run holds, of any version."""
     with _missing_parts_named("model.json"):
-        upgraded = model_of_any_version(stored)
-    return read(RunModel, upgraded, "model.json")
+        upgraded = model_of_any_version({key: stored[key] for key in stored if key not in ("id", "digest")})
+    # Not read as a type of its own: building that reader again would take longer than the whole page.
+    model = read(ModelDocument, upgraded, "model.json")
+    parts = {each.name: getattr(model, each.name) for each in fields(model)}
+    return RunModel(id=word(stored, "id"), digest=word(stored, "digest"), **parts)
 
 
 def run_in(stored: Table) -> RunDocument:
@@ -84,3 +87,5 @@ def _missing_parts_named(name: str) -> Iterator[None]:
         yield
     except KeyError as key:
         raise ModelError(f"{name} is not as this version writes it: {key.args[0]}: Field required") from None
+    except WrongTypeUnder as wrong:
+        raise ModelError(f"{name} is not as this version writes it: {wrong}") from None

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined
+from screening.cohort.columns import Columns
 from screening.documents.case import Case
 from screening.scoring.contributions import Reasons, contributions
 from screening.scoring.standing import rarity_range
 from screening.storage.chances import Chances
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from screening.storage.model import Model
     from screening.storage.scored import Scored
 
@@ -29,7 +28,7 @@ def cases_of(
     score: np.ndarray,
     p_value: np.ndarray,
     column: np.ndarray,
-    display: pd.DataFrame | None,
+    display: Columns | None,
 ) -> list[Case]:
     """One case a row, in their order, each with its chance and the range of its rarity."""
     chances = Chances(model).listed(score, column)
@@ -64,9 +63,9 @@ def because(case: Case, why: Reasons) -> Case:
     )
 
 
-def displayed(table: pd.DataFrame | None, row: int) -> dict[str, str | None] | None:
+def displayed(table: Columns | None, row: int) -> dict[str, str | None] | None:
     """What the contract wants shown beside a row."""
-    return None if table is None else dict(table.iloc[row])
+    return None if table is None else {name: values[row] for name, values in table.items()}
 
 
 class Top:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.cohort.columns import absent
 from screening.documents.case import Contribution
 from screening.documents.model import FeatureFacts
 from screening.scoring.past import Past
@@ -109,10 +110,9 @@ def contributions(
     change = changes(model, cohort, columns)
     voted = votes(model, cohort, columns)
     explained = []
-    # Shown as the reader knows them: before any normalisation within the group.
-    shown = cohort.features if cohort.raw is None else cohort.features.assign(**cohort.raw)
-    missing = shown[names].isna().to_numpy()
-    for i, values in enumerate(shown[names].astype(object).to_numpy()):
+    shown = [cohort.measured[name] for name in names]
+    missing = np.column_stack([absent(values) for values in shown])
+    for i, values in enumerate(zip(*(values.tolist() for values in shown), strict=True)):
         largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:most] if change[i, j] != 0]
         explained.append(
             Reasons(

@@ -2,7 +2,9 @@
 
 A held-out score was given by one machine, a night's score is the mean of several and spreads less. So for
 this test, and for it alone, every unit of tonight is scored by one machine drawn by lot: then it is
-exchangeable with the held-out rows wherever nothing has changed.
+exchangeable with the held-out rows wherever nothing has changed. Of a group one row counts: of an image its
+highest voxel, of a patient one visit drawn by lot, since a patient has more visits in years of training than
+in a night, and the highest of more lies higher.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ class Drift:
 
     def __init__(self, model: Model, n_rows: int):
         self.model = model
-        self.grouped = bool(model.contract.group)
+        self.grouped, self.imaged = bool(model.contract.group), bool(model.contract.coordinates)
         self.share = min(1.0, MOST_ROWS / max(n_rows, 1))
         self.edges, self.known = reference(model)
         self.machines = _machines_of_a_repeat(model)
-        self.top: dict[int, float] = {}
+        self.of_group: dict[int, tuple[float, float]] = {}
         self.rows: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add(self, batch: Cohort, encoded: np.ndarray) -> None:
@@ -61,15 +63,17 @@ class Drift:
         if not self.grouped:
             self.rows.append((who, scores))
             return
-        for name, score in zip(who.tolist(), scores.tolist(), strict=True):
-            self.top[name] = max(self.top.get(name, -np.inf), score)
+        rank = scores if self.imaged else _drawn(batch.id[mine], self.model)
+        for name, entry in zip(who.tolist(), zip(rank.tolist(), scores.tolist(), strict=True), strict=True):
+            self.of_group[name] = max(self.of_group.get(name, entry), entry)
 
     def counts(self) -> ScoreCounts | None:
         """What `run.json` and the ledger hold of it; None for a model without held-out scores."""
         if not len(self.known):
             return None
         if self.grouped:
-            who, scores = np.array(list(self.top), np.int64), np.array(list(self.top.values()), float)
+            who = np.array(list(self.of_group), np.int64)
+            scores = np.array([score for _, score in self.of_group.values()], float)
         else:
             parts = self.rows or [(np.empty(0), np.empty(0))]
             who, scores = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -92,6 +96,11 @@ def _whole(values: np.ndarray) -> tuple[int, ...]:
     return tuple(int(value) for value in values)
 
 
+def _drawn(ids: np.ndarray, model: Model) -> np.ndarray:
+    """By which one row of a group is drawn: the highest lot, shape (n_rows,)."""
+    return keyed_lots(ids, model.digest).astype(float)
+
+
 def _machines_of_a_repeat(model: Model) -> int:
     """Machines that share the rows of one dealing of the folds; an older model has one in all."""
     return 1 if model.facts.format == 1 else model.facts.validation.folds
@@ -101,8 +110,7 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Edges of the cells, and what the held-out scores of training count in them.
 
     Where the stated prevalence is not that of the training rows, positives and negatives are weighed to it,
-    and the counts are those of the rows that would know the shares as well. A group counts by its
-    highest row.
+    and the counts are those of the rows that would know the shares as well. A group counts by one row.
 
     Returns
     -------
@@ -110,18 +118,21 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     counts : ndarray of int, shape (n_cells,)
         Empty where the model holds no held-out scores.
     """
-    table, task = model.validation, Task.of(model.facts.task)
+    table, task = model.held_out, Task.of(model.facts.task)
     names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
     names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
-    if table.empty or not set(names) <= set(table.columns):
+    if not table.n_rows or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
-    scores = overall(table[names].to_numpy(dtype=float), model.thresholds)
+    scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
-        scores = table["group"].to_frame().assign(score=scores).groupby("group")["score"].max().to_numpy()
+        rank = scores if model.contract.coordinates else _drawn(table["id"], model)
+        _, group = np.unique(table["group"].astype(str), return_inverse=True)
+        order = np.lexsort((rank, group))
+        scores = scores[order[np.append(np.diff(group[order]) > 0, True)]]
         weights = np.ones(len(scores))
     else:
-        watched = task.is_watched(table["label"].to_numpy(dtype=object))
+        watched = task.is_watched(table["label"])
         weights = _weights(np.asarray(watched.any(axis=1)), model.facts.operating_points)
     edges = inner_edges(scores, weights)
     share = np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1) / weights.sum()

@@ -65,9 +65,7 @@ class Flags:
         if not len(rows):
             return
         group = np.full(len(rows), "", dtype=object) if batch.group is None else batch.group[rows]
-        shown = (
-            [] if batch.display is None else [batch.display[name].to_numpy()[rows] for name in self.display]
-        )
+        shown = [] if batch.display is None else [batch.display[name][rows] for name in self.display]
         figures = [batch.rows[rows], scored.score[rows], scored.p_value[rows], scored.column[rows]]
         self._held.append(pa.record_batch([batch.id[rows], group, *figures, *shown], self.schema))
         self.n += len(rows)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import pandas as pd
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.columns import Columns, absent
 from screening.cohort.drift import Gates
 from screening.documents.case import Case, GroupFacts
 from screening.documents.figures import Observed
@@ -25,7 +25,7 @@ from screening.documents.run import (
 from screening.documents.validation import Confusion, PerClass
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.discoveries import is_discovery
-from screening.scoring.flags import Flags
+from screening.scoring.flags import Flag, Flags
 from screening.scoring.standing import Standing, rarity_range
 from screening.scoring.unflagged import Unflagged
 from screening.statistics.operating_point import performance
@@ -80,7 +80,7 @@ class Night:
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""
         self.n_scored += batch.n_rows
-        self.missing.update({str(name): int(n) for name, n in batch.features.isna().sum().items()})
+        self.missing.update({name: int(absent(values).sum()) for name, values in batch.values.items()})
         flagged = np.flatnonzero(scored.flagged)
         self.flagged_by_class += (scored.excess >= 0).sum(axis=0)
         self.cases.add(batch, scored, flagged)
@@ -98,7 +98,7 @@ class Night:
         if batch.label is not None:
             self._add_labels(batch.label, batch.group, scored, scores)
 
-    def _add_groups(self, group: np.ndarray, scored: Scored, display: pd.DataFrame | None) -> None:
+    def _add_groups(self, group: np.ndarray, scored: Scored, display: Columns | None) -> None:
         names, first, place = np.unique(group, return_index=True, return_inverse=True)
         for name, row in zip(names, first, strict=True):
             self.group_display.setdefault(str(name), displayed(display, row))
@@ -165,9 +165,7 @@ class Night:
             score=np.array([flag.score for flag in further], dtype=float),
             p_value=np.array([flag.p_value for flag in further], dtype=float),
             column=np.array([flag.column for flag in further], dtype=np.int64),
-            display=pd.DataFrame([flag.display for flag in further], columns=self.flags.display, dtype=object)
-            if self.flags.display
-            else None,
+            display=_shown(further, self.flags.display),
         )
         return [replace(case, rank=rank) for rank, case in enumerate(cases, start=1)]
 
@@ -232,6 +230,14 @@ class Night:
         if self.task.kind == "multi":
             facts["confusion"], facts["per_class"] = per_class(codes, predicted, self.task.classes)
         return facts
+
+
+def _shown(flags: Sequence[Flag], names: Sequence[str]) -> Columns | None:
+    """What the contract wants shown of these rows; None where it names no columns."""
+    if not names:
+        return None
+    texts = np.array([flag.display for flag in flags], dtype=object).reshape(len(flags), len(names))
+    return Columns(dict(zip(names, texts.T, strict=True)), len(flags))
 
 
 def _beside_training(feature: NightFeature, drift: FeatureDrift | None) -> NightFeature:

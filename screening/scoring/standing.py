@@ -36,12 +36,11 @@ class Standing:
     """
 
     def __init__(self, model: Model):
-        table = model.validation
-        scores = table["score"].to_numpy(dtype=float)
-        label = table["label"].to_numpy(dtype=object)
-        positive = Task.of(model.facts.task).is_watched(label).any(axis=1)
+        table = model.held_out
+        scores = table["score"]
+        positive = Task.of(model.facts.task).is_watched(table["label"]).any(axis=1)
         self.grouped = model.contract.group is not None
-        names = table["group"].to_numpy() if self.grouped else np.arange(len(table))
+        names = table["group"] if self.grouped else np.arange(table.n_rows)
         is_case = np.isin(names, names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
         everyone = group_maxima(scores, names)

@@ -145,8 +145,7 @@ class VoxelTally:
         self, wanted: Wanted, batch: Cohort, base: str, score: np.ndarray, flagged: np.ndarray
     ) -> None:
         places = np.array(batch.coordinates, dtype=float)
-        known = batch.features if batch.raw is None else batch.features.assign(**batch.raw)
-        tissue = known[base].to_numpy(dtype=float) if base else np.zeros(batch.n_rows)
+        tissue = batch.measured[base] if base else np.zeros(batch.n_rows)
         for name, rows in _by_patient(batch):
             places[rows] = self._seen(name, places[rows])
             # Compared as they were gathered, in single precision.

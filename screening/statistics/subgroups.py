@@ -6,17 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.cohort.columns import Columns, coded
 from screening.documents.run import NightSubgroup
 from screening.documents.validation import Level, SubgroupFacts
 from screening.statistics.performance import UNDEFINED, named
 from screening.statistics.tally import Tally, group_codes, rate_at_last
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEWEST = 5
 MOST_LEVELS = 12
@@ -54,18 +51,11 @@ def levels_of(
     edges : list of float or None
         Of `banded`.
     """
-    texts, codes = _coded(values)
+    texts, codes = coded(values)
     # Asked once a distinct text: a night may have millions of rows.
     found = np.empty(len(texts), dtype=object)
     found[:] = [_level(text, edges, known) for text in texts]
     return found[codes]
-
-
-def _coded(values: np.ndarray) -> tuple[list[str | None], np.ndarray]:
-    """Distinct texts in the order they occur, and the place of each row's among them."""
-    place: dict[str | None, int] = {}
-    codes = np.array([place.setdefault(text, len(place)) for text in values], dtype=np.intp)
-    return list(place), codes
 
 
 def _level(text: str | None, edges: Sequence[float] | None, known: Sequence[str] | None) -> str | None:
@@ -85,7 +75,7 @@ def _bands(edges: Sequence[float]) -> list[str]:
 
 
 def performance_by_subgroup(
-    subgroups: pd.DataFrame,
+    subgroups: Columns,
     scores: np.ndarray,
     positive: np.ndarray,
     threshold: float,
@@ -96,7 +86,7 @@ def performance_by_subgroup(
 
     Parameters
     ----------
-    subgroups : DataFrame of text, shape (n_rows, n_columns)
+    subgroups : Columns of text, shape (n_rows, n_columns)
         None where missing.
     scores, positive : ndarray, shape (n_rows,)
     threshold : float
@@ -116,8 +106,7 @@ def performance_by_subgroup(
     whole = own if share is None else share
     weight = np.where(positive, whole / own, (1 - whole) / (1 - own))
     described = []
-    for column in subgroups.columns:
-        values = subgroups[column].to_numpy(dtype=object)
+    for column, values in subgroups.items():
         edges = banded(values)
         known = None if edges else _commonest(values)
         level = levels_of(values, edges, known)
@@ -132,7 +121,7 @@ def performance_by_subgroup(
             )
             for name, rows in ((name, _at(level, name)) for name in _ordered(level, edges))
         ]
-        described.append(SubgroupFacts(column=str(column), edges=edges, known=known, rows=rows))
+        described.append(SubgroupFacts(column=column, edges=edges, known=known, rows=rows))
     return described
 
 
@@ -211,11 +200,10 @@ class SubgroupCounts:
         self.described = described
         self.counts: dict[tuple[str, str | None], _Counted] = {}
 
-    def add(self, subgroups: pd.DataFrame, flagged: np.ndarray, groups: np.ndarray | None = None) -> None:
+    def add(self, subgroups: Columns, flagged: np.ndarray, groups: np.ndarray | None = None) -> None:
         """Count in one batch; `groups` are what is one independent observation."""
         for entry in self.described:
-            values = subgroups[entry.column].to_numpy(dtype=object)
-            texts, codes = _coded(values)
+            texts, codes = coded(subgroups[entry.column])
             rows, hits = np.bincount(codes), np.bincount(codes, weights=flagged)
             for code, text in enumerate(texts):
                 key = entry.column, _level(text, entry.edges, entry.known)

@@ -82,7 +82,7 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
                 encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
                 ensemble=restored(recipe, method, len(classes), _under(arrays, "estimator/")),
                 calibration=arrays["calibration"],
-                validation=read_small_table(files.table),
+                held_out=read_small_table(files.table),
                 selftest=arrays["selftest/x"],
                 directory=folder,
                 trained=files.trained,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from screening.cohort.columns import Columns
     from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
     from screening.cohort.reading import Readable
@@ -53,8 +54,8 @@ class Model:
         The method, what it reads, how rows become numbers, and the machines of the folds.
     calibration : ndarray, shape (n,)
         Held-out scores of negative rows, sorted: what p-values are ranks in.
-    validation : DataFrame
-        Held-out `id, group, fold, label, score`, and `score@0`, `score@1`, ... of several repeats.
+    held_out : Columns
+        `id, group, fold, label, score` of held-out rows, and `score@0`, `score@1`, ... of several repeats.
     selftest : ndarray, shape (n, n_encoded), optional
         Encoded rows whose scores are stored and compared at each loading; seeded noise if not given.
     directory : Path, optional
@@ -69,7 +70,7 @@ class Model:
     encoder: Encoder
     ensemble: FoldEnsemble | BlendedEnsemble
     calibration: np.ndarray
-    validation: pandas.DataFrame
+    held_out: Columns
     selftest: np.ndarray | None = None
     directory: Path | None = field(default=None, compare=False)
     trained: datetime.datetime | None = field(default=None, compare=False)
@@ -78,6 +79,11 @@ class Model:
     def facts(self) -> ModelDocument:
         """The document as its type, whichever version wrote it."""
         return model_in(self.document)
+
+    @property
+    def validation(self) -> pandas.DataFrame:
+        """`held_out` as a frame, which is `validation.parquet`."""
+        return self.held_out.frame()
 
     @property
     def digest(self) -> str:

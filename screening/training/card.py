@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.columns import absent
 from screening.cohort.encoding import Encoder
 from screening.cohort.profiling import profile_of
 from screening.documents.beside import BesideFacts
@@ -189,7 +190,7 @@ def _training(
         seed=seed,
         command=command,
         notes=[*ground.notes, *held_out.notes, *([approximation.note] if approximation else [])],
-        missing={str(name): float(share) for name, share in cohort.features.isna().mean().items()},
+        missing={name: float(absent(values).mean()) for name, values in cohort.values.items()},
         features=_features(sample, held_out.encoder),
         profile=profile_of(cohort),
         leaks=ground.suspects,
@@ -202,9 +203,9 @@ def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
     described = []
     for name, feature in sample.contract.features.items():
         usual, origin = feature.usual, "contract"
-        given = sample.features[name].dropna()
-        if usual is None and feature.type == "number" and len(given):
-            usual, origin = np.quantile(given.to_numpy(dtype=float), [0.05, 0.95]), "training, 5 to 95 %"
+        given = sample.values[name]
+        if usual is None and feature.type == "number" and not absent(given).all():
+            usual, origin = np.nanquantile(given, [0.05, 0.95]), "training, 5 to 95 %"
         median = encoder.medians[name]
         described.append(
             FeatureFacts(

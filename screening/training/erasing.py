@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
+from screening.cohort.columns import Columns
 from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
@@ -64,16 +64,16 @@ def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.
     ModelError
         Nobody else is in it.
     """
-    table = model.validation
-    gone = np.zeros(len(table), dtype=bool)
+    table = model.held_out
+    gone = np.zeros(table.n_rows, dtype=bool)
     for column in NAMES:
         if column in table:
-            gone |= (table[column] == name).to_numpy(dtype=bool)
+            gone |= (table[column] == name).astype(bool)
     if not gone.any():
         return None
     if gone.all():
         raise ModelError("nobody else is in its held-out scores; remove the model")
-    facts, rest = model.facts, table[~gone].reset_index(drop=True)
+    facts, rest = model.facts, table.take(~gone)
     said = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
     training = replace(facts.training, notes=[*facts.training.notes, said])
     document = replace(facts, training=training)
@@ -81,13 +81,13 @@ def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.
         document = replace(document, retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))
     document = replace(document, attention=[*of_model(document), *said_of_ids(facts)])
     # Its stored test rows are each made of two patients'; noise stands for them.
-    fewer = replace(model, document=plain(document), validation=rest, selftest=None, directory=None)
+    fewer = replace(model, document=plain(document), held_out=rest, selftest=None, directory=None)
     return replace(fewer, calibration=_calibration(fewer))
 
 
-def _stands_on(model: Model, table: pd.DataFrame, gone: np.ndarray) -> bool:
+def _stands_on(model: Model, table: Columns, gone: np.ndarray) -> bool:
     if HELD in table:
-        return bool(table[HELD].to_numpy(dtype=bool)[gone].any())
+        return bool(table[HELD][gone].any())
     return any(each.kernel_machines for each in _members(model))
 
 

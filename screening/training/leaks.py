@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.columns import absent
 from screening.documents.model import Leak
 from screening.statistics.ranking import auroc
 from screening.validation.task import Task
@@ -27,7 +28,7 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
         return cohort, []
     kept = {name: feature for name, feature in features.items() if name not in late}
     contract = cohort.contract.model_copy(update={"features": kept})
-    return replace(cohort, contract=contract, features=cohort.features[list(kept)]), late
+    return replace(cohort, contract=contract, values=cohort.values.only(kept)), late
 
 
 def leaks(cohort: Cohort, task: Task) -> list[Leak]:
@@ -42,11 +43,11 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
     watched = task.is_watched(label)
     found = []
     for name, feature in cohort.contract.features.items():
-        values = cohort.features[name]
-        absent = values.isna().to_numpy()
+        values = cohort.values[name]
+        gone = absent(values)
         if feature.type == "category":
-            levels = values[~absent].nunique()
-            if levels > MANY_LEVELS and levels > OWN_LEVEL * (~absent).sum():
+            levels = len(set(values[~gone].tolist()))
+            if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
                 found.append(
                     _leak(
                         "nearly_unique",
@@ -56,15 +57,14 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
                     )
                 )
             continue
-        number = values.to_numpy(dtype=float)
-        filled = np.where(absent, np.nanmedian(number) if (~absent).any() else 0.0, number)
+        filled = np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values)
         best = max((_either_way(filled, positive) for positive in watched.T), default=0.5)
         if best > SUSPICIOUS:
             words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome"
             found.append(_leak("ranks_alone", name, best, words))
     for name in cohort.contract.features:
-        absent = cohort.features[name].isna().to_numpy().astype(float)
-        best = max((_either_way(absent, positive) for positive in watched.T), default=0.5)
+        gone = absent(cohort.values[name]).astype(float)
+        best = max((_either_way(gone, positive) for positive in watched.T), default=0.5)
         if best >= TELLING:
             words = (
                 f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"

@@ -67,7 +67,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
         model,
         document=plain(document),
         calibration=calibration_of(validation, thresholds),
-        validation=model.validation.assign(score=overall(validation.scores, thresholds)),
+        held_out=model.held_out.but({"score": overall(validation.scores, thresholds)}),
         directory=None,
     )
 
@@ -103,22 +103,22 @@ def stored_validation(model: Model, task: Task) -> Validation:
     ModelError
         The model holds none.
     """
-    table, facts = model.validation, model.facts.validation
+    table, facts = model.held_out, model.facts.validation
     names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
-    if table.empty or not set(names) <= set(table.columns):
+    if not table.n_rows or not set(names) <= set(table):
         raise ModelError("the model holds no held-out scores to choose from; train it again")
     if model.facts.format == 1 and facts.repeats > 1:
         raise ModelError("the model is of an older format, with repeated folds; train it again")
-    repeats = sum(name.startswith(f"{names[0]}@") for name in table.columns)
+    repeats = sum(name.startswith(f"{names[0]}@") for name in table)
     columns = [[f"{name}@{repeat}" for name in names] for repeat in range(repeats)] or [names]
-    scores = table[names].to_numpy(dtype=float)
+    scores = np.column_stack([table[name] for name in names])
     return Validation(
         scores=scores,
-        repeats=np.stack([table[each].to_numpy(dtype=float) for each in columns]),
-        fold=table["fold"].to_numpy(),
-        watched=task.is_watched(table["label"].to_numpy(dtype=object)),
+        repeats=np.stack([np.column_stack([table[name] for name in each]) for each in columns]),
+        fold=table["fold"],
+        watched=task.is_watched(table["label"]),
         own=scores > 0,
         predicted=None,
-        groups=table["unit" if "unit" in table else "group"].to_numpy() if facts.grouped else None,
+        groups=table["unit" if "unit" in table else "group"] if facts.grouped else None,
         n_settings=facts.search.n_candidates,
     )

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.columns import Columns
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
@@ -171,7 +171,7 @@ def train(
         encoder=held_out.encoder,
         ensemble=held_out.ensemble,
         calibration=calibration_of(validation, np.array([point.threshold for point in points])),
-        validation=_table(validation, sample, task, points, held_rows(held_out)),
+        held_out=_table(validation, sample, task, points, held_rows(held_out)),
         selftest=_self_test(held_out.encoder, sample),
         trained=datetime.datetime.now(),
     )
@@ -190,7 +190,7 @@ def _check(
 
 def _table(
     validation: Validation, sample: Cohort, task: Task, points: list[OperatingPoint], held: np.ndarray
-) -> pd.DataFrame:
+) -> Columns:
     """`validation.parquet`: a line a row, with the score of every repeat where there are several."""
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:
@@ -209,7 +209,9 @@ def _table(
             for repeat, scores in enumerate(validation.repeats)
             for m, name in enumerate(names)
         }
-    return pd.DataFrame(table).sort_values(["fold", "id"], kind="stable", ignore_index=True)
+    by_id = np.argsort(sample.id, kind="stable")
+    order = by_id[np.argsort(validation.fold[by_id], kind="stable")]
+    return Columns(table, sample.n_rows).take(order)
 
 
 def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:

@@ -1,0 +1,81 @@
+"""Columns of a table by name, as arrays: a night needs no more of a frame, and pandas takes long to load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Columns(Mapping[str, np.ndarray]):
+    """Columns of the same rows, each float64 with NaN or text with None where a value is missing.
+
+    Parameters
+    ----------
+    arrays : mapping of ndarray, each of shape (n_rows,)
+    n_rows : int
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], n_rows: int):
+        self.arrays, self.n_rows = dict(arrays), n_rows
+
+    @classmethod
+    def of(cls, frame: pandas.DataFrame) -> Columns:
+        """The columns of a frame: numbers and truths as float64, all else as text."""
+        kinds = {name: "float64" if frame[name].dtype.kind in "bif" else "object" for name in frame.columns}
+        texts = frame.astype(kinds).where(frame.notna(), None) if "object" in kinds.values() else frame
+        return cls({name: texts[name].to_numpy(dtype=kind) for name, kind in kinds.items()}, len(frame))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def take(self, rows: np.ndarray) -> Columns:
+        """Some rows, by their numbers or a mask."""
+        n_rows = np.count_nonzero(rows) if rows.dtype == bool else len(rows)
+        return Columns({name: values[rows] for name, values in self.arrays.items()}, int(n_rows))
+
+    def only(self, names: Iterable[str]) -> Columns:
+        """Some columns, in this order."""
+        return Columns({name: self.arrays[name] for name in names}, self.n_rows)
+
+    def but(self, others: Mapping[str, np.ndarray] | None) -> Columns:
+        """The same with other columns in place of those of their names, or behind them."""
+        return Columns({**self.arrays, **others}, self.n_rows) if others else self
+
+    def frame(self) -> pandas.DataFrame:
+        """The columns as pandas has them."""
+        import pandas
+
+        # The dtype is said, or pandas guesses one for texts that depends on the batch.
+        series = {name: pandas.Series(values, dtype=values.dtype) for name, values in self.arrays.items()}
+        return pandas.DataFrame(series, index=range(self.n_rows))
+
+
+def joined_columns(parts: Sequence[Columns]) -> Columns:
+    """The rows of several, one below the other."""
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return Columns(arrays, sum(part.n_rows for part in parts))
+
+
+def absent(values: np.ndarray) -> np.ndarray:
+    """Where a column has no value, shape (n_rows,)."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    return np.array([value is None for value in values.tolist()], dtype=bool)
+
+
+def coded(values: np.ndarray) -> tuple[list, np.ndarray]:
+    """Distinct values in the order they occur, and the place of each row's among them."""
+    place: dict[object, int] = {}
+    codes = np.array([place.setdefault(value, len(place)) for value in values.tolist()], dtype=np.intp)
+    return list(place), codes
