@@ -330,3 +330,38 @@ def test_net_benefit_is_counted_as_vickers_and_elkin_do():
 
     assert curve.model[place] == pytest.approx(1 / 4 - 1 / 4 * t / (1 - t))
     assert curve.all[place] == pytest.approx(0.5 - 0.5 * t / (1 - t))
+
+
+@pytest.mark.parametrize(("events", "shown"), [(4, None), (5, 5)])
+def test_five_events_are_enough_to_be_told(events, shown):
+    positive = np.arange(60) < events
+    (column,) = performance_by_subgroup(table_of(sex=["m"] * 60), np.arange(60.0), positive, 20.0)
+
+    assert column.rows[0].events == shown
+
+
+def test_a_value_at_an_edge_lies_in_the_band_above():
+    assert levels_of(np.array(["40", "39.9"], dtype=object), [40.0]).tolist() == ["40 and over", "under 40"]
+
+
+@pytest.mark.parametrize(("cases", "earned"), [(49, False), (50, True)])
+def test_fifty_cases_are_the_fewest_that_earn_a_chance(cases, earned):
+    rng = np.random.default_rng(0)
+    positive = np.arange(500) < cases
+    scores = rng.normal(size=500) + 2.5 * positive
+
+    assert calibrate(scores, positive, np.arange(500) % 5, 0.1).earned == earned
+
+
+def test_what_is_not_known_of_sensitivity_moves_the_prevalence_by_the_share_that_has_it():
+    certain = (0.9, 0.9, 0.9)
+    unsure = (0.9, 0.8, 1.0)
+    (few, many), (_, sure) = (
+        [prevalence_tonight(flagged, 10**7, rates(hit, certain)) for flagged in (2 * 10**6, 8 * 10**6)]
+        for hit in (unsure, certain)
+    )
+
+    # An error of 0.1 in sensitivity, of the share that has it, over sensitivity + specificity - 1.
+    assert few.high - few.low == pytest.approx(2 * 0.1 * few.value / 0.8, rel=0.02)
+    assert many.high - many.value == pytest.approx(0.1 * many.value / 0.8, rel=0.02)
+    assert sure.high - sure.low < 0.002

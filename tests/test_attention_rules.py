@@ -96,6 +96,12 @@ def test_what_only_a_ledger_knows_is_said_where_it_tells(code, beyond, before):
     assert code not in codes(run(), **before)
 
 
+def test_ids_that_are_row_numbers_are_said_once():
+    known = run(attention=[{"code": "ids_are_row_numbers", "words": "w"}])
+
+    assert "not_recognisable" not in codes(known, recognisable=False)
+
+
 def test_a_threshold_that_spares_hardly_anybody_singles_nobody_out():
     spares = {POINT + "specificity_low": 0.0, POINT + "specificity": 0.0}
 

@@ -163,3 +163,16 @@ def test_taking_rows_takes_all_their_parts(tmp_path):
     assert taken.rows.tolist() == cohort.rows[places].tolist()
     assert taken.features["age"].tolist() == cohort.features["age"].iloc[places].tolist()
     assert taken.n_rows == 3
+
+
+def test_rows_that_are_left_out_move_nobodys_normalised_values(tmp_path):
+    frame = table(60)
+    frame["age"] = "40"
+    frame.loc[[30, 59], "flux"] = 5e4
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    frame[frame["id"] != "00000"].to_csv(tmp_path / "sound.csv", index=False)
+
+    every, sound = (read_cohort(tmp_path / f"{name}.csv", CONTRACT) for name in ("all", "sound"))
+
+    assert every.refused and not sound.refused
+    np.testing.assert_allclose(every.features["flux"], sound.features["flux"])

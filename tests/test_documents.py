@@ -23,13 +23,15 @@ from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.schemas import DOCUMENTS
 from screening.documents.shape import plain, read
-from screening.documents.stored import comparison_in
+from screening.documents.stored import comparison_in, run_in
+from screening.documents.tables import tables
 from screening.documents.upgrading import model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 from screening.ledger import history, open_ledger
 from screening.network.night import run_night
 from screening.network.site import read_network
 from screening.storage.loading import load_model
+from screening.storage.sealing import as_stored
 
 ROOT = Path(__file__).parents[1]
 Place = tuple[str | int, ...]
@@ -227,3 +229,15 @@ def test_a_document_nobody_writes_has_no_schema():
     refused = CliRunner().invoke(app, ["schema", "night"])
 
     assert refused.exit_code == 2
+
+
+def test_an_element_of_a_wrong_type_is_refused_by_the_name_it_stands_under(tmp_path, night):
+    document = stored(night / "run" / "run.json")
+    document["model"]["validation"]["points"] = {"infected": [True]}
+
+    with pytest.raises(ModelError, match="infected"):
+        run_in(document)
+    with pytest.raises(ModelError, match="'points'"), as_stored(tmp_path):
+        tables({"points": [1]}, "points")
+    with pytest.raises(ModelError, match="something in it"), as_stored(tmp_path):
+        tables({"Anna Smith": [1]}, "Anna Smith")

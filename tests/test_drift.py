@@ -292,3 +292,46 @@ def test_the_sample_of_a_column_is_bounded_and_spread_over_it():
 
     assert len(sampled.values) <= 8192
     assert len(np.unique(np.diff(sampled.values))) == 1
+
+
+def test_rows_that_are_not_scored_are_not_said_to_be_scored_as_unknown():
+    table = {"unknown": WARD}
+    for policy in ("unknown", "refuse_row"):
+        table[policy] = Contract.from_dict({"features": {"ward": {"type": "category", "on_unseen": policy}}})
+    past, night = (pd.DataFrame({"ward": list(wards)}) for wards in ("abab", "abc"))
+
+    assert len(gated(night, past, table["unknown"]).notes()) == 1
+    assert gated(night, past, table["refuse_row"]).notes() == []
+
+
+def test_training_rows_of_few_patients_are_not_taken_for_many():
+    contract = Contract.from_dict({"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}})
+    rng = np.random.default_rng(0)
+    names = np.repeat(np.arange(4), 100)
+    past = pd.DataFrame({"crp": rng.normal(0, 1, 4)[names] + rng.normal(0, 0.2, 400)})
+    night = pd.DataFrame({"crp": rng.normal(0, 1, 40)})
+    one, many = (Gates(profile(Columns.of(past), contract, groups), contract) for groups in (names, None))
+    for gates in (one, many):
+        gates.add(Columns.of(night))
+
+    assert one.attention() == []
+    assert "values_differ" in [reason.code for reason in many.attention()]
+
+
+def test_the_share_of_missing_values_is_that_of_all_rows():
+    contract = Contract.from_dict({"features": {"crp": {"type": "number"}}})
+    past = pd.DataFrame({"crp": np.arange(200.0)})
+    night = pd.DataFrame({"crp": np.where(np.arange(200) % 4 == 0, np.nan, np.arange(200.0))})
+
+    assert "missing in 25% of the rows, in training in 0%" in said(gated(night, past, contract))
+
+
+def test_an_unseen_category_of_one_patients_many_rows_is_one_case_of_it():
+    past = pd.DataFrame({"ward": ["a", "b"] * 300})
+    night = pd.DataFrame({"ward": ["c"] * 30 + ["a", "b"] * 10})
+    one, many = (Gates(profile(Columns.of(past), WARD), WARD) for _ in range(2))
+    one.add(Columns.of(night), np.array([0] * 30 + [*range(1, 21)]))
+    many.add(Columns.of(night), np.arange(50))
+
+    assert "unseen_category" not in [reason.code for reason in one.attention()]
+    assert "unseen_category" in [reason.code for reason in many.attention()]

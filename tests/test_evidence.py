@@ -16,6 +16,8 @@ from screening.statistics.evidence import (
     predictive,
     widening,
 )
+from screening.statistics.intervals import design_effect, students_share
+from screening.statistics.labelled import Choice
 from screening.statistics.operating_point import Rule, choose, summary
 from screening.validation.paired import auroc_difference, specificity_difference
 
@@ -199,3 +201,83 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
     for one, many in zip(once, copied, strict=True):
         assert many.difference == pytest.approx(one.difference)
         assert many.high - many.low == pytest.approx(one.high - one.low, rel=0.03)
+
+
+def test_without_a_hit_the_interval_of_sensitivity_begins_at_nothing_and_has_an_end():
+    low, high = Evidence(hits=0, misses=10, false=3, clear=97).sensitivity_range()
+
+    assert low == 0.0
+    assert high == pytest.approx(beta.ppf(0.975, 1 / 1.5, 10 / 1.5))
+
+
+def test_where_everything_is_flagged_the_rates_are_certain():
+    everything = Evidence(hits=5, misses=5, false=5, clear=5, everything=True)
+
+    assert everything.sensitivity_range() == (1.0, 1.0)
+    assert everything.specificity_range() == (0.0, 0.0)
+
+
+def test_the_variance_between_folds_is_that_of_a_sample():
+    assert between_folds(np.array([0.8, 0.9]), np.zeros(2)) == pytest.approx(0.005 / 2)
+
+
+def held_out(n_groups: int, rows: int = 50):
+    """Scores of groups whose rows are no more alike than those of others."""
+    rng = np.random.default_rng(0)
+    n = n_groups * rows
+    y = np.arange(n) % 5 == 0
+    return Choice.of(rng.normal(size=n) + 2 * y, y, np.repeat(np.arange(n_groups), rows), 0, None, None)
+
+
+def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
+    rule = Rule("threshold", 1.0)
+    for n_groups in (3, 10):
+        choice = held_out(n_groups)
+        share, rows = students_share(n_groups), n_groups * 10
+        evidence, known = choice.evidence(1.0, rule), choice.prevalence(rule)
+
+        assert evidence.hits + evidence.misses <= share * rows * 1.0001
+        assert known[0] == pytest.approx(share * rows, rel=0.01)
+
+
+def test_rows_of_a_single_group_tell_as_much_as_one_row_and_not_less():
+    choice = held_out(1)
+    evidence = choice.evidence(1.0, Rule("threshold", 1.0))
+
+    assert evidence.hits + evidence.misses == pytest.approx(1.0)
+
+
+def test_what_groups_explain_is_no_difference_between_folds():
+    rng = np.random.default_rng(0)
+    clear = rng.random(500) < np.repeat([0.9, 0.8, 0.9, 0.8, 0.85], 100)
+    fold = np.repeat(np.arange(5), 100)
+    scores = np.append(np.where(clear, 0.0, 1.0), [2.0])
+    y = np.arange(501) == 500
+    choice = Choice.of(scores, y, None, 0, np.append(fold, 0), None)
+    alone, grouped = (choice._between(clear, effect, Rule("threshold", 0.5)) for effect in (1.0, 4.0))
+
+    assert grouped < alone
+
+
+def test_negatives_that_score_alike_near_the_threshold_are_counted_from_either_side():
+    scores = np.concatenate([np.linspace(0, 1, 900), np.full(100, 0.5), [2.0]])
+    choice = Choice.of(scores, np.arange(1001) == 1000, None, 0, None, None)
+    above = np.sort(scores[scores > 0.5])[5]
+
+    assert choice.atom(float(above)) == pytest.approx(0.1, abs=0.002)
+    assert choice.atom(0.9) == 0.0
+
+
+def test_the_design_effect_of_a_promise_is_that_of_the_share_below_its_rank():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), 20)
+    y = np.ones(400, bool)
+    y[::4] = False
+    # The low end is anybody's, the high end that of two groups.
+    scores = rng.normal(size=400) + 10 * (groups < 2)
+    choice = Choice.of(scores, y, groups, 0, None, None)
+    own = np.sort(scores[y])
+
+    _, design = choice.threshold(choice.own, Rule("min_sensitivity", 0.9))
+
+    assert design == pytest.approx(design_effect((scores < own[30])[y], groups[y]))

@@ -11,7 +11,7 @@ from test_ledger import FACTS, QUESTION, enter, states
 from screening.documents.forward import Estimate
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
-from screening.ledger.judged import weighted
+from screening.ledger.judged import tally, weighted
 from screening.page.history import sentences
 
 
@@ -159,6 +159,20 @@ def test_the_interval_holds_the_share_of_all_flagged_where_reviewers_read_from_t
 
     assert held >= 0.93 * 400
     assert plain == 0
+
+
+def test_few_cases_that_stand_for_many_tell_less_than_their_share_shows():
+    few, many = weighted([100], [1], [5]), weighted([100], [200], [1000])
+
+    # Wilson's at five independent ones, by the normal quantile: 0.036 to 0.624.
+    assert few.low < 0.03 and few.high > 0.68
+    assert (many.low, many.high) == pytest.approx((0.1764, 0.2259), abs=2e-4)
+
+
+def test_who_is_unsure_has_not_judged():
+    words = tally(["confirmed", "known", "not", "unsure", "unsure"])
+
+    assert (words.found, words.judged) == (2, 3)
 
 
 def test_nothing_drawn_has_no_share():

@@ -135,6 +135,23 @@ def test_an_old_night_entered_late_is_judged_by_the_nights_before_it(ledger):
     assert states(late) == {"a": "ongoing", "b": "new"}
 
 
+def test_the_last_word_is_that_of_the_later_night_whenever_it_was_entered(ledger):
+    enter(ledger, night(2, "a"))
+    record_verdicts(ledger, "key of 2026-01-02", [Verdict("a", "not")])
+    enter(ledger, night(1, "a"))
+    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
+
+    assert states(enter(ledger, night(3, "a"))) == {"a": "reviewed"}
+
+
+def test_a_night_is_judged_by_what_was_said_before_it_and_not_of_itself(ledger):
+    enter(ledger, night(1, "a"))
+    enter(ledger, night(2, "a"))
+    record_verdicts(ledger, "key of 2026-01-02", [Verdict("a", "confirmed")])
+
+    assert states(enter(ledger, night(2, "a"), force=True)) == {"a": "ongoing"}
+
+
 def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
     enter(ledger, night(1, "ab", key="first table"))
     corrected = night(1, "b", key="corrected table")

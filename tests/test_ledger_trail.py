@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import enter, night
+from test_ledger import FACTS, enter, night
 
 from screening.errors import UsageError
-from screening.ledger import Unchained, Verdict, history, open_ledger, record_threshold, record_verdicts
+from screening.ledger import (
+    NightCases,
+    Unchained,
+    Verdict,
+    history,
+    open_ledger,
+    record_threshold,
+    record_verdicts,
+)
 from screening.ledger.audit import digest_of
-from screening.ledger.tables import AUDIT, CONTENTS, SETTINGS
+from screening.ledger.tables import AUDIT, CONTENTS, RUNS, SETTINGS
 
 CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "classes": []}
 
@@ -49,6 +57,7 @@ def test_an_untouched_trail_is_followed_to_its_head(ledger):
         ("UPDATE contents SET body = REPLACE(body, 'new', 'known') WHERE part = 1", "entry 1"),
         ("UPDATE contents SET salt = NULL, body = NULL WHERE entry = 3 AND part = 1", "entry 3"),
         ("UPDATE contents SET digest = '0' WHERE entry = 5", "entry 5"),
+        ("UPDATE contents SET body = REPLACE(body, 'ten a night', 'none') WHERE entry = 5", "entry 5"),
         ("DELETE FROM contents WHERE entry = 2 AND part = 1", "entry 2"),
         ("INSERT INTO contents VALUES (99, 0, '', '{}', '')", "does not know"),
         ("UPDATE audit SET recorded = '2020-01-01' WHERE number = 2", "entry 2"),
@@ -66,9 +75,19 @@ def test_an_untouched_trail_is_followed_to_its_head(ledger):
         ("INSERT INTO cases VALUES (1, 'q', 'new', 1, FALSE)", "entry 1"),
         ("INSERT INTO cases VALUES (99, 'q', 'new', 1, FALSE)", "does not know"),
         ("UPDATE cases SET drawn = NOT drawn WHERE case_id = 'a'", "entry 1"),
+        (
+            "INSERT INTO runs SELECT 99, 'other', revision, series, night, model, shadow, published, facts "
+            "FROM runs WHERE entry = 2",
+            "does not know",
+        ),
         ("UPDATE series SET champion = 'x'", "entry 1"),
         ("UPDATE verdicts SET verdict = 'confirmed' WHERE case_id = 'a'", "entry 3"),
         ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
+        (
+            "INSERT INTO verdicts SELECT 'other', case_id, 99, series, night, verdict, flagged, site, "
+            "initials, note FROM verdicts WHERE case_id = 'z'",
+            "does not know",
+        ),
     ],
 )
 def test_whatever_is_meddled_with_is_found_and_named(ledger, statement, told):
@@ -95,6 +114,60 @@ def test_an_entry_written_anew_with_digests_of_its_own_breaks_the_chain_after_it
         history(ledger, verify=True)
 
 
+def test_a_chain_that_was_joined_to_a_forged_entry_breaks_where_it_was_joined(ledger):
+    with ledger.writing() as connection:
+        forged = {"number": 2, "recorded": "2020-01-01T00:00:00+00:00", "action": "run"}
+        before, own, behind = (
+            connection.execute(sa.select(AUDIT).where(AUDIT.c.number == n)).mappings().one()
+            for n in (1, 2, 3)
+        )
+        parts = connection.scalars(
+            sa.select(CONTENTS.c.digest).where(CONTENTS.c.entry == 2).order_by(CONTENTS.c.part)
+        ).all()
+        digest = digest_of(forged | {"previous": before["digest"]}, parts)
+        for row, values in (
+            (own, {"recorded": forged["recorded"], "digest": digest}),
+            (behind, {"previous": digest}),
+        ):
+            connection.execute(AUDIT.update().where(AUDIT.c.number == row["number"]).values(**values))
+
+    with pytest.raises(Unchained, match="at entry 3"):
+        history(ledger, verify=True)
+
+
+def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
+    record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "not")])
+    record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "unsure")])
+    with ledger.reading() as connection:
+        named = sa.select(CONTENTS).where(CONTENTS.c.entry.in_((6, 7)), CONTENTS.c.part == 1)
+        one, other = connection.execute(named).mappings()
+
+    assert one["body"] == other["body"]
+    assert one["digest"] != other["digest"] and one["salt"] != other["salt"]
+
+
+def test_what_names_no_patient_names_none(place):
+    drift = {"unit": "row", "known": [1], "counted": [1], "who": [4711], "cell": [0]}
+    with open_ledger(place, make=True) as ledger:
+        enter(ledger, night(1, "", "", facts=FACTS | {"drift": drift}))
+        enter(ledger, NightCases(**vars(night(2, "")) | {"flagged": ("SECRET77",), "sampled": ("SECRET78",)}))
+        record_verdicts(ledger, "key of 2026-01-02", [Verdict("SECRET77", "not", note="SECRET79")])
+        enter(ledger, NightCases(**vars(night(3, "")) | {"flagged": ("SECRET77",)}))
+        with ledger.reading() as connection:
+            told = connection.scalars(sa.select(CONTENTS.c.body).where(CONTENTS.c.part == 0)).all()
+            told += connection.scalars(sa.select(RUNS.c.facts)).all()
+            named = "".join(connection.scalars(sa.select(CONTENTS.c.body).where(CONTENTS.c.part == 1)))
+
+    assert "SECRET" not in "".join(told) and "4711" not in "".join(told)
+    assert all(word in named for word in ("SECRET77", "SECRET78", "SECRET79", "4711"))
+
+
+def test_a_change_of_threshold_that_changes_no_model_is_none(ledger):
+    record_threshold(ledger, CHANGE | {"model_after": "a"})
+
+    assert history(ledger)["audit"]["entries"] == 5
+
+
 def test_a_trail_cut_short_is_found_by_a_head_that_was_printed(ledger):
     printed = history(ledger)["audit"]["head"]
     meddle(ledger, "DELETE FROM audit WHERE number = 5")
@@ -105,9 +178,11 @@ def test_a_trail_cut_short_is_found_by_a_head_that_was_printed(ledger):
         history(ledger, verify=True, printed=printed)
 
 
-def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(ledger):
+@pytest.mark.parametrize("digits", [0, 11])
+def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(ledger, digits):
+    head = history(ledger)["audit"]["head"]
     with pytest.raises(UsageError, match="--head"):
-        history(ledger, verify=True, printed="")
+        history(ledger, verify=True, printed=head[:digits])
 
 
 def test_no_message_of_a_broken_trail_names_a_patient(ledger):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from labelled_scores import labelled
 
 from screening.errors import UsageError
+from screening.statistics.labelled import Choice
 from screening.statistics.operating_point import (
     FLAG_EVERYTHING,
     RULES,
@@ -236,3 +237,23 @@ def test_a_threshold_needs_both_classes():
 def test_a_rule_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError):
         Rule(**wrong)
+
+
+def test_a_flag_rate_may_be_reached_exactly():
+    y = np.arange(100) < 10
+    point = choose(np.arange(100.0), y, Rule("max_flag_rate", 0.1))
+
+    assert point.threshold == 90.0
+    assert point.flag_rate == pytest.approx(0.1)
+
+
+def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_cent_lie_beyond():
+    scores, y = labelled()
+    point = choose(scores, y, Rule("threshold", 1.0, prevalence=0.1), seed=3)
+    choice = Choice.of(scores, y, None, 3, None, None)
+    drawn = choice.evidence(1.0, point.rule).drawn(0.1, 3)
+
+    for name, value in (("ppv", point.ppv), ("flag_rate", point.flag_rate)):
+        low, high = np.quantile(drawn[name], [0.025, 0.975])
+        assert getattr(point, f"{name}_low") == pytest.approx(min(low, value))
+        assert getattr(point, f"{name}_high") == pytest.approx(max(high, value))

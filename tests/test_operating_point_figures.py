@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from screening.documents.figures import Observed
 from screening.documents.shape import plain, read
+from screening.errors import UsageError
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import (
     Rule,
@@ -181,3 +182,30 @@ def test_a_night_without_positives_still_has_a_specificity():
 
     assert night.sensitivity is None and night.ppv is None and night.auroc is None
     assert night.specificity == pytest.approx(np.mean(scores < 1.0))
+
+
+def test_the_smaller_of_both_rates_is_the_smaller_one():
+    scores, y = np.arange(20.0), np.arange(20) % 2 == 0
+    found = performance(scores, y, 15.0)
+
+    assert found.min_sensitivity == min(found.sensitivity, found.specificity) == found.sensitivity
+
+
+def test_without_a_positive_row_the_flag_rate_still_lies_in_its_interval():
+    found = performance(np.arange(20.0), np.zeros(20, bool), 15.0)
+
+    assert found.sensitivity is None
+    assert 0 < found.flag_rate_low < found.flag_rate == 0.25 < found.flag_rate_high
+
+
+def test_the_ranking_of_the_best_of_many_settings_is_less_sure():
+    scores, y = labelled()
+    one, best = (summary(scores, y, n_settings=n) for n in (1, 24))
+
+    assert best.auroc_high - best.auroc_low > 1.1 * (one.auroc_high - one.auroc_low)
+
+
+@pytest.mark.parametrize("y", [np.ones(9, bool), np.zeros(9, bool)])
+def test_a_threshold_needs_rows_of_both_classes(y):
+    with pytest.raises(UsageError, match="some of both"):
+        choose(np.arange(9.0), y, Rule("g_mean"))

@@ -14,8 +14,9 @@ from test_report import Outline
 
 from screening.documents import ScoreCounts
 from screening.documents.shape import plain
-from screening.documents.stored import model_in
+from screening.documents.stored import model_in, run_in
 from screening.page import render_model, render_run
+from screening.page.chances import predictive
 from screening.page.completeness import completeness
 from screening.scoring.png import as_text, palette_png, ramp
 from screening.statistics.chances import calibrate
@@ -192,6 +193,12 @@ def test_any_block_may_be_empty(block, empty):
     run["model"]["validation"][block] = empty
 
     assert render_run(run).endswith("</html>\n")
+
+
+def test_of_three_prevalences_the_stated_one_is_marked_as_in_use():
+    (table,) = predictive(run_in(appraised_run()).model)
+
+    assert [row.end for row in table["rows"] if row.used] == ["as stated"]
 
 
 def test_these_blocks_add_little_to_a_page():

@@ -208,6 +208,10 @@ def test_images_count_once_by_their_highest_voxel(tmp_path):
     assert sum(run["drift"]["counted"]) == 3 and sum(run["drift"]["known"]) == 8
 
 
+def test_an_edge_belongs_to_the_cell_below_it():
+    assert cells_of(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]
+
+
 def visits(n_patients, each, seed):
     """A table of patients with so many visits each, and a weak condition."""
     rng = np.random.default_rng(seed)

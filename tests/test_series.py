@@ -22,7 +22,7 @@ from screening.ledger import (
     record_threshold,
     record_verdicts,
 )
-from screening.ledger.tables import CONTENTS
+from screening.ledger.tables import CONTENTS, RUNS
 
 
 @pytest.fixture
@@ -127,6 +127,16 @@ def test_a_series_is_asked_for_by_its_name_or_the_digits_it_is_shown_by(ledger):
     assert sorted(len(history(ledger, name)["runs"]) for name in shown) == [1, 1]
     with pytest.raises(UsageError, match="did you mean 'ward-1'"):
         history(ledger, "ward1")
+
+
+def test_digits_that_two_series_begin_with_name_neither(ledger):
+    for day, digest in ((1, "a" * 64), (2, "a" * 12 + "b" * 52)):
+        enter(ledger, night(day, "a"))
+        with ledger.writing() as connection:
+            connection.execute(RUNS.update().where(RUNS.c.series != "a" * 64).values(series=digest))
+
+    with pytest.raises(UsageError, match="no series 'aaaaaaaaaaaa'"):
+        history(ledger, "a" * 12)
 
 
 @pytest.mark.parametrize("name", ["", " ", "each", "a b", "../x", "-x", "a" * 41, "0123456789ab", "a\n"])

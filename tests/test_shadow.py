@@ -113,6 +113,21 @@ def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
     assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {"a": "ongoing", "b": "new"}
 
 
+def test_a_shadow_that_came_first_is_no_champion(ledger):
+    enter(ledger, shadow(1, "a"))
+
+    assert states(enter(ledger, of_ward("ward-1", 1, "a"))) == {"a": "new"}
+
+
+def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, shadow(2, "a"))
+    again = enter(ledger, of_ward("ward-1", 2, "a", "n"), force=True)
+
+    assert again.revision == 2
+    assert history(ledger, verify=True)["runs"][-1]["in_force"]
+
+
 def test_nobody_reviews_a_shadow(ledger):
     enter(ledger, shadow(1, "a"))
     with pytest.raises(UsageError, match="in shadow"):

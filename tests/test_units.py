@@ -10,9 +10,10 @@ import pytest
 
 from screening.cohort.columns import Columns
 from screening.cohort.contract import Contract
-from screening.cohort.conversions import conversions_of, quantity_named, standard_unit
+from screening.cohort.conversions import Conversion, conversions_of, quantity_named, standard_unit
 from screening.cohort.drift import Gates
 from screening.cohort.profiling import profile
+from screening.cohort.units import KNOWN_BOUND, unit_shift
 from screening.errors import CohortError
 
 DRAWS = {
@@ -171,3 +172,38 @@ def test_the_contract_says_whether_other_units_stop_the_night():
     assert stopped("creatinine", 88.42, 20, on_unit_change="attention") == 0
     with pytest.raises(CohortError, match="on_unit_change"):
         Contract.from_dict({"features": {"creatinine": {"type": "number", "on_unit_change": "maybe"}}})
+
+
+@pytest.mark.parametrize(("unit", "before", "after"), [("degF", 98.6, 37.0), ("degC", 37.0, 98.6)])
+def test_a_temperature_is_converted_as_every_thermometer_has_it(unit, before, after):
+    (conversion,) = conversions_of("temperature", unit)
+
+    assert conversion.factor * before + conversion.offset == pytest.approx(after)
+
+
+def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
+    """What is said of a night beside 600 values of a log-normal distribution (sd 0.35)."""
+    contract = Contract.from_dict({"features": {"creatinine": {"type": "number"}}})
+    past = pd.DataFrame({"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)})
+    training = profile(Columns.of(past), contract).features["creatinine"]
+    conversion = Conversion(factor, 0.0, "", "", known=True)
+    return unit_shift(
+        night, training, [conversion], n_units=600, night_units=len(night), differs=True, chance=chance
+    )
+
+
+def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
+    night = DRAWS["creatinine"](np.random.default_rng(1), 240)
+
+    # 1.6 is 1.3 standard deviations; 3 is three.
+    brought = shift_of(1.6 * night, 1.6)
+    assert brought.ratio > KNOWN_BOUND and not brought.sure
+    assert shift_of(3 * night, 3).sure
+
+
+def test_a_few_rows_in_another_unit_are_said_only_where_chance_would_not_bring_as_many():
+    night = DRAWS["creatinine"](np.random.default_rng(1), 60)
+    night[:4] *= 88.42
+
+    assert shift_of(night, 88.42).share == pytest.approx(4 / 60)
+    assert shift_of(night, 88.42, chance=1e-9) is None

@@ -105,9 +105,7 @@ class CohortStream:
             if self.gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
                 self.gates.add(parts.features, parts.group, typed.unlisted)
-            if parts.group is not None:
-                for scales in self.scales:
-                    scales.add(parts.group[~counted], parts.features.take(~counted))
+            self._scale(parts, ~counted)
             total += block.n_rows
             kept += int(np.count_nonzero(~counted))
         if self.contract.id:
@@ -142,11 +140,21 @@ class CohortStream:
             start += file.rows or 0
         if self.contract.on_violation == "stop":
             return 0
+        # Rows that are left out belong to no group: centre and spread are taken anew, without them.
+        self.scales = scales_of(self.contract.features)
         for file, block in self._blocks(Violations()):
             typed = self._typed(block, file)
-            lost += int(np.count_nonzero(self._again(typed.parts) & ~typed.faulty()))
+            again, sound = self._again(typed.parts), ~typed.faulty()
+            lost += int(np.count_nonzero(again & sound))
+            self._scale(typed.parts, sound & ~again)
         _count(refused, self.contract.id or "", "repeated_id", lost)
         return lost
+
+    def _scale(self, parts: Parts, good: np.ndarray) -> None:
+        """Take rows in, by which features are normalised within their groups."""
+        if parts.group is not None:
+            for scales in self.scales:
+                scales.add(parts.group[good], parts.features.take(good))
 
     def __iter__(self) -> Iterator[Cohort]:
         self.check()

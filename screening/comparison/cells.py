@@ -90,7 +90,7 @@ class Told:
         ground = common_ground(
             self.name, cohort, self.methods[0], self.rule, self.folds, self.repeats, self.max_rows, self.seed
         )
-        return units_of(ground, self.place, self.methods, self.search, self.seed)
+        return units_of(ground, self.place, self.methods, self.search)
 
 
 @dataclass(frozen=True)

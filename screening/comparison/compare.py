@@ -120,11 +120,7 @@ def compare(
         common_ground(name, cohort, methods[0], rule, folds, repeats, max_rows, seed)
         for name, cohort in cohorts.items()
     ]
-    plan = [
-        unit
-        for place, ground in enumerate(grounds)
-        for unit in units_of(ground, place, methods, search, seed)
-    ]
+    plan = [unit for place, ground in enumerate(grounds) for unit in units_of(ground, place, methods, search)]
     settings = Settings(
         rule=rule,
         folds=folds,

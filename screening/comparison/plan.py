@@ -85,9 +85,7 @@ def common_ground(
     return Ground(name, sample, rule, plan, [*notes, *task.notes, *kept.notes])
 
 
-def units_of(
-    ground: Ground, place: int, methods: Sequence[Recipe], search: int | None, seed: int
-) -> list[Unit]:
+def units_of(ground: Ground, place: int, methods: Sequence[Recipe], search: int | None) -> list[Unit]:
     """Every method on a cohort, all judged on one end point; `place` is the cohort's number.
 
     That is the watched classes one by one where every method tells them apart, and otherwise the positive

@@ -13,7 +13,7 @@ from screening.documents.case import ExplainedCase
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunDocument, RunModel
 from screening.documents.shape import read
-from screening.documents.tables import Table, listed, of, tables, word
+from screening.documents.tables import Table, WrongTypeUnder, listed, of, tables, word
 from screening.documents.upgrading import CHANCES, model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 
@@ -87,3 +87,5 @@ def _missing_parts_named(name: str) -> Iterator[None]:
         yield
     except KeyError as key:
         raise ModelError(f"{name} is not as this version writes it: {key.args[0]}: Field required") from None
+    except WrongTypeUnder as wrong:
+        raise ModelError(f"{name} is not as this version writes it: {wrong}") from None

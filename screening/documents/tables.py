@@ -12,6 +12,14 @@ Table = Mapping[str, object]
 """An object of JSON, by its keys."""
 
 
+class WrongTypeUnder(TypeError):
+    """Something else stands under a key than what was to stand there."""
+
+    def __init__(self, key: str, found: object):
+        super().__init__(f"{key}: something else was to stand there than a {type(found).__name__}")
+        self.key = key
+
+
 def table(within: Table, key: str) -> dict[str, object]:
     """The object under a key.
 
@@ -19,20 +27,26 @@ def table(within: Table, key: str) -> dict[str, object]:
     ------
     KeyError
         There is no such key.
-    TypeError
+    WrongTypeUnder
         Something else stands there.
     """
-    return of(dict, within[key])
+    return _under(key, dict, within[key])
 
 
 def tables(within: Table, key: str) -> list[dict[str, object]]:
     """The list of objects under a key; raises as `table` does."""
-    return [of(dict, each) for each in listed(within[key])]
+    return [_under(key, dict, each) for each in _under(key, (list, tuple), within[key])]
 
 
 def word(within: Table, key: str) -> str:
     """The text under a key; raises as `table` does."""
-    return of(str, within[key])
+    return _under(key, str, within[key])
+
+
+def _under(key: str, kind: type[T] | tuple[type[T], ...], value: object) -> T:
+    if not isinstance(value, kind):
+        raise WrongTypeUnder(key, value)
+    return value
 
 
 def listed(value: object) -> Sequence:

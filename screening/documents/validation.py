@@ -20,7 +20,6 @@ class OperatingPointFacts(OperatingPoint):
     label: Annotated[str, named("class")]
     chosen_by: str
     reason: str | None
-    chosen_at: str | None = rare()
     lesions: LesionFacts | None = rare()
 
 

@@ -6,9 +6,12 @@ from statistics import NormalDist
 
 import numpy as np
 
+LEVEL = 0.95
+"""Two-sided confidence of every interval."""
+
 
 def wilson(
-    successes, trials, level: float = 0.95, freedom: float | None = None
+    successes, trials, level: float = LEVEL, freedom: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Wilson score interval of a proportion of independent rows; (0, 1) where there are no trials.
 
@@ -52,8 +55,8 @@ def beta_quantile(q, a, b) -> np.ndarray:
     return np.where(inside, value, np.where(a > 0, 1.0, 0.0))
 
 
-def percentiles(draws: np.ndarray, n_units: int, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Expanded percentile interval along axis 0; draws that are not numbers are left out.
+def percentiles(draws: np.ndarray, n_units: int) -> tuple[np.ndarray, np.ndarray]:
+    """Expanded 95 % percentile interval along axis 0; draws that are not numbers are left out.
 
     The plain percentiles of a bootstrap over few units are too narrow, by (n-1)/n in variance and by a normal
     quantile where Student's belongs; Hesterberg (2015) widens the nominal level by exactly that much.
@@ -61,7 +64,7 @@ def percentiles(draws: np.ndarray, n_units: int, level: float = 0.95) -> tuple[n
     from scipy.special import ndtr, stdtrit
 
     n = max(n_units, 2)
-    tail = ndtr(stdtrit(n - 1, (1 - level) / 2) * np.sqrt(n / (n - 1)))
+    tail = ndtr(stdtrit(n - 1, (1 - LEVEL) / 2) * np.sqrt(n / (n - 1)))
     finite = draws[np.all(np.isfinite(draws), axis=tuple(range(1, draws.ndim)))]
     if not len(finite):
         raise ValueError("no bootstrap draw holds both classes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.statistics.intervals import percentiles, wilson
+from screening.statistics.intervals import LEVEL, percentiles, wilson
 from screening.statistics.tally import Tally, fewest_units, spaced_thresholds
 
 
@@ -16,11 +16,10 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
 def delong(
     scores: np.ndarray,
     positive: np.ndarray,
-    level: float = 0.95,
     codes: np.ndarray | None = None,
     widening: float = 1.0,
 ) -> tuple[float, float]:
-    """Interval of the AUROC by DeLong et al. (1988) on the logit scale.
+    """95 % interval of the AUROC by DeLong et al. (1988) on the logit scale.
 
     Separated classes have no placement variance; Wilson on the rarer class then gives the honest end.
 
@@ -37,9 +36,9 @@ def delong(
     area, pull = placements(scores, positive)
     rarer = fewest_units(positive, codes)
     if area in (0.0, 1.0) or rarer < 2:
-        low, high = wilson(area * rarer / widening, rarer / widening, level)
+        low, high = wilson(area * rarer / widening, rarer / widening)
         return float(low), float(high)
-    reach = spread(pull, positive, codes, level) * np.sqrt(widening) / (area * (1 - area))
+    reach = spread(pull, positive, codes) * np.sqrt(widening) / (area * (1 - area))
     return float(expit(logit(area) - reach)), float(expit(logit(area) + reach))
 
 
@@ -72,18 +71,16 @@ def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndar
     return area, pull
 
 
-def spread(
-    pull: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None, level: float = 0.95
-) -> float:
-    """Half-width of the interval of a sum of pulls, those of one group taken together."""
+def spread(pull: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None) -> float:
+    """Half-width of the 95 % interval of a sum of pulls, those of one group taken together."""
     from scipy.special import ndtri, stdtrit
 
     if codes is None:
-        return float(ndtri(0.5 + level / 2) * np.sqrt(np.square(pull).sum()))
+        return float(ndtri(0.5 + LEVEL / 2) * np.sqrt(np.square(pull).sum()))
     sums = np.bincount(codes, weights=pull)
     units = fewest_units(positive, codes)
     square = np.square(sums).sum() * units / max(units - 1, 1)
-    return float(stdtrit(max(units - 1, 1), 0.5 + level / 2) * np.sqrt(square))
+    return float(stdtrit(max(units - 1, 1), 0.5 + LEVEL / 2) * np.sqrt(square))
 
 
 def _check_boolean(positive: np.ndarray) -> None:

@@ -36,12 +36,12 @@ class Shift:
     higher: bool
 
 
-def inner_edges(scores: np.ndarray, weights: np.ndarray | None = None, cells: int = CELLS) -> np.ndarray:
-    """Edges between cells of about equal weight, sorted, none twice, at most `cells` - 1 of them."""
+def inner_edges(scores: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Edges between cells of about equal weight, sorted, none twice, at most `CELLS` - 1 of them."""
     order = np.argsort(scores, kind="stable")
     weight = np.ones(len(scores)) if weights is None else weights
     reached = np.cumsum(weight[order])
-    at = np.searchsorted(reached, np.arange(1, cells) / cells * reached[-1])
+    at = np.searchsorted(reached, np.arange(1, CELLS) / CELLS * reached[-1])
     edges = np.unique(scores[order][np.minimum(at, len(order) - 1)])
     return edges[edges < scores.max()]
 

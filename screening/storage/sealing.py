@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from screening.documents.tables import WrongTypeUnder
 from screening.errors import ModelError
 from screening.files import read_bounded
 
@@ -133,8 +134,9 @@ def as_stored(path: str | Path) -> Iterator[None]:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         # Only what is written like one of our keys is told: it might be a patient's id.
-        key = re.fullmatch(r"'([a-z_]{1,30})'", str(error)) if isinstance(error, KeyError) else None
-        what = f"'{key[1]}'" if key else "something in it"
+        named = str(error.args[0]) if isinstance(error, KeyError) else ""
+        named = error.key if isinstance(error, WrongTypeUnder) else named
+        what = f"'{named}'" if re.fullmatch("[a-z_]{1,30}", named) else "something in it"
         raise ModelError(f"{path} is damaged: {what} is missing or of another type") from error
 
 
