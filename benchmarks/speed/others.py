@@ -33,7 +33,7 @@ from training import TOL, apart, made_rows
 
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
-from screening.kernels.placing import beside_others
+from screening.kernels.placing import available_cores, beside_others
 from screening.validation.criteria import criterion
 from screening.validation.lesson import Lesson
 from screening.validation.task import ask
@@ -90,7 +90,7 @@ def halves(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return x[:n], y[:n], x[n:], y[n:]
 
 
-def grid_search(n: int, repeats: int) -> Comparison:
+def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
     """C and gamma over five folds, AUROC of each: ours as a search of ``screen train`` goes through them."""
     x, y = made_rows(n, FEATURES)
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(x, y))
@@ -111,13 +111,13 @@ def grid_search(n: int, repeats: int) -> Comparison:
             machines = lesson.fitted(train, candidates)
             return [criterion("auroc", lesson.decisions(each, held_out), y[test]) for each in machines]
 
-        at_once = (delayed(beside_others)(JOBS, in_fold, *fold) for fold in folds)
-        return np.mean(Parallel(JOBS, prefer="threads")(at_once), axis=0)
+        at_once = (delayed(beside_others)(available_cores(), in_fold, *fold) for fold in folds)
+        return np.mean(Parallel(jobs, prefer="threads")(at_once), axis=0)
 
     def theirs() -> np.ndarray:
         machine = make_pipeline(StandardScaler(), SVC(tol=TOL))
         grid = {f"svc__{name}": values for name, values in GRID.items()}
-        search = GridSearchCV(machine, grid, scoring="roc_auc", cv=folds, n_jobs=JOBS, refit=False)
+        search = GridSearchCV(machine, grid, scoring="roc_auc", cv=folds, n_jobs=jobs, refit=False)
         return search.fit(x, y).cv_results_["mean_test_score"]
 
     def agreement(ours: np.ndarray, theirs: np.ndarray) -> str:
@@ -126,7 +126,7 @@ def grid_search(n: int, repeats: int) -> Comparison:
 
     return compare(
         f"{len(candidates)} settings of C and gamma, 5 folds, n = {n}, {FEATURES} features",
-        "GridSearchCV over SVC, 2 processes",
+        f"GridSearchCV over SVC, {jobs} process{'es' * (jobs > 1)}",
         ours,
         theirs,
         agreement,
@@ -172,6 +172,7 @@ def main() -> None:
     parser.add_argument("--labelled", type=int, default=3000, help="rows of two classes")
     parser.add_argument("--searched", type=int, default=1000, help="rows of the grid search")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=JOBS, help="threads or processes of the grid search")
     asked = parser.parse_args()
     works: list[Callable[[], Comparison]] = []
     if importlib.util.find_spec("pyod") is None:
@@ -180,7 +181,7 @@ def main() -> None:
         works += [lambda n=n: pyod(n, asked.repeats) for n in asked.rows]
     works += [
         lambda: smote(asked.labelled, asked.repeats),
-        lambda: grid_search(asked.searched, asked.repeats),
+        lambda: grid_search(asked.searched, asked.repeats, asked.jobs),
     ]
     print(HEADER)
     for work in works:

@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from sklearn.svm import SVC
 from timing import HEADER, Comparison, compare
+from training import made_rows
 
+from screening import build
 from screening.kernels import Gaussian
 from screening.kernels.placing import available_cores
 from screening.kernels.sweep import precise_enough, weighted_sum, weighted_sums
@@ -65,6 +67,22 @@ def with_factor(n_rows: int, n_support: int, n_features: int, repeats: int) -> C
     )
 
 
+def with_bumps(name: str, n_rows: int, repeats: int) -> Comparison:
+    """A machine with bumps beside a plain one: at least 1 / 2."""
+    x, y = made_rows(4000, 3)
+    z, _ = made_rows(n_rows, 3)
+    plain, bumps = (build(each).fit(x, y) for each in ("svm", name))
+    return compare(
+        f"scoring {n_rows} rows by `{name}`, {len(bumps.passes_kept.rows)} support vectors",
+        f"by `svm`, {len(plain.passes_kept.rows)}",
+        lambda: bumps.decision_function(z),
+        lambda: plain.decision_function(z),
+        lambda *_: "other decisions",
+        1 / 2,
+        repeats,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000)
@@ -75,6 +93,8 @@ def main() -> None:
     for n_features, wanted in ((3, 12.0), (49, 5.0)):
         print(decision(asked.rows, asked.support, n_features, wanted, asked.repeats).row(), flush=True)
         print(with_factor(asked.rows, asked.support, n_features, asked.repeats).row(), flush=True)
+    for name in ("amari_wu", "wu_amari", "act_input_space"):
+        print(with_bumps(name, asked.rows, asked.repeats).row(), flush=True)
 
 
 if __name__ == "__main__":

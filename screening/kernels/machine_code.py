@@ -11,7 +11,7 @@ import importlib
 import math
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -53,11 +53,10 @@ class Loop:
             if array.dtype != wanted or not array.flags.c_contiguous:
                 raise TypeError(f"{self.name} takes {self.types} in C order, got {array.dtype}")
         with _building:
-            address, _ = self._loaded
+            call, _ = self._loaded
         # What numba's functions take first: where to put a result, and an error; these have neither.
         unused = (ctypes.c_void_p * 2)()
-        pointers = [array.__array_interface__["data"][0] for array in arrays]
-        call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * (len(arrays) + 2))(address)
+        pointers = [array.ctypes.data for array in arrays]
         call(ctypes.addressof(unused), ctypes.addressof(unused) + ctypes.sizeof(ctypes.c_void_p), *pointers)
 
     @cached_property
@@ -65,8 +64,8 @@ class Loop:
         return [np.dtype(each) for each in self.types.split()]
 
     @cached_property
-    def _loaded(self) -> tuple[int, Any]:
-        """Where the machine code is, and what keeps it there."""
+    def _loaded(self) -> tuple[Callable[..., int], Any]:
+        """The machine code, and what keeps it where it is."""
         import llvmlite
         from llvmlite import binding as llvm
 
@@ -89,7 +88,8 @@ class Loop:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return engine.get_function_address(self.name), engine
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * (len(self._dtypes) + 2))
+        return kind(engine.get_function_address(self.name)), engine
 
     def _code(self, machine: Any) -> bytes:
         from screening.kernels.compiled import prepare

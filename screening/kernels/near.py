@@ -63,6 +63,9 @@ def near(
     from screening.kernels.compiled import ABSOLUTE, SQUARED
     from screening.kernels.near_loops import near_block
 
+    if not np.isnan(reach).any():  # then a side at which no row looks says nothing
+        looked = np.isin(sides, wanted)
+        centres, c, sides = centres[looked], c[looked], sides[looked]
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
     weights, here = np.ascontiguousarray(c, float), np.ascontiguousarray(c_x, float)
     found = Near(np.zeros(len(x)), np.zeros(len(x)), np.full(len(x), np.inf))

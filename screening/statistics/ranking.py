@@ -57,14 +57,13 @@ def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndar
     ValueError
         Labels that are not boolean: -1 - and ~1 of 0/1 integers would give nonsense in silence.
     """
-    from scipy.stats import rankdata
-
     _check_boolean(positive)
-    overall, pull = rankdata(scores), np.empty(len(scores))
-    area = np.nan
+    pull, area = np.empty(len(scores)), np.nan
     for side, sign in ((~positive, -1), (positive, 1)):
         n, others = int(side.sum()), int((~side).sum())
-        right = (overall[side] - rankdata(scores[side])) / max(others, 1)
+        across = np.sort(scores[~side])
+        below = np.searchsorted(across, scores[side]) + np.searchsorted(across, scores[side], side="right")
+        right = below / 2 / max(others, 1)
         right = right if sign > 0 else 1 - right
         area = float(right.mean()) if n and others else np.nan
         pull[side] = (right - area) / np.sqrt(n * max(n - 1, 1)) if n else 0.0
