@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Union, get_args, get_origin, get_type_hints
@@ -229,6 +229,17 @@ def test_a_document_nobody_writes_has_no_schema():
     refused = CliRunner().invoke(app, ["schema", "night"])
 
     assert refused.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("capacity", "C"), ("minutes_per_review", {"a": 1}), ("prevalence", [])]
+)
+def test_what_a_stored_contract_states_in_a_wrong_type_is_refused_by_its_key(night, key, value):
+    run = run_in(stored(night / "run" / "run.json"))
+    run = replace(run, model=replace(run.model, contract={"cohort": {key: value}}))
+
+    with pytest.raises(ModelError, match=key):
+        run.model.stated.title  # noqa: B018
 
 
 def test_an_element_of_a_wrong_type_is_refused_by_the_name_it_stands_under(tmp_path, night):

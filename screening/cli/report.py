@@ -30,7 +30,6 @@ def report(
 ) -> None:
     """Draw the report of a model, run or comparison directory again."""
     from screening.documents.stored import model_in, run_in
-    from screening.documents.tables import of
     from screening.page import render_model, render_run
     from screening.page.comparison import render_comparison
     from screening.storage.publishing import write_whole
@@ -41,7 +40,8 @@ def report(
     target = out or directory / "report.html"
     document = read_document(directory, kind)
     risk: dict[str, object] = {}
-    if kind == "run" and of(dict, document.get("ledger") or {}).get("shadow"):
+    known = document.get("ledger")
+    if kind == "run" and isinstance(known, dict) and known.get("shadow"):
         raise UsageError(
             f"{directory} was scored in shadow: it has no page; `screen history --beside` compares"
         )

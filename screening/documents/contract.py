@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+from screening.documents.shape import read
 from screening.documents.tables import Table
 
 T = TypeVar("T")
@@ -44,6 +45,13 @@ class Declared:
 
 
 def seen(declared: type[T], stored: Table) -> T:
-    """Those keys of a stored table that `declared` has, whatever else is in it."""
+    """Those keys of a stored table that `declared` has, whatever else is in it.
+
+    Raises
+    ------
+    ModelError
+        Naming a key of a wrong type.
+    """
     names = {field.name for field in fields(declared)}  # type: ignore[arg-type]
-    return declared(**{name: value for name, value in stored.items() if name in names})
+    known = {name: value for name, value in stored.items() if name in names}
+    return read(declared, known, "the contract")

@@ -9,7 +9,7 @@ from screening.documents.contract import Declared, Stated, seen
 from screening.documents.reason import Reason
 from screening.documents.retraining import TrainedOn
 from screening.documents.shape import Range, Setting, document, rare
-from screening.documents.tables import Table, of
+from screening.documents.tables import Table, part
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
 
@@ -217,13 +217,13 @@ class ModelDocument:
         """What the contract says of the cohort as a whole."""
         return seen(Stated, self.of_contract("cohort"))
 
-    def of_contract(self, part: str) -> dict[str, object]:
+    def of_contract(self, name: str) -> dict[str, object]:
         """A table of the contract; empty where the contract has none."""
-        return of(dict, self.contract.get(part, {}))
+        return part(self.contract, name)
 
     def declared(self, feature: str) -> Declared:
         """What the contract says of a feature; nothing of one that it does not know."""
-        return seen(Declared, of(dict, self.of_contract("features").get(feature, {})))
+        return seen(Declared, part(self.of_contract("features"), feature))
 
     @cached_property
     def points(self) -> list[OperatingPointFacts]:

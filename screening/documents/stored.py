@@ -13,7 +13,7 @@ from screening.documents.case import ExplainedCase
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunDocument, RunModel
 from screening.documents.shape import read
-from screening.documents.tables import Table, WrongTypeUnder, listed, of, tables, word
+from screening.documents.tables import Table, WrongTypeUnder, elements, of, tables, word
 from screening.documents.upgrading import CHANCES, model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 
@@ -72,7 +72,7 @@ def history_in(told: Table) -> HistoryDocument:
     """What `screening.ledger.history` tells; reasons of early nights are bare words."""
     from screening.documents.history import HistoryDocument
 
-    runs = [run | {"attention": reasons_in(listed(run["attention"]))} for run in tables(told, "runs")]
+    runs = [run | {"attention": reasons_in(elements(run, "attention"))} for run in tables(told, "runs")]
     return read(HistoryDocument, dict(told) | {"runs": runs}, "the history")
 
 

@@ -35,7 +35,17 @@ def table(within: Table, key: str) -> dict[str, object]:
 
 def tables(within: Table, key: str) -> list[dict[str, object]]:
     """The list of objects under a key; raises as `table` does."""
-    return [_under(key, dict, each) for each in _under(key, (list, tuple), within[key])]
+    return [_under(key, dict, each) for each in elements(within, key)]
+
+
+def part(within: Table, key: str) -> dict[str, object]:
+    """The object under a key, an empty one where there is none; raises as `table` does."""
+    return _under(key, dict, within.get(key, {}))
+
+
+def elements(within: Table, key: str) -> Sequence:
+    """The list under a key; raises as `table` does."""
+    return _under(key, (list, tuple), within[key])
 
 
 def word(within: Table, key: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from screening.documents.tables import listed, of, table, tables
+from screening.documents.tables import elements, table, tables
 
 CHANCES = ("chance", "chance_low", "chance_high")
 INTERVALS = ("ppv", "npv", "nne", "flag_rate")
@@ -24,7 +24,7 @@ def model_of_any_version(stored: Mapping[str, object]) -> dict[str, object]:
     upgraded = unknown | empty | validation
     upgraded.pop("placement", None)
     search = {key: value for key, value in table(validation, "search").items() if key != "chosen_in_folds"}
-    upgraded["search"] = {"dropped": [None] * len(listed(search["scores"]))} | search
+    upgraded["search"] = {"dropped": [None] * len(elements(search, "scores"))} | search
     expected = table(upgraded, "predictive")
     upgraded["predictive"] = {
         name: found | {"rows": [_intervals() | row for row in tables(found, "rows")]}
@@ -35,7 +35,7 @@ def model_of_any_version(stored: Mapping[str, object]) -> dict[str, object]:
     chances = table(upgraded, "calibration")
     upgraded["calibration"] = {name: {"reason": None} | table(chances, name) for name in chances}
     return dict(stored) | {
-        "attention": _reasons(listed(stored.get("attention", []))),
+        "attention": _reasons(elements({"attention": []} | dict(stored), "attention")),
         "operating_points": [_point(point) for point in tables(stored, "operating_points")],
         "validation": upgraded,
         "training": {"leaks": [], "window": None}
@@ -58,7 +58,7 @@ def run_of_any_version(stored: Mapping[str, object]) -> dict[str, object]:
     upgraded["unflagged"] = {"cases": table(upgraded, "unflagged")["cases"]}
     for name in ("cases", "near_misses"):
         upgraded[name] = [chances | case for case in tables(upgraded, name)]
-    upgraded["attention"] = _reasons(listed(upgraded["attention"]))
+    upgraded["attention"] = _reasons(elements(upgraded, "attention"))
     return upgraded
 
 
@@ -71,9 +71,10 @@ def profile_of_any_version(stored: object) -> object:
     """A model's profile without what only the first format kept."""
     if not isinstance(stored, Mapping) or stored.get("format") != 1:
         return stored
+    features = table(stored, "features")
     features = {
-        name: {key: value for key, value in one.items() if key != "core"}
-        for name, one in of(dict, stored["features"]).items()
+        name: {key: value for key, value in table(features, name).items() if key != "core"}
+        for name in features
     }
     return dict(stored) | {"features": features}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 
@@ -15,14 +15,6 @@ AT_ONCE = 500
 """Rows asked for, or names given, in one statement: years of nights need little memory then."""
 
 Each = TypeVar("Each")
-
-
-class Said(NamedTuple):
-    """An entry of the trail, and what it says without naming a patient."""
-
-    number: int
-    recorded: str
-    body: dict[str, object]
 
 
 def portions(values: Sequence[Each]) -> Iterator[Sequence[Each]]:
@@ -36,10 +28,10 @@ def stretches(connection: sa.Connection) -> Iterator[tuple[int, int]]:
     return ((first, first + AT_ONCE - 1) for first in range(1, last + 1, AT_ONCE))
 
 
-def said(connection: sa.Connection, *actions: str) -> Iterator[Said]:
-    """What the entries of these actions say, in order."""
+def said(connection: sa.Connection, *actions: str) -> Iterator[dict[str, object]]:
+    """What the entries of these actions say without naming a patient, in order, with number and time."""
     asked = sa.select(AUDIT.c.number, AUDIT.c.recorded, CONTENTS.c.body)
     asked = asked.join(CONTENTS, (CONTENTS.c.entry == AUDIT.c.number) & (CONTENTS.c.part == OPEN))
     asked = asked.where(AUDIT.c.action.in_(actions), CONTENTS.c.body.is_not(None))
     for row in connection.execute(asked.order_by(AUDIT.c.number)):
-        yield Said(row.number, row.recorded, json.loads(row.body))
+        yield json.loads(row.body) | {"entry": row.number, "recorded": row.recorded}

@@ -93,13 +93,7 @@ def rows_of(entry: int, contents: Iterable[Mapping[str, str]]) -> list[dict[str,
 
 
 def reason_of(text: str) -> str:
-    """Why something is entered, in somebody's words.
-
-    Raises
-    ------
-    UsageError
-        There are none.
-    """
+    """Why something is entered, in somebody's words (UsageError where there are none)."""
     if not text.strip():
         raise UsageError("--reason: say why in a few words; the trail keeps them")
     return text.strip()

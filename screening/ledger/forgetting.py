@@ -190,7 +190,7 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
     """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
     change = {"model_before": before, "model_after": after, "reason": "sealed anew without a patient"}
     with ledger.writing() as connection:
-        earlier = [each.body for each in said(connection, "seal")]
+        earlier = list(said(connection, "seal"))
         # What never came to stand in the place of the one before, since an attempt was killed.
         replaced = {
             before,

@@ -152,10 +152,9 @@ def _changes(
     """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
     told = []
     for each in said(connection, action):
-        whose = each.body.get("series")
+        whose = each.get("series")
         if series is None or whose in (None, series):
-            shown = {"series": shown_series(of(str, whose))} if whose else {}
-            told.append(each.body | shown | {"entry": each.number, "recorded": each.recorded})
+            told.append(each | ({"series": shown_series(of(str, whose))} if whose else {}))
     return [read(declared, each, "the ledger's trail") for each in told]
 
 

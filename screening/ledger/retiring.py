@@ -34,10 +34,7 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
 
 def retired(connection: sa.Connection) -> dict[str, dict[str, object]]:
     """The series that are closed: what was said of each when it was, and when that was `recorded`."""
-    told = {
-        word(each.body, "series"): each.body | {"recorded": each.recorded}
-        for each in said(connection, "retire")
-    }
+    told = {word(each, "series"): each for each in said(connection, "retire")}
     # A night after the one that was the last takes it back; a back-fill is none.
     return {name: each for name, each in told.items() if _last(connection, name) <= word(each, "last")}
 

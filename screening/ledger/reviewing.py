@@ -9,11 +9,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from screening.documents.tables import listed, of, table, word
+from screening.documents.tables import listed, part, table, word
 from screening.errors import ModelError, UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
-from screening.storage.sealing import read_document
+from screening.storage.sealing import as_stored, read_document
 
 FORMAT = 1
 MAX_BYTES = 16 << 20
@@ -67,9 +67,11 @@ def review(
     if not isinstance(key, str) or type(revision) is not int:
         raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")
     content = _content(Path(verdicts))
-    contract = table(table(document, "model"), "contract")
-    needed = of(dict, contract.get("cohort", {})).get("verdicts_need") or []
-    given = _checked(content, word(document, "run_id"), reviewable(ledger, key), listed(needed))
+    with as_stored(Path(run) / "run.json"):
+        contract = table(table(document, "model"), "contract")
+        needed = listed(part(contract, "cohort").get("verdicts_need") or [])
+        run_id = word(document, "run_id")
+    given = _checked(content, run_id, reviewable(ledger, key), needed)
     # Its page exists, since somebody judged by it; a killed run may not have come to say so.
     publish_night(ledger, key, revision)
     told = record_verdicts(ledger, key, given, reviewer)

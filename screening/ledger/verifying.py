@@ -107,9 +107,7 @@ def _said(part: sa.RowMapping) -> dict[str, object]:
 
 def rewritten(connection: sa.Connection) -> dict[tuple[int, int], str | None]:
     """Parts that a later entry erased (None) or wrote anew (digest); that entry is verified itself."""
-    changes = (
-        change for each in said(connection, *ERASING) for change in listed(each.body.get("rewritten", []))
-    )
+    changes = (change for each in said(connection, *ERASING) for change in listed(each.get("rewritten", [])))
     return {(entry, part): digest for entry, part, digest in changes}
 
 

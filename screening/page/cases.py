@@ -212,5 +212,7 @@ def _rest(run: RunDocument, case: Case, values: Sequence[Value], places: int) ->
 
 def _on_class_scale(model: ModelDocument, case: Case) -> str:
     """Return the score on the scale of the slider, exactly."""
-    own = next(point.threshold for point in model.points if point.label == case.label)
-    return repr(case.score + own if model.by_excess else case.score)
+    own = {point.label: point.threshold for point in model.points}
+    if case.label not in own:
+        raise KeyError("class")
+    return repr(case.score + own[case.label] if model.by_excess else case.score)

@@ -89,7 +89,9 @@ def test_a_signal_at_any_moment_leaves_nothing_behind(desk, tmp_path):
         said = said_in(folder).read_text(encoding="utf-8") if said_in(folder).exists() else ""
         where = (at, number, process.exitcode, said)
         assert process.exitcode in ends_of(folder, number), where
-        assert "Traceback" not in said or process.exitcode in UNHEARD, where
+        # What a library's callback swallows is Python's to say, and the training goes on to its end.
+        swallowed = said.count("Exception ignored in")
+        assert said.count("Traceback") <= swallowed or process.exitcode in UNHEARD, where
         assert leftovers(folder) == [], where
         assert content(folder / "model") in (before, after), where
 
