@@ -29,7 +29,8 @@ def rates(sensitivity, specificity) -> Rates:
 
 
 def table_of(**columns) -> pd.DataFrame:
-    return pd.DataFrame({name: np.array(values, dtype=object) for name, values in columns.items()})
+    # The dtype is said: pandas 3 makes texts of its own of objects.
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
 
 
 def test_of_nearly_separated_scores_platt_scaling_is_that_of_scikit_learn():

@@ -95,15 +95,14 @@ def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(p
     screen("score", place / "good", place / "night.csv", "--out", tmp_path, "--date", "2026-03-01")
     names = ["chance", "chance_low", "chance_high"]
     scores = pd.read_parquet(tmp_path / "scores.parquet").set_index("id")
-    kept_exactly = {"dtype": {"id": str}, "float_precision": "round_trip"}
-    listed = pd.read_csv(tmp_path / "flagged.csv", **kept_exactly).set_index("id")
+    listed = pd.read_csv(tmp_path / "flagged.csv", dtype=str).set_index("id")[names].astype(float)
     document = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
     curve = document["model"]["validation"]["calibration"]["yes"]["curve"]["probability"]
     case = document["cases"][0]
     words = ("explain", tmp_path, case["id"], "--model", place / "good", "--cohort", place / "night.csv")
     explained = json.loads(screen(*words, "--json").stdout)
 
-    pd.testing.assert_frame_equal(listed[names], scores.loc[listed.index, names], check_exact=True)
+    pd.testing.assert_frame_equal(listed, scores.loc[listed.index, names], check_exact=True)
     assert scores.sort_values("score")["chance"].is_monotonic_increasing
     assert (scores["chance_low"] <= scores["chance"]).all()
     assert (scores["chance"] <= scores["chance_high"]).all()

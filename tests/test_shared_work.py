@@ -147,7 +147,7 @@ def test_candidates_of_one_kernel_follow_each_other_from_the_smallest_cost_upwar
 
 
 def test_many_rows_are_solved_by_rows_where_few_solutions_are_wanted():
-    x, _ = made(3200)
+    x, _ = made(3600)
 
     assert isinstance(solvers.gram_within(Gaussian(0.3), x, n_solutions=2), KernelRows)
     assert isinstance(solvers.gram_within(Gaussian(0.3), x, n_solutions=11), np.ndarray)
