@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -237,7 +238,7 @@ def test_a_bad_url_of_a_ledger_is_a_usage_error(url):
 
 def test_a_database_that_is_not_ours_is_refused_unchanged(tmp_path):
     path = tmp_path / "theirs.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE patients (name TEXT)")
     path.chmod(0o644)
     before = path.read_bytes()
