@@ -83,7 +83,8 @@ def texts(values: np.ndarray) -> dict[str, int]:
 
 def tenths(counts: ArrayLike) -> np.ndarray:
     """Which tenth of the training rows each bin lies in: the bins a PSI is taken over, shape (n_bins,)."""
-    share = np.asarray(counts, float) / max(np.sum(counts), 1)
+    counted = np.asarray(counts, float)
+    share = counted / max(counted.sum(), 1.0)
     middle = np.cumsum(share) - share / 2
     return np.unique(np.minimum((middle * 10).astype(int), 9), return_inverse=True)[1].ravel()
 

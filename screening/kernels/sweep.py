@@ -5,6 +5,7 @@ A row's result does not depend on its batch or on the number of threads (see ``l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
@@ -221,7 +222,7 @@ def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> Precisio
     # What a coordinate that is off by delta moves a bump where that is most: at rate d = 1/2, or at its top.
     delta = 1.2e-7 * float(np.abs(centres).max(initial=0.0))
     narrowest = float(rates.max(initial=0.0))
-    moved = np.sqrt(2.0 / np.e * narrowest) * delta if norm == 2 else narrowest * delta * centres.shape[1]
+    moved = math.sqrt(2.0 / math.e * narrowest) * delta if norm == 2 else narrowest * delta * centres.shape[1]
     return np.float32 if moved <= 1e-5 else np.float64
 
 
