@@ -261,14 +261,21 @@ def test_a_table_of_many_zeros_does_not_stop_itself():
     assert gated(past, past, contract).stops() == gated(past, past, contract).attention() == []
 
 
+OF_PATIENTS = Contract.from_dict({"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}})
+
+
+def measured_often(rng, n_patients, each):
+    """Patients by their numbers, and a value of each that hardly varies between its rows."""
+    names = np.repeat(np.arange(n_patients), each)
+    return names, pd.DataFrame({"crp": rng.normal(0, 1, n_patients)[names] + rng.normal(0, 0.2, len(names))})
+
+
 def test_rows_of_one_patient_are_not_taken_for_many():
-    contract = Contract.from_dict({"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}})
     rng = np.random.default_rng(0)
-    names = np.repeat(np.arange(40), 50)
-    past = pd.DataFrame({"crp": rng.normal(0, 1, 40)[names] + rng.normal(0, 0.2, 2000)})
+    names, past = measured_often(rng, 40, 50)
     night = pd.DataFrame({"crp": rng.normal(1, 0.2, 100)})
-    kept = profile(Columns.of(past), contract, names)
-    one, many = Gates(kept, contract), Gates(kept, contract)
+    kept = profile(Columns.of(past), OF_PATIENTS, names)
+    one, many = Gates(kept, OF_PATIENTS), Gates(kept, OF_PATIENTS)
     one.add(Columns.of(night), np.zeros(100, dtype=int))
     many.add(Columns.of(night), np.arange(100))
 
@@ -305,12 +312,12 @@ def test_rows_that_are_not_scored_are_not_said_to_be_scored_as_unknown():
 
 
 def test_training_rows_of_few_patients_are_not_taken_for_many():
-    contract = Contract.from_dict({"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}})
     rng = np.random.default_rng(0)
-    names = np.repeat(np.arange(4), 100)
-    past = pd.DataFrame({"crp": rng.normal(0, 1, 4)[names] + rng.normal(0, 0.2, 400)})
+    names, past = measured_often(rng, 4, 100)
     night = pd.DataFrame({"crp": rng.normal(0, 1, 40)})
-    one, many = (Gates(profile(Columns.of(past), contract, groups), contract) for groups in (names, None))
+    one, many = (
+        Gates(profile(Columns.of(past), OF_PATIENTS, groups), OF_PATIENTS) for groups in (names, None)
+    )
     for gates in (one, many):
         gates.add(Columns.of(night))
 

@@ -12,9 +12,10 @@ from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
 
 ROW_NUMBERS = "ids_are_row_numbers"
+PLACE_NAMES = r"#|nr|no|number|index|row|unnamed: \d+|__index_level_\d+__"
+"""How a column is called that says where a row stands."""
 INDEX_NAME = re.compile(
-    r"#|id|nr|no|number|index|row|record|unnamed: ?\d+|__index_level_\d+__"
-    r"|(row|line|record|sample)[ _]?(nr|no|number|id)",
+    rf"{PLACE_NAMES}|id|record|unnamed:\d+|(row|line|record|sample)[ _]?(nr|no|number|id)",
     re.IGNORECASE,
 )
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from screening.cohort.contract import Contract
 from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_somebody
+from screening.cohort.identity import PLACE_NAMES
 from screening.cohort.notation import truths
 from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
@@ -20,9 +21,7 @@ INDICATOR_SHARE = 0.05
 FEW = 50
 LIKE_AN_ID = "looks like an id (name it with --id or --group)"
 INDEX_NAME = re.compile(
-    r"index|row|#|unnamed: \d+|__index_level_\d+__"
-    r"|((row|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number)\.?",
-    re.IGNORECASE,
+    rf"{PLACE_NAMES}|((row|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number)\.?", re.IGNORECASE
 )
 # So many names a note tells.
 MOST_NAMES = 20

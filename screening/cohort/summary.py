@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +15,15 @@ MOST_SAMPLED = 1 << 15
 OTHER = r"^\d{1,2}[-/.]"
 LEADING_ZERO = r"^[+-]?0[0-9]+$"
 # Numbers that questionnaires and laboratories write for "not known": -1, -9, 99, -999, 8888.
-CODE = re.compile(r"-[1789]|-?(77+|88+|99+)")
+CODES = frozenset(
+    [
+        -1.0,
+        -7.0,
+        -8.0,
+        -9.0,
+        *(sign * float(digit * n) for digit in "789" for n in range(2, 16) for sign in (1, -1)),
+    ]
+)
 
 
 class ColumnSummary:
@@ -77,8 +83,12 @@ class ColumnSummary:
     @property
     def far_codes(self) -> list[float]:
         """Numbers such as -99 that occur more than once, farther from all others than those lie apart."""
-        distinct, counts = np.unique(self._sample.values, return_counts=True)
-        like_codes = np.array([bool(CODE.fullmatch(f"{value:.17g}")) for value in distinct], dtype=bool)
+        values = self._sample.values
+        # What lies farthest out is a code then; most columns have none and need not be sorted.
+        if not values.size or CODES.isdisjoint((values.min(), values.max())):
+            return []
+        distinct, counts = np.unique(values, return_counts=True)
+        like_codes = np.isin(distinct, [*CODES])
         others = distinct[~like_codes]
         if others.size < 2:
             return []

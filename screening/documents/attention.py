@@ -232,8 +232,8 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     spread = IMPROBABLE * math.sqrt(max(scored * rate * (1 - rate), 1.0) * widen)
     above = 0.0
     if 0.5 < rate < 1:
-        normal = NormalDist()
-        above = CLOSER * scored * normal.inv_cdf(rate) * normal.pdf(normal.inv_cdf(rate))
+        z = NormalDist().inv_cdf(rate)
+        above = CLOSER * scored * z * NormalDist().pdf(z)
     return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread + above)
 
 

@@ -34,8 +34,9 @@ def model_of_any_version(stored: Mapping[str, object]) -> dict[str, object]:
     upgraded["points"] = {name: [_point(point) for point in tables(points, name)] for name in points}
     chances = table(upgraded, "calibration")
     upgraded["calibration"] = {name: {"reason": None} | table(chances, name) for name in chances}
-    return dict(stored) | {
-        "attention": _reasons(elements({"attention": []} | dict(stored), "attention")),
+    told: dict[str, object] = {"attention": []} | dict(stored)
+    return told | {
+        "attention": _reasons(elements(told, "attention")),
         "operating_points": [_point(point) for point in tables(stored, "operating_points")],
         "validation": upgraded,
         "training": {"leaks": [], "window": None}

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.columns import coded
 from screening.cohort.identity import kept_half, keyed_lots
 from screening.documents import ScoreCounts
 from screening.statistics.operating_point import OperatingPoint, overall
@@ -127,7 +128,7 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
         rank = scores if model.contract.coordinates else _drawn(table["id"], model)
-        _, group = np.unique(table["group"].astype(str), return_inverse=True)
+        _, group = coded(table["group"])
         order = np.lexsort((rank, group))
         scores = scores[order[np.append(np.diff(group[order]) > 0, True)]]
         weights = np.ones(len(scores))

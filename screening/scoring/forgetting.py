@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from screening.documents.tables import of, word
+from screening.documents.tables import table, word
 from screening.errors import Locked, ScreenError, UsageError
 from screening.ledger import Ledger
 from screening.ledger.forgetting import Whom, erase, record_sealed
@@ -25,7 +25,7 @@ from screening.scoring.erasing import names_in, rewrite, rewrite_scores
 from screening.storage.loading import load_model
 from screening.storage.model import write_model
 from screening.storage.publishing import publish, sweep, write_whole
-from screening.storage.sealing import read_document
+from screening.storage.sealing import as_stored, read_document
 from screening.training.erasing import without
 
 if TYPE_CHECKING:
@@ -162,8 +162,11 @@ class Erasure:
 
     def _run(self, report: Report, folder: Path) -> None:
         document, name = read_document(folder, "run"), self.whom.name
-        night = word(document, "date")
-        if not self.whom.of_night(night, of(dict, document.get("ledger") or {}).get("series")):
+        with as_stored(folder / "run.json"):
+            night = word(document, "date")
+            known = table(document, "ledger") if document.get("ledger") else {}
+            series = None if known.get("series") is None else word(known, "series")
+        if not self.whom.of_night(night, series):
             return
         if not names_in(folder, document, name):
             return
