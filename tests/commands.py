@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import typer.testing
 from typer.testing import CliRunner
 
 from screening.cli import app
+
+# Made once for all tests: that takes longer than most commands.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 
 def screen(*words: object, code: int = 0):
