@@ -67,6 +67,21 @@ def test_the_first_pass_is_solved_once_for_all_factors_on_it(monkeypatch):
     assert len(solved) == 1 + 3
 
 
+def test_a_solution_that_meets_no_bound_is_taken_under_wider_ones(monkeypatch):
+    x, y = made()
+    costs = (0.5, 1e3, 1e4, 1e5)
+    alone = [TwoClassSVM(Gaussian(20.0), C=cost).fit(x, y).decision_function(x) for cost in costs]
+    solved = []
+    solve = smo.solve
+    monkeypatch.setattr(smo, "solve", lambda *given, **more: solved.append(1) or solve(*given, **more))
+
+    with shared.over(x):
+        together = [TwoClassSVM(Gaussian(20.0), C=cost).fit(x, y).decision_function(x) for cost in costs]
+
+    assert len(solved) == 2  # at 0.5 there are bounds to meet, at 1e3 none is left
+    np.testing.assert_allclose(together, alone, atol=2e-3)
+
+
 @pytest.mark.parametrize("passes", [1, 4])
 def test_shared_fits_decide_as_fits_alone_within_the_tolerance(passes):
     x, y = made()

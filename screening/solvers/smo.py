@@ -148,7 +148,7 @@ def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
     if problem.total:
         side = np.flatnonzero(signs == np.sign(problem.total))
         # From the rows of the least c: the objective is then near its end's, however many decades c spans.
-        side = side[np.argsort(problem.c[side] ** 2 * problem.gram.diagonal()[side], kind="stable")]
+        side = side[np.argsort(problem.c[side] ** 2 * problem.diagonal[side], kind="stable")]
         filled = np.minimum(np.cumsum(upper[side]), abs(problem.total))
         if not len(side) or filled[-1] < abs(problem.total) * (1 - 1e-9):
             raise ValueError("total is out of reach: the bounds of the rows on its side sum to less")
@@ -162,7 +162,7 @@ class _Engine:
     def __init__(self, problem: Problem, tol: float, memory: int) -> None:
         self.problem = problem
         self.active = _Active(problem.gram, memory)
-        diagonal = np.asarray(problem.gram.diagonal(), float)
+        diagonal = problem.diagonal
         c = np.asarray(problem.c, float)
         # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
         unit = float(np.sqrt(np.max(c * c * diagonal))) or 1.0
@@ -224,8 +224,9 @@ class _Engine:
 
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""
-        f = self.active.times(self.s * self.c * self.alpha) if self.alpha.any() else np.zeros(len(self.alpha))
-        gradient = self.s * self.c * f + self.p
+        gradient = self.p.copy()
+        if self.alpha.any():
+            gradient = self.s * self.c * self.active.times(self.s * self.c * self.alpha) + self.p
         return -self.s * gradient if self.equality else gradient
 
     def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
