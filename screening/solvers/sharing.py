@@ -71,7 +71,8 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
         else:
             start = known.get(("last", rows, bounds))
             if start is None and ("path", rows, factor) in known:
-                start = _widened(*known["path", rows, factor], problem.upper)
+                alphas, narrower = known["path", rows, factor]
+                start = _widened(alphas, narrower, problem.upper)
             found = smo.solve(problem, tol, start=start, memory=memory)
             if (found.alphas < (1.0 - AT_BOUND) * problem.upper).all():
                 known["within", rows, factor] = found, problem.scale
