@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from screening import OneClassSVM, TwoClassSVM, solvers
 from screening.factors import AdaptiveBumps, MarginDecay
@@ -119,6 +121,40 @@ def test_later_passes_start_from_the_one_before():
 
     assert warm.n_iter < smo.solve(near).n_iter / 2
     assert warm.gap <= 1e-3
+
+
+def test_a_larger_cost_starts_from_the_solution_of_the_smaller_one():
+    x, y = made(400)
+    signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
+    gram = Gaussian(0.1)(x, x)
+    small, large = (Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in (0.1, 1.0))
+
+    with shared.over(x) as here:
+        here.keep(Gaussian(0.1), gram)
+        solvers.solve(small)
+        warm = solvers.solve(large)
+
+    alone = smo.solve(large)
+    assert warm.n_iter < alone.n_iter / 2
+    assert large.certificate(warm.alphas)[1] <= 1e-3
+    assert large.objective(warm.alphas) == pytest.approx(large.objective(alone.alphas), rel=1e-4)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.floats(0.01, 1e3), min_size=2, max_size=5), st.floats(0.01, 30.0))
+def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma):
+    x, y = made(60)
+    signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
+    gram = Gaussian(gamma)(x, x)
+
+    with shared.over(x) as here:
+        here.keep(Gaussian(gamma), gram)
+        problems = [Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in costs]
+        solutions = [solvers.solve(problem) for problem in problems]
+
+    for problem, solution in zip(problems, solutions, strict=True):
+        assert (solution.alphas <= problem.upper).all()
+        assert problem.certificate(solution.alphas)[1] <= 1.01e-3
 
 
 def test_other_rows_are_never_taken_for_the_shared_ones():

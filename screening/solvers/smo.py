@@ -195,12 +195,13 @@ class _Engine:
             tighter = self._tightened(now[0], now[4], now[5])
             if n_iter >= max_iter or gap <= self.stop or (stuck and not tighter):
                 self.alpha[active.points], self.v[active.points] = now[4], now[5]
-                if m == n or n_iter >= max_iter:
-                    break
-                checks += 1
-                self.v = self._levels()
-                self._tightened(self.s, self.alpha, self.v)
-                if self._gap() <= self.stop:
+                whole = m == n or n_iter >= max_iter
+                if not whole:
+                    checks += 1
+                    self.v = self._levels()
+                    self._tightened(self.s, self.alpha, self.v)
+                intercept, gap = self._certificate()
+                if whole or gap <= self.stop:
                     break
                 keep = self._undecided(self._gathered(np.arange(n)))
                 active.take(keep if checks < _FULL_CHECKS else np.arange(n))
@@ -212,7 +213,6 @@ class _Engine:
                     active.take(active.points[keep], keep)
                     now = self._gathered(active.points)
         alphas = np.minimum(self.alpha / self.unit, self.problem.upper)
-        intercept, gap = self._certificate()
         return Solution(alphas, intercept, gap / self.problem.unit(self.alpha, self.s, self.v), n_iter)
 
     def _tightened(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
@@ -258,9 +258,6 @@ class _Engine:
 
         first, _, _, upper, alpha, v = now
         return np.asarray(climbing.undecided(self.equality, first, upper, alpha, v))
-
-    def _gap(self) -> float:
-        return self._certificate()[1]
 
     def _certificate(self) -> tuple[float, float]:
         """Intercept and largest violation over all points."""
