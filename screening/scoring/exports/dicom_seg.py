@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from screening.scoring.exports.volumes import PatientMaps, file_name, maps_of
 
 if TYPE_CHECKING:
     from highdicom import Volume, VolumeGeometry
+    from highdicom.seg import Segmentation
     from pydicom import Dataset
 
 MOST_SLICES = 4096
@@ -122,7 +124,7 @@ def _on(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volume:
     return Volume(flags, theirs, "PATIENT", frame_of_reference_uid=geometry.frame_of_reference_uid)
 
 
-def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, patient: str) -> Dataset:
+def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, patient: str) -> Segmentation:
     from highdicom import AlgorithmIdentificationSequence
     from highdicom.seg import Segmentation, SegmentDescription
     from pydicom.sr.codedict import codes
@@ -172,7 +174,10 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
     return found
 
 
-def _content(dataset: Dataset) -> bytes:
+def _content(found: Segmentation) -> bytes:
     written = io.BytesIO()
-    dataset.save_as(written, enforce_file_format=True)
+    found.save_as(written, enforce_file_format=True)
+    # highdicom finds frames by a database in memory that it never closes; Python 3.13 warns of such.
+    with suppress(AttributeError):
+        found._db_con.close()
     return written.getvalue()
