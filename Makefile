@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: help demo test lint warm docs faults fuzz sbom audit lock wheelhouse clean
+.PHONY: help demo test lint warm docs faults fuzz matrix sbom audit lock wheelhouse clean
 MINUTES ?= 10
 .DELETE_ON_ERROR:
 
@@ -16,6 +16,7 @@ help:
 	@echo "make docs     write again what the code knows, and build the site of it: build/site/index.html"
 	@echo "make faults   the attacks of docs/reliability.md at their full number (hours)"
 	@echo "make fuzz     generated input for MINUTES=10"
+	@echo "make matrix   the tests under every Python from 3.11 on that is here, with the newest versions"
 	@echo "make lock sbom audit   what an installation consists of"
 	@echo "make wheelhouse   all that a host without a network needs, and an installation from it"
 
@@ -47,6 +48,10 @@ faults: $(VENV)/installed-test
 
 fuzz: $(VENV)/installed-test
 	$(BIN)/python tests/faults/fuzz.py --minutes $(MINUTES)
+
+# Every Python from 3.11 on that is found, each with the newest versions in a fresh environment (half an hour each).
+matrix:
+	.ci/matrix
 
 # What an installation consists of: its versions with hashes, as CycloneDX, and held against known weaknesses.
 lock: $(VENV)/supply

@@ -207,3 +207,13 @@ def test_a_few_rows_in_another_unit_are_said_only_where_chance_would_not_bring_a
 
     assert shift_of(night, 88.42).share == pytest.approx(4 / 60)
     assert shift_of(night, 88.42, chance=1e-9) is None
+
+
+def test_values_farther_off_than_can_be_squared_are_no_fault_of_the_night():
+    rng, far = np.random.default_rng(0), [1e299] * 30 + [1e300]
+    past = Columns.of(pd.DataFrame({"temperature": [*rng.normal(37, 1, 600), *far]}))
+    contract = Contract.from_dict({"features": {"temperature": {"type": "number"}}})
+    gates = Gates(profile(past, contract), contract)
+    gates.add(Columns.of(pd.DataFrame({"temperature": rng.normal(37, 1, 60) * 1.8 + 32})))
+
+    assert len(gates.stops()) == 1

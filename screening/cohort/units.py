@@ -85,7 +85,9 @@ class Density:
         grid = np.linspace(centers.min() - 8 * self.width, centers.max() + 8 * self.width, 1000)
         apart = (grid[:, None] - centers) / smooth
         self._grid = grid
-        self._close = np.exp(-0.5 * apart**2) @ (weights / weights.sum()) / smooth * (1 - STRAY)
+        with np.errstate(over="ignore"):  # too far apart to be squared is far enough
+            near = np.exp(-0.5 * apart**2)
+        self._close = near @ (weights / weights.sum()) / smooth * (1 - STRAY)
 
     def log_at(self, x: np.ndarray) -> np.ndarray:
         """Log density, up to one constant; same shape."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.documents.tables import listed, table, word
+from screening.documents.tables import elements, table, word
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.storage.arrays import unpack
 from screening.storage.model import Model
@@ -74,7 +74,7 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
             method = table(document, "recipe")
             recipe = read_recipe(word(method, "text"))
             contract = Contract.from_dict(table(document, "contract"))
-            classes = listed(table(document, "task")["classes"])
+            classes = elements(table(document, "task"), "classes")
             model = Model(
                 document=document,
                 recipe=recipe,

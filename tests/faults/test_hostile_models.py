@@ -108,6 +108,15 @@ def test_what_is_no_file_is_refused_and_not_waited_for(name, put_there, desk, tm
     counted("FIFOs, folders and devices in a model directory", 1)
 
 
+def test_classes_that_are_no_list_are_told_by_their_key(desk, tmp_path):
+    folder = copied(desk / "model", tmp_path / "model")
+    document = json.loads((folder / "model.json").read_bytes())
+    reseal_model(folder, put(document, ("task", "classes"), -1))
+
+    with pytest.raises(ModelError, match="'classes'"):
+        load_model(folder)
+
+
 def test_any_value_at_any_place_of_a_resealed_document_is_refused_or_harmless(desk, tmp_path):
     folder = copied(desk / "model", tmp_path / "model")
     document = json.loads((folder / "model.json").read_bytes())
