@@ -12,6 +12,9 @@ from screening.documents.shape import Range, Setting, document, rare
 from screening.documents.tables import Table, part
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
+# More than any training has: what is counted stays exact as a float.
+MOST_ROWS = 1 << 53
+
 
 @document
 class FileFacts:
@@ -83,6 +86,8 @@ class NumberProfile:
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.edges) + 1:
             raise ValueError("counts: one more than edges is needed")
+        if not all(0 <= count < MOST_ROWS for count in self.counts):
+            raise ValueError("counts: so many rows there never were")
 
 
 @document

@@ -27,7 +27,7 @@ class OperatingPointFacts(OperatingPoint):
 class Curve:
     """Rates at about 200 thresholds, with pointwise 95 % bands."""
 
-    threshold: Sequence[float | None]
+    threshold: Sequence[float]
     sensitivity: Sequence[float | None]
     sensitivity_low: Sequence[float | None]
     sensitivity_high: Sequence[float | None]

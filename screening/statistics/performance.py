@@ -186,7 +186,7 @@ def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: 
     with np.errstate(invalid="ignore"):
         ppv, npv = share * hit / flagged, (1 - share) * (1 - false) / unflagged
     return Curve(
-        threshold=_column(tally.thresholds),
+        threshold=tally.thresholds.tolist(),
         sensitivity=_column(hit), sensitivity_low=_column(hit_low), sensitivity_high=_column(hit_high),
         specificity=_column(1 - false),
         specificity_low=_column(1 - false_high), specificity_high=_column(1 - false_low),

@@ -87,6 +87,8 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
                 directory=folder,
                 trained=files.trained,
             )
+            if not model.watched:
+                raise ModelError(f"{folder}: it watches no class")
             if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
                 raise ModelError(f"{folder}: it has more self-test rows than any model")
             again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]

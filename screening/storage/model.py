@@ -21,6 +21,7 @@ from screening.documents.lesions import LesionFacts
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import model_html
 from screening.documents.stored import model_in
+from screening.documents.tables import elements, table, word
 from screening.errors import ModelError
 from screening.storage.arrays import pack
 from screening.storage.publishing import publish
@@ -103,7 +104,7 @@ class Model:
     @property
     def watched(self) -> list[str]:
         """The classes that are flagged, in the order of the columns of `scores`."""
-        return list(self.document["task"]["watched"])
+        return list(elements(table(self.document, "task"), "watched"))
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -113,10 +114,10 @@ class Model:
     @property
     def watched_columns(self) -> list[int]:
         """Columns of `decisions` that belong to the watched classes."""
-        if self.document["task"]["kind"] == "binary":
+        task = table(self.document, "task")
+        if word(task, "kind") == "binary":
             return [0]
-        classes = list(self.document["task"]["classes"])
-        return [classes.index(name) for name in self.watched]
+        return [elements(task, "classes").index(name) for name in self.watched]
 
     @property
     def lesions(self) -> LesionFacts | None:

@@ -20,6 +20,7 @@ from faults.amounts import LONG, attempts, counted
 from faults.desk import copied, laid
 from faults.structures import VALUES, places, put, reseal_model
 from screening.errors import ModelError
+from screening.scoring.score import score
 from screening.storage.loading import load_model
 
 SECONDS, BYTES = 5, 500 << 20
@@ -108,13 +109,31 @@ def test_what_is_no_file_is_refused_and_not_waited_for(name, put_there, desk, tm
     counted("FIFOs, folders and devices in a model directory", 1)
 
 
-def test_classes_that_are_no_list_are_told_by_their_key(desk, tmp_path):
+@pytest.mark.parametrize("key", ["classes", "watched", "kind"])
+def test_a_task_of_wrong_types_is_told_by_its_key(key, desk, tmp_path):
     folder = copied(desk / "model", tmp_path / "model")
     document = json.loads((folder / "model.json").read_bytes())
-    reseal_model(folder, put(document, ("task", "classes"), -1))
+    reseal_model(folder, put(document, ("task", key), -1))
 
-    with pytest.raises(ModelError, match="'classes'"):
+    with pytest.raises(ModelError, match=f"'{key}'"):
         load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("training", "profile", "features", "crp", "counts", 21),
+        ("validation", "curves", "yes", "threshold", 72),
+    ],
+)
+@pytest.mark.parametrize("value", [10**30, None])
+def test_a_number_that_no_training_wrote_is_refused_before_it_is_counted_with(path, value, desk, tmp_path):
+    folder = copied(desk / "model", tmp_path / "model")
+    document = json.loads((folder / "model.json").read_bytes())
+    reseal_model(folder, put(document, path, value))
+
+    with suppress(ModelError):
+        score(load_model(folder), desk / "tonight.csv", tmp_path / "run")
 
 
 def test_any_value_at_any_place_of_a_resealed_document_is_refused_or_harmless(desk, tmp_path):
