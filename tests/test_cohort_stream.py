@@ -93,6 +93,18 @@ def test_a_file_that_changes_between_the_passes_is_refused(tmp_path):
         list(stream)
 
 
+def test_a_file_that_changes_while_it_is_read_is_refused_at_its_end(tmp_path):
+    table(5000).to_csv(tmp_path / "a.csv", index=False)
+    stream = open_cohort(tmp_path / "a.csv", CONTRACT, batch_rows=10)
+    stream.check()
+    batches = iter(stream)
+    next(batches)
+    table(5000).iloc[::-1].to_csv(tmp_path / "a.csv", index=False)
+
+    with pytest.raises(CohortError, match="changed while"):
+        list(batches)
+
+
 def test_memory_of_streaming_does_not_grow_with_the_rows(tmp_path):
     contract = Contract.from_dict({
         "cohort": {"group": "g"}, "features": {"a": FEATURES["flux"], "b": {"type": "number"}},

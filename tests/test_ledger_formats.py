@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from test_ledger import QUESTION, night
 
-from screening.errors import UsageError
+from screening.errors import ModelError, UsageError
 from screening.ledger import (
     NightCases,
     Unchained,
@@ -192,3 +192,13 @@ def test_the_file_says_which_format_it_is_of(tmp_path):
     connection.close()
 
     assert numbers == [2, 0x7363726E]
+
+
+def test_a_file_whose_own_description_is_no_text_is_called_damaged(tmp_path):
+    path = tmp_path / "screening.db"
+    open_ledger(path, make=True).close()
+    words = path.read_bytes().replace(b"screening_", b"\x81creening_")
+    path.write_bytes(words.replace(b"CREATE TABLE", b"CREATE TABEL"))
+
+    with pytest.raises(ModelError, match="the ledger is damaged"):
+        open_ledger(path, read_only=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from screening import OneClassSVM, TwoClassSVM, solvers
 from screening.factors import AdaptiveBumps, MarginDecay
@@ -67,6 +69,21 @@ def test_the_first_pass_is_solved_once_for_all_factors_on_it(monkeypatch):
     assert len(solved) == 1 + 3
 
 
+def test_a_solution_that_meets_no_bound_is_taken_under_wider_ones(monkeypatch):
+    x, y = made()
+    costs = (0.5, 1e3, 1e4, 1e5)
+    alone = [TwoClassSVM(Gaussian(20.0), C=cost).fit(x, y).decision_function(x) for cost in costs]
+    solved = []
+    solve = smo.solve
+    monkeypatch.setattr(smo, "solve", lambda *given, **more: solved.append(1) or solve(*given, **more))
+
+    with shared.over(x):
+        together = [TwoClassSVM(Gaussian(20.0), C=cost).fit(x, y).decision_function(x) for cost in costs]
+
+    assert len(solved) == 2  # at 0.5 there are bounds to meet, at 1e3 none is left
+    np.testing.assert_allclose(together, alone, atol=2e-3)
+
+
 @pytest.mark.parametrize("passes", [1, 4])
 def test_shared_fits_decide_as_fits_alone_within_the_tolerance(passes):
     x, y = made()
@@ -104,6 +121,40 @@ def test_later_passes_start_from_the_one_before():
 
     assert warm.n_iter < smo.solve(near).n_iter / 2
     assert warm.gap <= 1e-3
+
+
+def test_a_larger_cost_starts_from_the_solution_of_the_smaller_one():
+    x, y = made(400)
+    signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
+    gram = Gaussian(0.1)(x, x)
+    small, large = (Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in (0.1, 1.0))
+
+    with shared.over(x) as here:
+        here.keep(Gaussian(0.1), gram)
+        solvers.solve(small)
+        warm = solvers.solve(large)
+
+    alone = smo.solve(large)
+    assert warm.n_iter < alone.n_iter / 2
+    assert large.certificate(warm.alphas)[1] <= 1e-3
+    assert large.objective(warm.alphas) == pytest.approx(large.objective(alone.alphas), rel=1e-4)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.floats(0.01, 1e3), min_size=2, max_size=5), st.floats(0.01, 30.0))
+def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma):
+    x, y = made(60)
+    signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
+    gram = Gaussian(gamma)(x, x)
+
+    with shared.over(x) as here:
+        here.keep(Gaussian(gamma), gram)
+        problems = [Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in costs]
+        solutions = [solvers.solve(problem) for problem in problems]
+
+    for problem, solution in zip(problems, solutions, strict=True):
+        assert (solution.alphas <= problem.upper).all()
+        assert problem.certificate(solution.alphas)[1] <= 1.01e-3
 
 
 def test_other_rows_are_never_taken_for_the_shared_ones():

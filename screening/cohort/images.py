@@ -78,6 +78,11 @@ class PatientImages(TypedPart):
             return None
         return Geometry(group=self.patient, shape=list(self._grid.shape), affine=affine.tolist())
 
+    def refuse_changed(self) -> None:
+        """CohortError where an image is not what it was when it was opened."""
+        if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
+            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
+
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the voxels of the mask, x running fastest.
 
@@ -86,8 +91,7 @@ class PatientImages(TypedPart):
         CohortError
             A file is damaged, or was changed since it was opened; the mask is empty.
         """
-        if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
-            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
+        self.refuse_changed()
         wanted = wanted_of(self.header, columns)
         inside = self._inside()
         # As the file has them: the last axis is the slowest.
@@ -99,6 +103,7 @@ class PatientImages(TypedPart):
                 cells[name] = pa.array(values.astype(values.dtype.newbyteorder("=")), from_pandas=True)
         for name, axis in zip(AXES, np.unravel_index(places, inside.shape, order="F"), strict=True):
             cells[name] = pa.array(axis.astype(np.int32))
+        self.refuse_changed()
         self.rows = len(places)
         for start in range(0, len(places), batch_rows):
             n_rows = min(batch_rows, len(places) - start)

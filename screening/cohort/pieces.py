@@ -71,6 +71,7 @@ class Piece(DerivedPart):
                     at += n_rows
             except Irregular:
                 return
+        part.refuse_changed()
 
     def _by_reading_on(self, columns: Sequence[str] | None, batch_rows: int, done: int) -> Iterator[Block]:
         """The rows behind so many, by reading the part from its beginning."""

@@ -87,6 +87,7 @@ class SourceFile:
         for block in found:
             rows += block.n_rows
             yield block
+        self.refuse_changed()
         self.rows = rows
 
 

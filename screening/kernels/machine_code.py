@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import math
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -108,10 +107,11 @@ class Loop:
 
 def aligned_zeros(shape: tuple[int, int], dtype: Any) -> np.ndarray:
     """Zeros for a loop to work in, from the start of a line: vectors across two load at half the speed."""
-    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-    room = np.zeros(n_bytes + _LINE, np.uint8)
-    skipped = -room.__array_interface__["data"][0] % _LINE
-    return room[skipped : skipped + n_bytes].view(dtype).reshape(shape)
+    size = np.dtype(dtype).itemsize
+    n = shape[0] * shape[1]
+    room = np.zeros(n + _LINE // size, dtype)
+    skipped = -room.ctypes.data % _LINE // size
+    return room[skipped : skipped + n].reshape(shape)
 
 
 def _alone(text: str, mangled: str, name: str) -> str:

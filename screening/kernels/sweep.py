@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.kernels.compiled import ABSOLUTE, BLOCK, CENTRES, SQUARED, prepare
+from screening.kernels.compiled import ABSOLUTE, BLOCK, CENTRES, PANEL, SQUARED, prepare
 from screening.kernels.machine_code import Loop, aligned_zeros
 from screening.kernels.placing import threads as threads_here
 
@@ -25,13 +26,13 @@ _PROBES = 64
 _LOG2_E = 1.4426950408889634
 
 
-_SWEEPS = {
-    name: Loop(
+_SWEEPS: dict[Precision, Loop] = {
+    dtype: Loop(
         "screening.kernels.loops",
         "sweep_block",
-        f"{name} {name} {name} int64 {name} {name} float64 float64 int64",
+        " ".join([*[dtype.__name__] * 3, "int64", *[dtype.__name__] * 2, "float64 float64 int64"]),
     )
-    for name in ("float32", "float64")
+    for dtype in (np.float32, np.float64)
 }
 
 
@@ -112,20 +113,21 @@ def weighted_sums(
     moved = padded(centres, dtype)
     rates = np.zeros((len(terms), len(moved)), dtype)
     for q, (gamma, _) in enumerate(terms):
-        rates[q, : len(centres)] = -np.asarray(gamma, float) * _LOG2_E
-    ends = np.cumsum([weights.shape[1] for _, weights in terms], dtype=np.int64)
+        rates[q, : len(centres)] = gamma * -_LOG2_E
+    ends = np.array([*accumulate(weights.shape[1] for _, weights in terms)], np.int64)
     weights = np.concatenate([weights for _, weights in terms], axis=1)
     # Scaled by a power of two, which changes no digit: float32 partial sums neither overflow nor vanish.
     largest = float(np.abs(weights).max(initial=0.0))
-    unit = 2.0 ** np.frexp(largest)[1] if largest > 0 else 1.0
+    unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
     scaled = np.zeros((len(moved), weights.shape[1]), dtype)
     scaled[: len(centres)] = weights / unit
     kind = SQUARED if norm == 2 else ABSOLUTE
     rows = np.ascontiguousarray(x, dtype)
     out = np.zeros((len(x), weights.shape[1]))
 
-    loop = _SWEEPS[np.dtype(dtype).name]
-    block = BLOCK if moved.shape[1] <= 16 else BLOCK // 2
+    loop = _SWEEPS[dtype]
+    most = BLOCK if moved.shape[1] <= 16 else BLOCK // 2
+    block = max(PANEL, min(most, -(-len(rows) // PANEL) * PANEL))  # a block is worked on whole
 
     def task(first: int) -> None:
         within = (*rows.shape, first, min(first + _TASK, len(rows)), kind)
@@ -136,7 +138,7 @@ def weighted_sums(
 
     run_in_threads(task, range(0, len(rows), _TASK), threads)
     out *= unit
-    return np.split(out, ends[:-1], axis=1)
+    return [out[:, end - weights.shape[1] : end] for end, (_, weights) in zip(ends, terms, strict=True)]
 
 
 def distances(

@@ -83,7 +83,7 @@ class Ledger:
             raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
         except sa.exc.DBAPIError as error:
             raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, UnicodeDecodeError):
             raise ModelError("the ledger is damaged: an entry cannot be read") from None
 
     def compact(self) -> None:
@@ -94,7 +94,7 @@ class Ledger:
             connection = self.engine.raw_connection()
             try:
                 connection.cursor().execute("VACUUM")
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
                 raise sa.exc.OperationalError(None, None, error) from None
             finally:
                 connection.close()
@@ -227,7 +227,7 @@ def _has_settings(path: Path) -> bool:
         with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
             asked = "SELECT value FROM screening_ledger WHERE name = 'format'"
             return connection.execute(asked).fetchone() is not None
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return False
 
 

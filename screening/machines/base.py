@@ -206,6 +206,15 @@ def named_kernel(name: str, gamma: float | str) -> Kernel:
     return known[name](gamma=gamma)
 
 
+def classes_and_codes(answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct labels, sorted, and the number of each row's among them; small whole numbers are counted."""
+    if answers.dtype.kind in "iu" and answers.min() >= 0 and answers.max() < 256:
+        present = np.bincount(answers) > 0
+        return np.flatnonzero(present).astype(answers.dtype), (np.cumsum(present) - 1)[answers]
+    classes, codes = np.unique(answers, return_inverse=True)
+    return classes, codes
+
+
 def check_labels(y: np.ndarray) -> None:
     """Refuse labels that name no classes, as scikit-learn does; whole numbers and text always do.
 

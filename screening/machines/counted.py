@@ -87,9 +87,10 @@ def counted_rows(
     weights = np.ones(len(rows)) if given is None else given
     if codes is None:
         return Counted(rows, given, weights, None, whole=sample_weight is None)
-    codes = codes[rows]
-    if classes is not None and len(np.unique(codes)) < len(classes):
-        raise ValueError("sample_weight leaves a class without rows")
+    if sample_weight is not None:
+        codes = codes[rows]
+        if classes is not None and len(np.unique(codes)) < len(classes):
+            raise ValueError("sample_weight leaves a class without rows")
     by_code = None
     if class_weight is not None and classes is not None:
         per_class = compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=given)

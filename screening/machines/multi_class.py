@@ -12,7 +12,7 @@ from screening import solvers
 from screening.factors.base import Factor
 from screening.kernels.base import Kernel
 from screening.machines import landmarks
-from screening.machines.base import KernelMachine, check_labels
+from screening.machines.base import KernelMachine, check_labels, classes_and_codes
 from screening.machines.counted import ClassWeight, counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.fitted import FittedMultiClass
@@ -146,7 +146,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         given, answers = self._learned(X, y)
         check_labels(answers)
         self.check_parameters()
-        self.classes_, codes = np.unique(answers, return_inverse=True)
+        self.classes_, codes = classes_and_codes(answers)
         if len(self.classes_) < 2:
             raise ValueError("MultiClassSVM needs rows of 2 classes or more; the labels hold one class only")
         counted = counted_rows(

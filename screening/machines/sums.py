@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -71,11 +72,13 @@ class Sums:
 
     def _of_kernel(self) -> _Sweep:
         """float32 where it would do for each expansion alone."""
-        dtype: Precision = np.float32
-        for weights in self._expansions.values():
+
+        def asks(weights: np.ndarray) -> Precision:
             used = np.flatnonzero(weights.any(axis=1))
-            if sweep.precise_enough(self.kernel, self.rows[used], weights[used]) is np.float64:
-                dtype = np.float64
+            return sweep.precise_enough(self.kernel, self.rows[used], weights[used])
+
+        exact = any(asks(weights) is np.float64 for weights in self._expansions.values())
+        dtype: Precision = np.float64 if exact else np.float32
         widths = [each.shape[1] for each in self._expansions.values()]
         return _Sweep(
             self.rows, self.kernel.norm, dtype, [(self.kernel.number, self._weights)], list(self._expansions),
@@ -93,12 +96,15 @@ class Sums:
             plan = [_on_used(each) for each in self._sweeps[1:]]
         for each in plan:
             sums = sweep.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
-            found |= _columns(np.hstack(sums), each)
+            found |= _columns(sums[0] if len(sums) == 1 else np.hstack(sums), each)
         return found
 
 
 def _columns(sums: np.ndarray, one: _Sweep) -> dict[Key, np.ndarray]:
-    return dict(zip(one.keys, np.split(sums, np.cumsum(one.widths)[:-1], axis=1), strict=True))
+    ends = accumulate(one.widths)
+    return {
+        key: sums[:, end - width : end] for key, width, end in zip(one.keys, one.widths, ends, strict=True)
+    }
 
 
 def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
@@ -127,18 +133,24 @@ def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
 
 def _joined(sweeps: list[_Sweep]) -> list[_Sweep]:
     """Sweeps of one norm and type as one: they share the distances."""
-    found: dict[tuple[int, str], _Sweep] = {}
+    found: dict[tuple[int, Precision], _Sweep] = {}
     for each in sweeps:
-        name = (each.norm, np.dtype(each.dtype).str)
-        known = found.get(name, replace(each, terms=[], keys=[], widths=[]))
-        terms, keys, widths = known.terms + each.terms, known.keys + each.keys, known.widths + each.widths
-        found[name] = replace(each, terms=terms, keys=keys, widths=widths)
+        name = (each.norm, each.dtype)
+        known = found.get(name)
+        if known is None:
+            found[name] = each
+        else:
+            terms, keys = known.terms + each.terms, known.keys + each.keys
+            found[name] = replace(each, terms=terms, keys=keys, widths=known.widths + each.widths)
     return list(found.values())
 
 
 def _on_used(one: _Sweep) -> _Sweep:
     """Without the rows that no term of it has a weight for."""
-    used = np.flatnonzero(np.any([weights.any(axis=1) for _, weights in one.terms], axis=0))
+    weighted = [weights.any(axis=1) for _, weights in one.terms]
+    if all(each.all() for each in weighted):
+        return one
+    used = np.flatnonzero(np.any(weighted, axis=0))
     terms: list[tuple[float | np.ndarray, np.ndarray]] = [
         (rate[used] if isinstance(rate, np.ndarray) and rate.ndim else rate, weights[used])
         for rate, weights in one.terms

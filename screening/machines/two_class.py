@@ -16,7 +16,7 @@ from screening import solvers
 from screening.factors.base import Factor
 from screening.kernels.base import Kernel
 from screening.machines import landmarks
-from screening.machines.base import KernelMachine, check_labels
+from screening.machines.base import KernelMachine, check_labels, classes_and_codes
 from screening.machines.counted import ClassWeight, counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
@@ -131,7 +131,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         given, answers = self._learned(X, y)
         check_labels(answers)
         self.check_parameters()
-        self.classes_, codes = np.unique(answers, return_inverse=True)
+        self.classes_, codes = classes_and_codes(answers)
         if len(self.classes_) > 2:  # in scikit-learn's words, which its checks look for
             raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
         if len(self.classes_) < 2:

@@ -46,6 +46,11 @@ class Problem:
     total: float | None
 
     @cached_property
+    def diagonal(self) -> np.ndarray:
+        """Of K, in one piece: that of an array is a number in each of its rows, a line of the cache apart."""
+        return np.ascontiguousarray(self.gram.diagonal(), float)
+
+    @cached_property
     def has_margin(self) -> bool:
         """Whether p says how large f is."""
         return bool(self.linear.any())
@@ -57,7 +62,7 @@ class Problem:
         The change of f that one row at its bound makes at itself, but at most |p| (the margin): multiplying c
         by a number and every bound by its inverse square then leaves the stopping rule as it was.
         """
-        reach = float(np.max(self.upper * np.square(self.c) * self.gram.diagonal()))
+        reach = float(np.max(self.upper * np.square(self.c) * self.diagonal))
         margin = float(np.max(np.abs(self.linear)))
         return max(min(reach, margin) if margin > 0 else reach, np.finfo(float).tiny)
 

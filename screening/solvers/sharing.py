@@ -9,7 +9,7 @@ import numpy as np
 from screening.kernels import shared
 from screening.kernels.base import EXACT_ROWS, Kernel
 from screening.solvers.kernel_rows import Gram, KernelRows
-from screening.solvers.problem import Problem, Solution
+from screening.solvers.problem import AT_BOUND, Problem, Solution
 
 # Up to so many rows a solution looks at enough of the matrix that making all of it pays: more where there are
 # many features, as a row that is made alone reads all of them again.
@@ -40,7 +40,8 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
 
     Where the caller shares work over these rows (``kernels.shared``), a two-class problem is solved once
     (the plain one for all factors that are built on it), and another c starts from the last solution with the
-    same bounds: the pass before, or the factor before. The order of the fits decides, never the clock.
+    same bounds: the pass before, or the factor before; a larger C from that of the smaller one. A solution
+    that meets no bound is one under all wider bounds. The order of the fits decides, never the clock.
 
     Parameters
     ----------
@@ -57,16 +58,40 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
     if not by_rows:
         memory = min(memory, smo.DEFAULT_MEMORY)
     known = None if here is None else here.solutions_on(problem.gram)
-    # A one-class problem starts cold, and so does another C: from a solution near by they take more steps.
+    # A one-class problem starts cold: from a solution near by it takes more steps.
     if known is None or problem.total != 0.0:
         return smo.solve(problem, tol, memory=memory)
-    kind = (tol, _digest(problem.signs, problem.linear, problem.upper))
+    rows, bounds = (tol, _digest(problem.signs, problem.linear)), _digest(problem.upper)
     factor = _digest(problem.c)
-    found = known.get((*kind, factor))
+    found = known.get((rows, bounds, factor))
     if found is None:
-        found = known[*kind, factor] = smo.solve(problem, tol, start=known.get(kind), memory=memory)
-        known[kind] = found.alphas
+        within, unit = known.get(("within", rows, factor), (None, 0.0))
+        if within is not None and unit <= problem.scale and (within.alphas <= problem.upper).all():
+            found = within
+        else:
+            start = known.get(("last", rows, bounds))
+            if start is None and ("path", rows, factor) in known:
+                alphas, narrower = known["path", rows, factor]
+                start = _widened(alphas, narrower, problem.upper)
+            found = smo.solve(problem, tol, start=start, memory=memory)
+            if (found.alphas < (1.0 - AT_BOUND) * problem.upper).all():
+                known["within", rows, factor] = found, problem.scale
+        known[rows, bounds, factor] = found
+        known["last", rows, bounds] = found.alphas
+        known["path", rows, factor] = found.alphas, problem.upper
     return found
+
+
+def _widened(alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray) -> np.ndarray | None:
+    """A start from the solution under other bounds, None where these are not so many times as wide.
+
+    Where more alphas are at their bounds than free they stay there, and all grow alike; else all stay.
+    """
+    times = wider / bounds
+    if times[0] < 1.0 or np.ptp(times) > 1e-12 * times[0]:
+        return None
+    at_bound = alphas >= (1.0 - AT_BOUND) * bounds
+    return np.minimum(alphas * times, wider) if 2 * at_bound.sum() > (alphas > 0).sum() else alphas
 
 
 def _digest(*arrays: np.ndarray) -> bytes:

@@ -148,7 +148,7 @@ def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
     if problem.total:
         side = np.flatnonzero(signs == np.sign(problem.total))
         # From the rows of the least c: the objective is then near its end's, however many decades c spans.
-        side = side[np.argsort(problem.c[side] ** 2 * problem.gram.diagonal()[side], kind="stable")]
+        side = side[np.argsort(problem.c[side] ** 2 * problem.diagonal[side], kind="stable")]
         filled = np.minimum(np.cumsum(upper[side]), abs(problem.total))
         if not len(side) or filled[-1] < abs(problem.total) * (1 - 1e-9):
             raise ValueError("total is out of reach: the bounds of the rows on its side sum to less")
@@ -162,7 +162,7 @@ class _Engine:
     def __init__(self, problem: Problem, tol: float, memory: int) -> None:
         self.problem = problem
         self.active = _Active(problem.gram, memory)
-        diagonal = np.asarray(problem.gram.diagonal(), float)
+        diagonal = problem.diagonal
         c = np.asarray(problem.c, float)
         # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
         unit = float(np.sqrt(np.max(c * c * diagonal))) or 1.0
@@ -195,12 +195,13 @@ class _Engine:
             tighter = self._tightened(now[0], now[4], now[5])
             if n_iter >= max_iter or gap <= self.stop or (stuck and not tighter):
                 self.alpha[active.points], self.v[active.points] = now[4], now[5]
-                if m == n or n_iter >= max_iter:
-                    break
-                checks += 1
-                self.v = self._levels()
-                self._tightened(self.s, self.alpha, self.v)
-                if self._gap() <= self.stop:
+                whole = m == n or n_iter >= max_iter
+                if not whole:
+                    checks += 1
+                    self.v = self._levels()
+                    self._tightened(self.s, self.alpha, self.v)
+                intercept, gap = self._certificate()
+                if whole or gap <= self.stop:
                     break
                 keep = self._undecided(self._gathered(np.arange(n)))
                 active.take(keep if checks < _FULL_CHECKS else np.arange(n))
@@ -212,7 +213,6 @@ class _Engine:
                     active.take(active.points[keep], keep)
                     now = self._gathered(active.points)
         alphas = np.minimum(self.alpha / self.unit, self.problem.upper)
-        intercept, gap = self._certificate()
         return Solution(alphas, intercept, gap / self.problem.unit(self.alpha, self.s, self.v), n_iter)
 
     def _tightened(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
@@ -224,8 +224,9 @@ class _Engine:
 
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""
-        f = self.active.times(self.s * self.c * self.alpha) if self.alpha.any() else np.zeros(len(self.alpha))
-        gradient = self.s * self.c * f + self.p
+        gradient = self.p.copy()
+        if self.alpha.any():
+            gradient = self.s * self.c * self.active.times(self.s * self.c * self.alpha) + self.p
         return -self.s * gradient if self.equality else gradient
 
     def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
@@ -257,9 +258,6 @@ class _Engine:
 
         first, _, _, upper, alpha, v = now
         return np.asarray(climbing.undecided(self.equality, first, upper, alpha, v))
-
-    def _gap(self) -> float:
-        return self._certificate()[1]
 
     def _certificate(self) -> tuple[float, float]:
         """Intercept and largest violation over all points."""

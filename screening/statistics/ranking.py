@@ -10,7 +10,16 @@ from screening.statistics.tally import Tally, fewest_units, spaced_thresholds
 
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
     """Area under the ROC curve, ties counting half; `positive` is boolean."""
-    return placements(scores, positive)[0]
+    _check_boolean(positive)
+    share = _beaten(scores, positive)
+    return float(share.mean()) if 0 < len(share) < len(scores) else np.nan
+
+
+def _beaten(scores: np.ndarray, side: np.ndarray) -> np.ndarray:
+    """The share of the rows of the other side that each row of a side lies above, ties counting half."""
+    across = np.sort(scores[~side])
+    below = np.searchsorted(across, scores[side]) + np.searchsorted(across, scores[side], side="right")
+    return below / 2 / max(len(across), 1)
 
 
 def delong(
@@ -60,12 +69,10 @@ def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndar
     _check_boolean(positive)
     pull, area = np.empty(len(scores)), np.nan
     for side, sign in ((~positive, -1), (positive, 1)):
-        n, others = int(side.sum()), int((~side).sum())
-        across = np.sort(scores[~side])
-        below = np.searchsorted(across, scores[side]) + np.searchsorted(across, scores[side], side="right")
-        right = below / 2 / max(others, 1)
+        right = _beaten(scores, side)
         right = right if sign > 0 else 1 - right
-        area = float(right.mean()) if n and others else np.nan
+        n = len(right)
+        area = float(right.mean()) if 0 < n < len(scores) else np.nan
         pull[side] = (right - area) / np.sqrt(n * max(n - 1, 1)) if n else 0.0
     return area, pull
 

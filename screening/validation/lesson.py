@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,9 +53,11 @@ class Rows:
     def estimator(self, parameters: Parameters) -> BaseEstimator:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
         estimator = build(self.recipe, **parameters)
-        if hasattr(estimator, "scaled_to"):
-            estimator = estimator.scaled_to(self.x[self.learnable(np.arange(len(self.x)))])
-        return estimator
+        return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
+
+    @cached_property
+    def _learnable_x(self) -> np.ndarray:
+        return self.x[self.learnable(np.arange(len(self.x)))]
 
     def fitted(self, rows: np.ndarray, settings: Sequence[Parameters]) -> list[Fitted]:
         """The recipe fitted to some of the rows at each of the settings; neighbours share their work."""

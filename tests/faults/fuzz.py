@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -59,6 +60,14 @@ MORE = (
 )
 
 
+class Hang(BaseException):
+    """Longer than any command may take; no error of the system, which the tool would answer itself."""
+
+
+def _hang(*_: object) -> None:
+    raise Hang
+
+
 @st.composite
 def damage(draw, content: bytes) -> bytes:
     """A valid file with pieces put in, cut out or doubled."""
@@ -84,6 +93,10 @@ def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
         ),
         "runs": (desk / "run" / "run.json", ["report", run]),
         "ledgers": (desk / "screening.db", ["history", "--verify", "--ledger", broken]),
+        "ledgers, written": (
+            desk / "screening.db",
+            ["review", desk / "run", desk / "verdicts.json", "--ledger", broken],
+        ),
     }
 
 
@@ -99,19 +112,20 @@ def fuzzed(valid: bytes, attempt: Callable[[bytes], None]) -> None:
 
 
 def main() -> None:
-    """Fuzz every kind in turn until the time is over; say what was tried, and stop at the first bad end."""
+    """Fuzz every kind in turn until the time is over; say what was tried, keep an input of each bad end."""
     options = argparse.ArgumentParser()
     options.add_argument("--minutes", type=float, default=10)
     until = time.monotonic() + 60 * options.parse_args().minutes
     desk = laid(Path(tempfile.mkdtemp(prefix="fuzz")))
-    command, tried = get_command(app), Counter[str]()  # made once: that takes longer than most attacks
+    command = get_command(app)  # made once: that takes longer than most attacks
+    tried, bad = Counter[str](), Counter[str]()
 
     def run(words: list[object]) -> None:
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()), suppress(SystemExit):
             command.main([str(word) for word in words], prog_name="screen")
 
     run(["init", desk / "past.csv", "--out", desk / "contract.toml"])
-    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError("a hang")))
+    signal.signal(signal.SIGALRM, _hang)
 
     def attempt(kind: str, content: bytes) -> None:
         broken = Path(tempfile.mkdtemp(dir=desk)) / (
@@ -123,9 +137,13 @@ def main() -> None:
         signal.alarm(LONGEST_SECONDS)
         try:
             run(attacks(desk, broken)[kind][1])
-        except Exception:
-            (Path.cwd() / f"bad-{kind}").write_bytes(content)
-            raise
+        except (Exception, Hang) as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            found = f"{kind}: {type(error).__name__} at {place.filename}:{place.lineno}"
+            if found not in bad:
+                Path(f"bad-{kind}-{len(bad)}").write_bytes(content)
+                traceback.print_exc()
+            bad[found] += 1
         finally:
             signal.alarm(0)
         shutil.rmtree(broken.parent)
@@ -137,7 +155,8 @@ def main() -> None:
     shutil.rmtree(desk)
     for kind, n in tried.items():
         counted(f"fuzzed {kind}", n)
-    print(json.dumps(tried))
+    print(json.dumps({"tried": tried, "bad": bad}))
+    sys.exit(bool(bad))
 
 
 if __name__ == "__main__":
