@@ -47,6 +47,7 @@ def threshold(
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
+    from screening.storage.sealing import as_stored
     from screening.training import rechoosing
 
     with (
@@ -54,9 +55,10 @@ def threshold(
         publish(model, "model") as folder,
     ):
         before = load_model(model)
-        after = rechoosing.rechoose(before, rule, reason, watched)
-        options.say_unsigned(model, signer)
-        write_model(after, folder, partial(render_model, templates=templates), signer)
+        with as_stored(model / "model.json"):
+            after = rechoosing.rechoose(before, rule, reason, watched)
+            options.say_unsigned(model, signer)
+            write_model(after, folder, partial(render_model, templates=templates), signer)
         if book is not None:
             # Recorded before it is in force: a change that failed to appear is known, never the reverse.
             whose = options.series_from(series) or before.contract.series

@@ -15,6 +15,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands import screen
 
 from faults.amounts import LONG, attempts, counted
 from faults.desk import copied, laid
@@ -107,6 +108,16 @@ def test_what_is_no_file_is_refused_and_not_waited_for(name, put_there, desk, tm
     with pytest.raises(ModelError):
         load_model(folder)
     counted("FIFOs, folders and devices in a model directory", 1)
+
+
+def test_a_threshold_of_a_model_whose_features_do_not_fit_each_other_is_refused(desk, tmp_path):
+    folder = copied(desk / "model", tmp_path / "model")
+    before = json.loads((folder / "model.json").read_bytes())
+    reseal_model(folder, put(before, ("training", "features", 2, "name"), "C"))
+
+    refused = screen("threshold", folder, "--g-mean", "--reason", "tried", code=4)
+
+    assert "model.json is damaged" in refused.stderr
 
 
 @pytest.mark.parametrize("key", ["classes", "watched", "kind"])
