@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from screening.documents.figures import Rates
@@ -279,6 +280,19 @@ def test_isotonic_regression_is_chosen_where_the_odds_are_no_line():
     assert found.method == "isotonic"
     assert probability(found, np.array([0.2, 0.8])) == pytest.approx([0.05, 0.4], abs=0.06)
     assert found.log_loss["isotonic"] < found.log_loss["platt"]
+
+
+@given(st.integers(0, 1000), st.integers(2, 200))
+def test_the_isotonic_steps_are_those_of_scikit_learn(seed, n_values):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, n_values, 300) / 7
+    positive, weight = rng.random(300) < scores / scores.max(), rng.uniform(0.1, 2, 300)
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(scores, positive, sample_weight=weight)
+
+    knots, chances = METHODS["isotonic"](scores, positive, weight)
+
+    assert knots.tolist() == theirs.X_thresholds_.tolist()
+    np.testing.assert_allclose(chances, np.clip(theirs.y_thresholds_, 0.5 / 300, 1 - 0.5 / 300))
 
 
 @given(st.integers(0, 1000))

@@ -105,6 +105,20 @@ def test_a_night_is_scored_without_scikit_learn_pandas_and_a_database(desk, stor
     assert read & {"sklearn", "joblib", "numba", "pandas", "sqlalchemy"} == set()
 
 
+def test_one_machine_is_trained_without_pandas_and_all_of_scipy_and_scikit_learn(desk, tmp_path):
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    where = [desk / "past.csv", "--contract", desk / "cohort.toml", "--out", tmp_path / "model"]
+    how = [*QUICK[:-1], "logistic"]
+
+    answer = subprocess.run(
+        [sys.executable, "-c", code, "train", *where, *how], capture_output=True, text=True, check=True
+    )
+
+    read = set(answer.stdout.split())
+    assert {"sklearn.base", "screening.machines.baselines"} <= read
+    assert read & {"pandas", "scipy.stats", "sklearn.linear_model", "sklearn.metrics"} == set()
+
+
 def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_path):
     answers = [
         screen("recipes", "--json"),

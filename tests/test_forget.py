@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
@@ -25,7 +26,7 @@ from screening.ledger.forgetting import Whom
 from screening.page import page as pages
 from screening.scoring import forgetting
 from screening.scoring.forgetting import Erasure, Places
-from screening.storage import publishing
+from screening.storage import finished, publishing
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
 from screening.storage.sealing import read_document
@@ -120,7 +121,53 @@ def test_nothing_of_the_patient_is_left_in_any_byte_and_every_count_is(site):
     assert "1 patient named here was erased since" in (site / "runs/1/report.html").read_text()
     assert said["ledger"] == {"nights": 2, "cases": 2, "verdicts": 2, "mentions": 0}
     assert [len(said[key]) for key in ("runs", "comparisons", "models", "pages")] == [2, 1, 1, 3]
+    assert said["pieces"] == []
     assert said["left"] == []
+
+
+def half_done(site: Path) -> list[Path]:
+    """What killed commands left: of a first model, a model's next training, a night, a comparison."""
+    names = "models/.b.fits", "models/.a.fits", "runs/2026/.3.fragments", "runs/.compared.folds"
+    for name in names:
+        (site / name).mkdir(parents=True, mode=0o700)
+        finished.keep(site / name / "rows-0.npz", {"x": np.array([[40.5, 90.0]])})
+    return [site / name for name in names]
+
+
+def test_pieces_that_killed_commands_left_go_whosever_they_are(site):
+    places = half_done(site)
+    tried, still = forget(site, "--dry-run"), [path.exists() for path in places]
+    said = forget(site)
+
+    assert sorted(said["pieces"]) == sorted(tried["pieces"]) == sorted(map(str, places))
+    assert still == [True] * 4
+    assert [path.name for path in site.rglob(".*")] == []
+
+
+def test_pieces_beside_the_one_model_that_is_named_go_and_no_others(site):
+    half_done(site)
+    said = told(site, "forget", SECRET, "--models", site / "models" / "a")
+
+    assert str(site / "models/.a.fits") in said["pieces"]
+    assert [path.name for path in (site / "models").glob(".*")] == [".b.fits"]
+
+
+def test_pieces_of_a_command_that_still_runs_stay_and_are_named(site):
+    half_done(site)
+    words = ["forget", SECRET, "--models", site / "models", "--ledger", site / "screening.db"]
+    with publishing.hold(site / "models" / "b"):
+        ended = screen(*words, code=4)
+
+    assert ".b.fits: another run is writing" in ended.stderr
+    assert "run this again afterwards" in ended.stderr
+    assert [path.name for path in (site / "models").glob(".*")] == [".b.fits"]
+
+
+def test_retention_leaves_the_pieces_of_work_that_goes_on(site):
+    places = half_done(site)
+    told(site, "purge", "--older-than", "1d")
+
+    assert [path.exists() for path in places] == [True] * 4
 
 
 def test_the_trail_verifies_and_history_tells_what_it_told(site):

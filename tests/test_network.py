@@ -309,11 +309,11 @@ def test_the_ledger_tells_nights_in_force_from_those_in_shadow_or_never_seen(pla
 
 def test_a_command_that_a_worker_runs_ends_as_one_run_here(tmp_path):
     words = ["score", str(tmp_path / "m"), str(tmp_path / "night.csv"), "--out", str(tmp_path / "run")]
-    workers = InThisProcess()
+    workers, ledger = InThisProcess(), str(tmp_path / "l.db")
 
-    there = Workers(workers).run(words, "l.db", 1, 60)
+    there = Workers(workers).run(words, ledger, 1, 60)
 
-    here = Children().run(words, "l.db", 1, 60)
+    here = Children().run(words, ledger, 1, 60)
     assert (there.code, there.said, there.late) == (here.code, here.said, False)
     assert there.code == 4
     assert [order.words for order in workers.pieces] == [words]

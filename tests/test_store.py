@@ -85,6 +85,13 @@ def saved(model, tmp_path_factory):
     return save_model(model, tmp_path_factory.mktemp("models") / "m", lambda document: "<p>page</p>")
 
 
+def test_the_held_out_table_has_the_same_bytes_with_any_pandas(model):
+    content = model.table_bytes
+
+    assert b"pandas" not in content
+    assert pd.read_parquet(io.BytesIO(content)).astype(model.validation.dtypes).equals(model.validation)
+
+
 @pytest.mark.parametrize("name", STORED)
 def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, tmp_path):
     model = make_model(tmp_path, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -67,7 +68,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     purge: "screen purge --older-than 3y --ledger screening.db --runs runs",
 }
 for command, example in EXAMPLES.items():
-    app.command(epilog=f"Example: {example}")(exits()(command))
+    app.command(command.__name__, epilog=f"Example: {example}")(exits()(command))
 
 
 def _version(asked: bool) -> None:
@@ -96,4 +97,7 @@ def screen(
 def main() -> None:
     """Run the `screen` command."""
     with boundary():
+        # A process runs one command, and typer would make the options of all of them.
+        named = [each for each in app.registered_commands if [each.name] == sys.argv[1:2]]
+        app.registered_commands = named or app.registered_commands
         app()

@@ -133,6 +133,15 @@ class _Header:
         return None
 
 
+def small_table(columns: Columns) -> bytes:
+    """A Parquet table in memory, the same whichever pandas is there."""
+    stream = io.BytesIO()
+    pq.write_table(
+        pa.table({name: pa.array(each, from_pandas=True) for name, each in columns.items()}), stream
+    )
+    return stream.getvalue()
+
+
 def read_small_table(content: bytes) -> Columns:
     """Read a Parquet table from memory.
 

@@ -22,6 +22,7 @@ from screening.files import digest_of_json
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
+from screening.storage.finished import place_beside
 from screening.storage.sealing import FORMATS
 from screening.training.train import DEFAULT_RULE
 from screening.training.versions import versions
@@ -206,7 +207,7 @@ def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
 
 def place_of_folds(out: Path) -> Path:
     """Where finished folds wait while the comparison in `out` is not whole."""
-    return out.resolve().with_name(f".{out.resolve().name}.folds")
+    return place_beside(out, "folds")
 
 
 def _has_several_classes(cohort: Cohort) -> bool:

@@ -10,7 +10,9 @@ import datetime
 import html
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,9 +24,10 @@ from screening.ledger import Ledger
 from screening.ledger.forgetting import Whom, erase, record_sealed
 from screening.page import render_model, render_run
 from screening.scoring.erasing import names_in, rewrite, rewrite_scores
+from screening.storage.finished import waiting_in
 from screening.storage.loading import load_model
 from screening.storage.model import write_model
-from screening.storage.publishing import publish, sweep, write_whole
+from screening.storage.publishing import hold, publish, sweep, write_whole
 from screening.storage.sealing import as_stored, read_document
 from screening.training.erasing import without
 
@@ -55,6 +58,8 @@ class Report:
     ----------
     runs, comparisons, models, pages : list of Path
         Written anew.
+    pieces : list of Path
+        What a killed command would have gone on from, removed: rows without names, so nobody's can be told.
     retrain : dict of str to str
         Models that hold a copy of the patient's row, and the day after which each scores no more.
     ledger : dict of str to int
@@ -67,6 +72,7 @@ class Report:
     comparisons: list[Path] = field(default_factory=list)
     models: list[Path] = field(default_factory=list)
     pages: list[Path] = field(default_factory=list)
+    pieces: list[Path] = field(default_factory=list)
     retrain: dict[str, str] = field(default_factory=dict)
     ledger: dict[str, int] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
@@ -77,7 +83,7 @@ class Report:
         return {"ledger": self.ledger} | lists | {"retrain": self.retrain, "left": self.left}
 
 
-PLACES = ("runs", "comparisons", "models", "pages")
+PLACES = ("runs", "comparisons", "models", "pages", "pieces")
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,8 @@ class Erasure:
             Said in the trail; no patient in it.
         """
         report = Report()
+        for root in (self.places.models, self.places.runs):
+            self._half_done(report, root)
         if self.whom.name is not None:
             self._each(report, self.places.models, "model", self._model)
             self._each(report, self.places.runs, "comparison", self._comparison)
@@ -129,15 +137,27 @@ class Erasure:
         self, report: Report, root: Path | None, kind: str, step: Callable[[Report, Path], None]
     ) -> None:
         for folder in _directories(root, kind) if root is not None else ():
-            if not self.dry_run:
-                # What a killed writer left beside it names patients too.
-                sweep(folder.resolve().parent)
-            try:
+            with _noted(report, folder):
                 step(report, folder)
-            except (ScreenError, OSError) as error:
-                # The other places are not to wait for this one.
-                again = "; run this again afterwards" if isinstance(error, Locked) else ""
-                report.left.append(f"{folder}: {error}{again}")
+
+    def _half_done(self, report: Report, root: Path | None) -> None:
+        """Remove what killed writers left at, below or beside a place: it holds patients too."""
+        if root is None:
+            return
+        target = root.resolve()
+        inside = [Path(folder) for folder, _, _ in _walked(target)]
+        pieces = [
+            *waiting_in(target.parent, target.name),
+            *(each for at in inside for each in waiting_in(at)),
+        ]
+        for place, out in pieces if self.whom.name is not None else ():
+            with _noted(report, place):
+                if not self.dry_run:
+                    with hold(out):
+                        shutil.rmtree(place)
+                report.pieces.append(place)
+        for folder in (target.parent, *inside) if not self.dry_run else ():
+            sweep(folder)
 
     def _model(self, report: Report, folder: Path) -> None:
         leave = partial(
@@ -225,8 +245,24 @@ def _directories(root: Path, kind: str) -> Iterator[Path]:
     """Directories of a kind at or below a place, in order; what is hidden is somebody's half-done work."""
     if not root.is_dir():
         raise UsageError(f"{root} is no directory")
-    for folder, inside, files in os.walk(root):
-        inside[:] = sorted(name for name in inside if not name.startswith("."))
+    for folder, inside, files in _walked(root):
         if f"{kind}.json" in files:
             inside.clear()
             yield Path(folder)
+
+
+def _walked(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """`os.walk` in order, past what is hidden."""
+    for folder, inside, files in os.walk(root):
+        inside[:] = sorted(name for name in inside if not name.startswith("."))
+        yield folder, inside, files
+
+
+@contextmanager
+def _noted(report: Report, place: Path) -> Iterator[None]:
+    """Say what could not be done at a place: the other places are not to wait for it."""
+    try:
+        yield
+    except (ScreenError, OSError) as error:
+        again = "; run this again afterwards" if isinstance(error, Locked) else ""
+        report.left.append(f"{place}: {error}{again}")

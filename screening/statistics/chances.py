@@ -173,13 +173,17 @@ def _capped(
 
 
 def _isotonic(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.isotonic import IsotonicRegression
+    from scipy.optimize import isotonic_regression
 
-    fitted = IsotonicRegression(out_of_bounds="clip").fit(
-        scores, positive.astype(float), sample_weight=weight
-    )
+    knots, place = np.unique(scores, return_inverse=True)
+    size = np.bincount(place, weights=weight)
+    share = np.bincount(place, weights=weight * positive) / size
+    chances = isotonic_regression(share, weights=size).x
+    # Between two knots that are level with it, a knot says nothing.
+    kept = np.concatenate([[True], np.diff(chances) != 0, [True]])
+    kept = kept[:-1] | kept[1:]
     # No number of rows proves a chance of 0 or 1.
-    return fitted.X_thresholds_, _squeezed(fitted.y_thresholds_, len(scores))
+    return knots[kept], _squeezed(chances[kept], len(scores))
 
 
 Method = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]

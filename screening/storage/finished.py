@@ -5,6 +5,7 @@ They lie in a private folder beside the output, a file a piece, whichever proces
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import shutil
@@ -18,6 +19,26 @@ import numpy as np
 from screening.errors import ClusterError, ModelError, ScreenError, UsageError, of_system
 from screening.storage.arrays import pack, unpack
 
+# What pieces there are: of a training, a night, a comparison.
+KINDS = ("fits", "fragments", "folds")
+
+
+def place_beside(out: str | Path, what: str) -> Path:
+    """Where finished pieces of a kind wait while `out` is not whole."""
+    target = Path(out).resolve()
+    return target.with_name(f".{target.name}.{what}")
+
+
+def waiting_in(folder: Path, of: str | None = None) -> list[tuple[Path, Path]]:
+    """Every place of pieces in a folder, with the output they wait for: of any, or of this name."""
+    name = "*" if of is None else glob.escape(of)
+    return [
+        (place, folder / place.name[1 : -len(kind) - 1])
+        for kind in KINDS
+        for place in sorted(folder.glob(f".{name}.{kind}"))
+        if place.is_dir() and not place.is_symlink()
+    ]
+
 
 @contextmanager
 def waiting_beside(out: str | Path, what: str) -> Iterator[Path]:
@@ -26,8 +47,7 @@ def waiting_beside(out: str | Path, what: str) -> Iterator[Path]:
     It is gone once the block has ended well, or the work was refused: then its pieces are of no use. Where
     the command is killed, or loses its workers, it stays.
     """
-    target = Path(out).resolve()
-    place = target.with_name(f".{target.name}.{what}")
+    place = place_beside(out, what)
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

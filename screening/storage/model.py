@@ -7,7 +7,6 @@ one flipped byte anywhere is refused, and the same training gives the same bytes
 from __future__ import annotations
 
 import datetime
-import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -233,9 +232,9 @@ class Model:
     @cached_property
     def table_bytes(self) -> bytes:
         """Content of `validation.parquet`."""
-        buffer = io.BytesIO()
-        self.validation.to_parquet(buffer, index=False)
-        return buffer.getvalue()
+        from screening.cohort.parquet_pages import small_table
+
+        return small_table(self.held_out)
 
 
 def save_model(
