@@ -124,6 +124,20 @@ def test_only_the_largest_weights_are_summed_in_double():
     assert np.flatnonzero(in_double(Gaussian(0.2), rows, weights)).tolist() == list(range(40))
 
 
+def test_where_c_is_small_at_the_largest_sum_more_of_it_is_summed_in_double():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 3))
+    rows[200:] = rows[:200] + 0.01 * rng.normal(size=(200, 3))
+    sizes = 10 ** rng.uniform(0, 3, 200)
+    weights = np.concatenate([sizes, -sizes])[:, None]
+    sums = np.abs(weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64))
+    c = np.where(sums > np.median(sums), 0.1, 1.0)
+
+    few, more = (in_double(Gaussian(0.2), rows, weights, each).sum() for each in (np.ones((400, 1)), c))
+
+    assert 0 < few < more
+
+
 def test_far_rows_get_zero_and_equal_rows_get_one():
     x = np.array([[0.0, 0.0], [1e4, 0.0], [3e18, 0.0]])
 
