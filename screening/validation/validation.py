@@ -10,6 +10,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.documents.figures import Ranking
 from screening.documents.validation import Curve
+from screening.statistics.alike import alike
 from screening.statistics.operating_point import (
     OperatingPoint,
     Rule,
@@ -34,6 +35,7 @@ class OfClass(TypedDict):
     groups: np.ndarray | None
     fold: np.ndarray
     repeats: np.ndarray
+    alike: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Validation:
         What was kept whole.
     n_settings : int
         That competed on these rows.
+    alike : ndarray of int, shape (n_rows,), or None
+        A number for each distinct row, where one stands for many (`screening.statistics.alike`).
     """
 
     scores: np.ndarray
@@ -68,6 +72,7 @@ class Validation:
     predicted: np.ndarray | None
     groups: np.ndarray | None
     n_settings: int
+    alike: np.ndarray | None = None
 
     @classmethod
     def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
@@ -85,6 +90,7 @@ class Validation:
             predicted=predicted,
             groups=groups,
             n_settings=len(held_out.search.candidates),
+            alike=alike(held_out.lesson.x),
         )
 
     def pooled(self) -> Validation:
@@ -107,6 +113,7 @@ class Validation:
             "groups": self.groups,
             "fold": self.fold,
             "repeats": self.repeats[:, :, m],
+            "alike": self.alike,
         }
 
     def ranking(self, m: int, seed: int) -> Ranking:
