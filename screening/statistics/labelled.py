@@ -7,11 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
+from screening.statistics.alike import as_new, between
 from screening.statistics.evidence import Evidence, between_folds, between_repeats
 from screening.statistics.intervals import design_effect, shared_design, students_share
 from screening.statistics.performance import checked
 from screening.statistics.rules import FLAG_EVERYTHING, Rule, pick
 from screening.statistics.tally import Tally
+
+LEFT_ALONE, NEARLY = 0.05, 0.1
+"""Negatives that a useful threshold leaves alone, and how far short of its rule one may fall to be useful."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +29,18 @@ class Choice:
     seed: int
     fold: np.ndarray | None
     repeats: np.ndarray | None
+    alike: np.ndarray | None = None
 
     @classmethod
-    def of(cls, scores, y, groups, seed: int, fold, repeats) -> Choice:
+    def of(cls, scores, y, groups, seed: int, fold, repeats, alike=None) -> Choice:
         found = checked(scores, y, groups, both=True)
         fold = None if fold is None else np.asarray(fold)
         repeats = None if repeats is None else np.asarray(repeats, float)
-        for name, given in (("fold", fold), ("repeats", repeats)):
+        alike = None if alike is None else np.asarray(alike)
+        for name, given in (("fold", fold), ("repeats", repeats), ("alike", alike)):
             if given is not None and given.shape[-1:] != found[0].shape:
                 raise ValueError(f"{name} {given.shape} does not fit {len(found[0])} scores")
-        return cls(*found, seed, fold, repeats)
+        return cls(*found, seed, fold, repeats, alike)
 
     @cached_property
     def own(self) -> Tally:
@@ -62,19 +68,22 @@ class Choice:
         rule : Rule
         """
         own = np.sort(tally.scores[self.positive])
+        allowed = True if self.alike is None else between(tally, self.alike)
         if rule.name == "min_sensitivity":
             # The share below is what the rule counts: the rank is cut where the promise would have it.
             cut = own[min(int((1 - (rule.value or 0)) * len(own)), len(own) - 1)]
             design = self._design(tally.scores < cut)
-            column = pick(rule, *tally.counts, design)
+            column = int(pick(rule, *tally.counts, design, allowed))
             if column == 0:
                 # Too few groups for a promise about new ones: it then holds for further rows of these groups,
                 # and the expected sensitivity and its interval say what that is worth for others.
-                column = pick(rule, *tally.counts, 1.0)
+                column = int(pick(rule, *tally.counts, 1.0, allowed))
+            if not isinstance(allowed, bool):
+                column = _nearest(tally, rule, column, allowed)
             return float(tally.thresholds[column]), design
         threshold = float(rule.value or 0.0)
         if rule.name != "threshold":
-            threshold = float(tally.thresholds[pick(rule, *tally.counts, 1.0)])
+            threshold = float(tally.thresholds[pick(rule, *tally.counts, 1.0, allowed)])
         return threshold, self._design(tally.scores < threshold)
 
     def _design(self, below: np.ndarray) -> float:
@@ -135,9 +144,29 @@ class Choice:
         negatives on either side of the threshold count.
         """
         own = np.sort(self.scores[~self.positive])
+        if self.alike is not None:
+            # What they do is known: all of them one thing, which is not what was counted of some.
+            new = as_new(self.scores, self.alike)[~self.positive]
+            return float(np.mean((new >= threshold) != (self.scores[~self.positive] >= threshold)))
         step = 1e-9 * (own[-1] - own[0])
         number = np.concatenate([[0], np.cumsum(np.diff(own) > step)])
         at, reach = int(np.searchsorted(own, threshold)), max(len(own) // 50, 1)
         near = np.unique(number[max(at - reach, 0) : at + reach])
         sizes = np.bincount(number)[near]
         return float(sizes[sizes > max(0.01 * len(own), 2)].sum()) / len(own)
+
+
+def _nearest(tally: Tally, rule: Rule, column: int, allowed: np.ndarray) -> int:
+    """The column itself; where it flags all but a few, the next that does not, if it finds nearly as many.
+
+    Rows alike in every value leave no threshold between some rates: 0.90 asked may be 0.88 or everything.
+    """
+    hits, alarms = tally.counts
+    useful = alarms <= (1 - LEFT_ALONE) * alarms[0]
+    # With too few cases no threshold may be promised, whatever it parts.
+    if useful[column] or rule.confidence is not None or pick(rule, hits, alarms, 1.0) == 0:
+        return column
+    parting = np.flatnonzero(allowed & useful)
+    if parting.size and hits[parting[0]] >= ((rule.value or 0.0) - NEARLY) * hits[0]:
+        return int(parting[0])
+    return column if alarms[column] < alarms[0] else 0

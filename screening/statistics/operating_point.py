@@ -45,7 +45,9 @@ def overall(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return excess(scores, thresholds).max(axis=1)
 
 
-def choose(scores, y, rule: Rule, groups=None, seed: int = 0, *, fold=None, repeats=None) -> OperatingPoint:
+def choose(
+    scores, y, rule: Rule, groups=None, seed: int = 0, *, fold=None, repeats=None, alike=None
+) -> OperatingPoint:
     """Choose the threshold by `rule` and say what it promises on unseen rows.
 
     Parameters
@@ -65,6 +67,9 @@ def choose(scores, y, rule: Rule, groups=None, seed: int = 0, *, fold=None, repe
         between folds by its rows alone.
     repeats : array_like of shape (n_repeats, n_rows), optional
         Each repeat's own held-out scores; three or more tell the spread between deals better than folds do.
+    alike : int array_like of shape (n_rows,), optional
+        A number for each distinct row (`screening.statistics.alike`): the threshold then parts no rows that
+        are alike in every value.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def choose(scores, y, rule: Rule, groups=None, seed: int = 0, *, fold=None, repe
     becomes "below + d <= (1 - s)(m + d)"; intervals take d from `shared_design` and are widened for the few
     groups that tell it. For the other rules r = misses + 1. Intervals: `screening.statistics.evidence`.
     """
-    return _point(Choice.of(scores, y, groups, seed, fold, repeats), rule)
+    return _point(Choice.of(scores, y, groups, seed, fold, repeats, alike), rule)
 
 
 def points(
@@ -99,9 +104,10 @@ def points(
     *,
     fold=None,
     repeats=None,
+    alike=None,
 ) -> list[OperatingPoint]:
     """Operating points of a fixed list of rules."""
-    choice = Choice.of(scores, y, groups, seed, fold, repeats)
+    choice = Choice.of(scores, y, groups, seed, fold, repeats, alike)
     return [_point(choice, replace(rule, prevalence=prevalence)) for rule in rules]
 
 
@@ -153,7 +159,13 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
         low = "no threshold keeps the flag rate that low with a row flagged: "
         notes.append(f"{low if rule.name == 'max_flag_rate' else ''}none of these rows is flagged")
     promised = rule.name == "min_sensitivity" and rule.confidence is None
-    if promised and not everything and (point.sensitivity or 0) < (rule.value or 0) - 1e-9:
+    short = (point.misses or 0) + 1 > (1 - (rule.value or 0)) * (m + 1) + 1e-9
+    if promised and not everything and short:
+        notes.append(
+            f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in every value cannot be "
+            f"parted, and the nearest threshold that parts rows is expected to find {point.sensitivity:.2f}"
+        )
+    elif promised and not everything and (point.sensitivity or 0) < (rule.value or 0) - 1e-9:
         notes.append(
             f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is promised "
             f"for further rows of these groups, and {point.sensitivity:.2f} is what new ones may expect"

@@ -18,10 +18,13 @@ RULES = (
 """Rules of the table of operating points."""
 
 
-def pick(rule: Rule, hits: np.ndarray, alarms: np.ndarray, design: float) -> np.ndarray:
+def pick(
+    rule: Rule, hits: np.ndarray, alarms: np.ndarray, design: float, allowed: np.ndarray | bool = True
+) -> np.ndarray:
     """Column of the threshold that a rule chooses: counts (..., n_thresholds) in, columns (...) out.
 
-    Column 0 flags everything, unseen rows included, and is left to promises that no rank keeps.
+    Column 0 flags everything, unseen rows included, and is left to promises that no rank keeps. `allowed`
+    says which of the others may be chosen.
     """
     m, n = hits[..., :1], alarms[..., :1]
     share = m / (m + n) if rule.prevalence is None else rule.prevalence
@@ -37,11 +40,13 @@ def pick(rule: Rule, hits: np.ndarray, alarms: np.ndarray, design: float) -> np.
             # enough.
             sizes = np.maximum(hits, 1e-9) / design, (m - hits) / design + 1
             kept = betainc(*sizes, value) <= 1 - rule.confidence + 1e-12
+        kept = kept & allowed
         kept[..., 0] = True
         return kept.shape[-1] - 1 - kept[..., ::-1].argmax(axis=-1)
     if rule.name == "max_flag_rate":
-        return 1 + (share * hit + (1 - share) * false <= value + 1e-12)[..., 1:].argmax(axis=-1)
+        few = share * hit + (1 - share) * false <= value + 1e-12
+        return 1 + (few & allowed)[..., 1:].argmax(axis=-1)
     if rule.name == "miss_cost":
         cost = share * (value * (1 - hit) + hit) + (1 - share) * false
-        return 1 + np.round(cost, 12)[..., 1:].argmin(axis=-1)
-    return 1 + np.round(hit * (1 - false), 12)[..., 1:].argmax(axis=-1)
+        return 1 + np.where(allowed, np.round(cost, 12), np.inf)[..., 1:].argmin(axis=-1)
+    return 1 + np.where(allowed, np.round(hit * (1 - false), 12), -1.0)[..., 1:].argmax(axis=-1)

@@ -54,7 +54,8 @@ class Model:
     calibration : ndarray, shape (n,)
         Held-out scores of negative rows, sorted: what p-values are ranks in.
     held_out : Columns
-        `id, group, fold, label, score` of held-out rows, and `score@0`, `score@1`, ... of several repeats.
+        `id, group, fold, label, score` of held-out rows, and `score@0`, `score@1`, ... of several repeats;
+        `alike` where many rows have the same values.
     selftest : ndarray, shape (n, n_encoded), optional
         Encoded rows whose scores are stored and compared at each loading; seeded noise if not given.
     directory : Path, optional

@@ -121,4 +121,5 @@ def stored_validation(model: Model, task: Task) -> Validation:
         predicted=None,
         groups=table["unit" if "unit" in table else "group"] if facts.grouped else None,
         n_settings=facts.search.n_candidates,
+        alike=table.get("alike"),
     )

@@ -197,6 +197,8 @@ def _table(
         table["group"] = sample.group
     if validation.groups is not None and validation.groups is not sample.group:
         table["unit"] = validation.groups
+    if validation.alike is not None:
+        table["alike"] = validation.alike
     table[HELD] = held
     table |= {"fold": validation.fold, "label": labels_of(sample)}
     table["score"] = overall(validation.scores, np.array([point.threshold for point in points]))

@@ -34,6 +34,12 @@ def check_promise(task: Task, points: Sequence[OperatingPoint]) -> None:
         asked, m = point.rule.value or 0.0, point.n_positive
         sure = "" if point.rule.confidence is None else f" with confidence {point.rule.confidence:g}"
         least = 1 - 1 / (m + 1)
+        if point.rule.confidence is None and asked <= least:
+            raise UsageError(
+                f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as "
+                "most others, and no threshold parts them. Add a column that tells them apart, ask for less "
+                "with --min-sensitivity, or take another rule such as --g-mean"
+            )
         raise UsageError(
             f"{m} case(s) of {name} are too few to promise sensitivity {asked:g}{sure}: every row would be "
             f"flagged. Bring {_needed(asked)} cases or more, or ask for less: --min-sensitivity "

@@ -10,6 +10,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.documents.figures import Ranking
 from screening.documents.validation import Curve
+from screening.statistics.alike import alike
 from screening.statistics.operating_point import (
     OperatingPoint,
     Rule,
@@ -20,6 +21,7 @@ from screening.statistics.operating_point import (
     summary,
 )
 from screening.statistics.p_values import group_maxima
+from screening.statistics.performance import area
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.task import Task
@@ -33,6 +35,7 @@ class OfClass(TypedDict):
     groups: np.ndarray | None
     fold: np.ndarray
     repeats: np.ndarray
+    alike: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Validation:
         What was kept whole.
     n_settings : int
         That competed on these rows.
+    alike : ndarray of int, shape (n_rows,), or None
+        A number for each distinct row, where one stands for many (`screening.statistics.alike`).
     """
 
     scores: np.ndarray
@@ -67,6 +72,7 @@ class Validation:
     predicted: np.ndarray | None
     groups: np.ndarray | None
     n_settings: int
+    alike: np.ndarray | None = None
 
     @classmethod
     def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
@@ -84,6 +90,7 @@ class Validation:
             predicted=predicted,
             groups=groups,
             n_settings=len(held_out.search.candidates),
+            alike=alike(held_out.lesson.x),
         )
 
     def pooled(self) -> Validation:
@@ -106,6 +113,7 @@ class Validation:
             "groups": self.groups,
             "fold": self.fold,
             "repeats": self.repeats[:, :, m],
+            "alike": self.alike,
         }
 
     def ranking(self, m: int, seed: int) -> Ranking:
@@ -113,6 +121,10 @@ class Validation:
         return summary(
             self.scores[:, m], self.watched[:, m], self.groups, seed=seed, n_settings=self.n_settings
         )
+
+    def area(self, m: int) -> tuple[float, float, float]:
+        """AUROC of a watched class, with its interval."""
+        return area(self.scores[:, m], self.watched[:, m], self.groups, n_settings=self.n_settings)
 
     def curve(self, m: int, prevalence: float, seed: int) -> Curve:
         """What every threshold would do to a watched class."""
