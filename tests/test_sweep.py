@@ -16,11 +16,12 @@ from screening.kernels import Gaussian, Laplacian, input_distances
 from screening.kernels.sweep import (
     distances,
     gram,
-    precise_enough,
+    in_double,
     symmetric_times,
     weighted_sum,
     weighted_sums,
 )
+from screening.machines.sums import Sums
 from screening.solvers import KernelRows, Problem, rows, smo
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
@@ -87,16 +88,54 @@ def test_rows_far_from_the_origin_lose_only_their_own_rounding(shift):
     assert np.abs(ours - exact).max() <= 2e-6 * np.abs(exact).max()
 
 
-@pytest.mark.parametrize(("apart", "enough"), [(0.1, np.float32), (1e-3, np.float64)])
-def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, enough):
+@pytest.mark.parametrize(("apart", "exact"), [(0.1, False), (1e-3, True)])
+def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exact):
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(400, 3))
     near = np.concatenate([centres, centres + apart * rng.normal(size=centres.shape)])
     weights = np.repeat([1.0, -1.0], 400)[:, None]
 
-    assert precise_enough(Gaussian(0.2), near, weights) is enough
+    assert (in_double(Gaussian(0.2), near, weights) == exact).all()
     # One output that cancels decides for all.
-    assert precise_enough(Gaussian(0.2), near, np.hstack([np.abs(weights), weights])) is enough
+    assert (in_double(Gaussian(0.2), near, np.hstack([np.abs(weights), weights])) == exact).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(few=st.integers(1, 100), large=st.floats(1.0, 1e6), seed=st.integers(0, 9))
+def test_a_sum_of_few_large_weights_is_right_in_both_types(few, large, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(400, 3))
+    weights = rng.normal(size=(400, 1))
+    weights[:few] *= large
+    weights[:few] -= weights[:few].mean()
+    exact = weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64)
+
+    ours = Sums(Gaussian(0.2), rows, {(0, -1): weights}).at(rows)[0, -1]
+
+    assert np.abs(ours - exact).max() <= 3e-5 * np.abs(exact).max()
+
+
+def test_only_the_largest_weights_are_summed_in_double():
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    weights = np.ones((400, 1))
+    weights[:40, 0] = 1e5 * np.repeat([1.0, -1.0], 20)
+    rows[20:40] = rows[:20] + 1e-4
+
+    assert np.flatnonzero(in_double(Gaussian(0.2), rows, weights)).tolist() == list(range(40))
+
+
+def test_where_c_is_small_at_the_largest_sum_more_of_it_is_summed_in_double():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 3))
+    rows[200:] = rows[:200] + 0.01 * rng.normal(size=(200, 3))
+    sizes = 10 ** rng.uniform(0, 3, 200)
+    weights = np.concatenate([sizes, -sizes])[:, None]
+    sums = np.abs(weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64))
+    c = np.where(sums > np.median(sums), 0.1, 1.0)
+
+    few, more = (in_double(Gaussian(0.2), rows, weights, each).sum() for each in (np.ones((400, 1)), c))
+
+    assert 0 < few < more
 
 
 def test_far_rows_get_zero_and_equal_rows_get_one():

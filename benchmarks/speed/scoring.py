@@ -16,7 +16,7 @@ from training import made_rows
 from screening import build
 from screening.kernels import Gaussian
 from screening.kernels.placing import available_cores
-from screening.kernels.sweep import precise_enough, weighted_sum, weighted_sums
+from screening.kernels.sweep import in_double, weighted_sum, weighted_sums
 
 
 def machine_of(n_support: int, n_features: int) -> SVC:
@@ -32,7 +32,7 @@ def decision(n_rows: int, n_support: int, n_features: int, wanted: float, repeat
     x = np.random.default_rng(1).normal(size=(n_rows, n_features))
     kernel, centres, weights = Gaussian(1 / n_features), svc.support_vectors_, svc.dual_coef_[0]
     cores = available_cores()
-    dtype = precise_enough(kernel, centres, weights[:, None])
+    dtype = np.float64 if in_double(kernel, centres, weights[:, None]).any() else np.float32
 
     def theirs() -> np.ndarray:
         with ThreadPoolExecutor(cores) as pool:

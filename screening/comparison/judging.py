@@ -50,4 +50,4 @@ def judge(
     if end_point is not None and end_point != task:
         validation = validation.pooled()
     points = [validation.operating_point(m, rule, seed) for m in range(validation.scores.shape[1])]
-    return outcome_of(held_out, validation, points, seed)
+    return outcome_of(held_out, validation, points)

@@ -8,8 +8,6 @@ loop serves both kernels.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import carray, types
 from numba.extending import overload
@@ -34,8 +32,11 @@ _ONE = np.float32(1.0)
 
 _MAGIC_64 = 6755399441055744.0  # 1.5 * 2^52
 _FLOOR_64 = -1021.0
-_LN2 = 0.6931471805599453
-_TAYLOR = tuple(_LN2**k / math.factorial(k) for k in range(14))
+# 2^f - 1 on [-1/2, 1/2] through Chebyshev's nodes, relative error 6e-16: three products less than Taylor's.
+_E1, _E2, _E3 = 0.6931471805599462, 0.24022650695910075, 0.05550410866465167
+_E4, _E5, _E6 = 0.009618129107618665, 0.0013333558200794592, 0.00015403530424776529
+_E7, _E8 = 1.5252672924850737e-05, 1.3215451633221434e-06
+_E9, _E10 = 1.0205905413765595e-07, 7.070977866508138e-09
 
 
 def exp2_of_product(a, b):
@@ -63,10 +64,9 @@ def _exp2_of_product(a, b):
         y = maximum(a * b, _FLOOR_64)
         rounded = y + _MAGIC_64
         f = y - (rounded - _MAGIC_64)
-        p = fused(fused(fused(_TAYLOR[13], f, _TAYLOR[12]), f, _TAYLOR[11]), f, _TAYLOR[10])
-        p = fused(fused(fused(fused(p, f, _TAYLOR[9]), f, _TAYLOR[8]), f, _TAYLOR[7]), f, _TAYLOR[6])
-        p = fused(fused(fused(fused(p, f, _TAYLOR[5]), f, _TAYLOR[4]), f, _TAYLOR[3]), f, _TAYLOR[2])
-        return scaled(fused(fused(p, f, _TAYLOR[1]), f, 1.0), rounded)
+        p = fused(fused(fused(fused(fused(_E10, f, _E9), f, _E8), f, _E7), f, _E6), f, _E5)
+        p = fused(fused(fused(fused(p, f, _E4), f, _E3), f, _E2), f, _E1)
+        return scaled(fused(p, f, 1.0), rounded)
 
     return double
 

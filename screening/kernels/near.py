@@ -63,8 +63,8 @@ def near(
     from screening.kernels.compiled import ABSOLUTE, SQUARED
     from screening.kernels.near_loops import near_block
 
-    if not np.isnan(reach).any():  # then a side at which no row looks says nothing
-        looked = np.isin(sides, wanted)
+    if len(wanted) and not np.isnan(reach).any():  # then a side at which no row looks says nothing
+        looked = (sides == wanted.min()) | (sides == wanted.max())
         centres, c, sides = centres[looked], c[looked], sides[looked]
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
     weights, here = np.ascontiguousarray(c, float), np.ascontiguousarray(c_x, float)

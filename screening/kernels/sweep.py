@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _TASK = 4096  # rows a thread takes at a time
 _PROBES = 64
 _LOG2_E = 1.4426950408889634
+# What float32 adds to a sum, of the root of its squared weights, and how much of the largest sum that may be.
+_ROUNDING, _LEFT = 3e-7, 3e-5
+_MIXED = (
+    2 / 3
+)  # of the centres in float64, from which on a sweep in each type takes longer than one in float64
 
 
 _SWEEPS: dict[Precision, Loop] = {
@@ -194,23 +199,38 @@ def _matrix(
     return out
 
 
-def precise_enough(kernel: Kernel, centres: np.ndarray, weights: np.ndarray) -> Precision:
-    """float32 where its rounding stays below 3e-5 of the largest sum, else float64.
+def in_double(
+    kernel: Kernel, centres: np.ndarray, weights: np.ndarray, c: np.ndarray | None = None
+) -> np.ndarray:
+    """Mask of the centres whose part of a sum is made in float64; float32 is enough for the others together.
 
-    Weights of both signs can cancel (a large C does it): what is left is compared with what rounding adds.
-    The answer depends on the machine alone, never on the rows to be scored.
+    Weights of both signs can cancel (a large C does it): rounding of the others stays below 3e-5 of the
+    largest sum, so that the largest weights are left to float64. The answer depends on the machine alone,
+    never on the rows to be scored.
 
     Parameters
     ----------
     centres : ndarray of shape (m, n_features)
     weights : ndarray of shape (m, n_outputs)
+    c : ndarray of shape (m, 1) or (m, n_outputs), optional
+        What a decision multiplies the sum by, at the centres: where the types are mixed it is the decisions
+        that keep to the limit, of which the largest need not be where the sum is.
     """
     if len(centres) <= _PROBES:
-        return np.float64
-    probes = centres[:: -(-len(centres) // _PROBES)]
-    left = np.abs(weighted_sum(kernel, probes, centres, weights, dtype=np.float64)).max(axis=0)
-    rounding = 3e-7 * np.sqrt(np.square(weights).sum(axis=0))
-    return np.float32 if np.all(rounding <= 3e-5 * left) else np.float64
+        return np.ones(len(centres), bool)
+    step = -(-len(centres) // _PROBES)
+    sums = weighted_sum(kernel, centres[::step], centres, weights, dtype=np.float64)
+    left = np.abs(sums).max(axis=0)
+    squares = np.square(weights)
+    exact = np.zeros(len(centres), bool)
+    if np.all(_ROUNDING * np.sqrt(squares.sum(axis=0)) <= _LEFT * left):
+        return exact
+    if c is not None:
+        left = np.abs(sums * c[::step]).max(axis=0) / c.max(axis=0)
+    for square, most in zip(squares.T, left, strict=True):
+        order = np.argsort(square, kind="stable")
+        exact[order[_ROUNDING * np.sqrt(np.cumsum(square[order])) > _LEFT * most]] = True
+    return exact if exact.mean() < _MIXED else np.ones(len(centres), bool)
 
 
 def precise_bumps(norm: int, centres: np.ndarray, rates: np.ndarray) -> Precision:

@@ -80,23 +80,25 @@ def _most_likely(
     folds of a ward to fit.
     """
     from scipy.optimize import minimize
-    from scipy.special import log_softmax
 
     n_classes = int(codes.max()) + 1
     shape = (1 if n_classes == 2 else n_classes, x.shape[1] + 1)
     share, penalty = weight / weight.sum(), 1 / (cost * weight.sum())
-    true = np.eye(n_classes)[codes]
+    true = codes == np.arange(n_classes)[:, None]
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         coef = flat.reshape(shape)
         slopes = coef[:, :-1]
         # Of two classes the first has the score 0.
         scores = np.zeros(true.shape)
-        scores[:, -len(coef) :] = x @ slopes.T + coef[:, -1]
-        logs = log_softmax(scores, axis=1)
-        error = (share[:, None] * (np.exp(logs) - true))[:, -len(coef) :]
-        gradient = np.column_stack([error.T @ x + penalty * slopes, error.sum(axis=0)])
-        return float(penalty / 2 * np.square(slopes).sum() - share @ logs[true > 0]), gradient.ravel()
+        scores[-len(coef) :] = slopes @ x.T + coef[:, -1:]
+        scores -= scores.max(axis=0)
+        chances = np.exp(scores)
+        total = chances.sum(axis=0)
+        error = (share * (chances / total - true))[-len(coef) :]
+        gradient = np.column_stack([error @ x + penalty * slopes, error.sum(axis=1)])
+        value = share @ (np.log(total) - scores[codes, np.arange(len(x))])
+        return float(value + penalty / 2 * np.square(slopes).sum()), gradient.ravel()
 
     options = {"maxiter": max_iter, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps}
     found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options=options)

@@ -63,7 +63,7 @@ class Basis:
         library = placing.library()
         if library is not None and len(used):
             return device.moved_sum(library, self.kernel, x, rows, weights)
-        dtype = sweep.precise_enough(self.kernel, rows, weights)
+        dtype = np.float64 if sweep.in_double(self.kernel, rows, weights).any() else np.float32
         return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
 
     def among(self, at: np.ndarray) -> np.ndarray:

@@ -34,6 +34,7 @@ class Scorer:
         self.places = places
         plain = Basis(machines[0].kernel, rows)
         expansions: dict[Key, np.ndarray] = {}
+        c: dict[Key, np.ndarray] = {}
         bumps: dict[Key, Bumps] = {}
         for stages in self._chains(plain):
             for stage in stages:
@@ -45,7 +46,8 @@ class Scorer:
                 # Who makes c of bumps alone never asks what the pass decides.
                 if stage is stages[-1] or len(own) < len(stage.outputs):
                     expansions[stage.key] = self._on_basis(stage.one.coefficients, stage.places)
-        self.sums = Sums(machines[0].kernel, rows, expansions, bumps)
+                    c[stage.key] = self._on_basis(stage.one.c, stage.places)
+        self.sums = Sums(machines[0].kernel, rows, expansions, bumps, c)
 
     def _on_basis(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         whole = np.zeros((len(self.rows), *values.shape[1:]))

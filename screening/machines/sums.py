@@ -54,6 +54,8 @@ class Sums:
     rows : ndarray of shape (n_basis, n_features)
     expansions : mapping from key to coefficients, shape (n_basis, n_outputs)
     bumps : mapping from key to Bumps
+    c : mapping from key to c at the basis, shape (n_basis, 1) or (n_basis, n_outputs)
+        Of an expansion that decisions multiply by it.
     """
 
     def __init__(
@@ -62,28 +64,34 @@ class Sums:
         rows: np.ndarray,
         expansions: Mapping[Key, np.ndarray],
         bumps: Mapping[Key, Bumps] | None = None,
+        c: Mapping[Key, np.ndarray] | None = None,
     ) -> None:
         self.kernel = kernel
         self.rows = rows
         self._expansions = dict(expansions)
         self._weights = np.hstack(list(self._expansions.values()))
-        self._sweeps = [self._of_kernel(), *_of_bumps(rows, bumps or {})]
-        self._joined = [_on_used(each) for each in _joined(self._sweeps)]
+        self._bumps = _of_bumps(rows, bumps or {})
+        self._joined = [_on_used(each) for each in _joined([*self._of_kernel(c or {}), *self._bumps])]
 
-    def _of_kernel(self) -> _Sweep:
-        """float32 where it would do for each expansion alone."""
-
-        def asks(weights: np.ndarray) -> Precision:
+    def _of_kernel(self, c: Mapping[Key, np.ndarray]) -> list[_Sweep]:
+        """In float64 what some expansion wants in it, in float32 the rest."""
+        exact = np.zeros((len(self.rows), 1), bool)
+        for key, weights in self._expansions.items():
             used = np.flatnonzero(weights.any(axis=1))
-            return sweep.precise_enough(self.kernel, self.rows[used], weights[used])
+            there = c[key][used] if key in c else None
+            exact[used, 0] |= sweep.in_double(self.kernel, self.rows[used], weights[used], there)
+        if not exact.any():
+            return [self._expanded(self._weights, np.float32)]
+        if not self._weights[~exact[:, 0]].any():
+            return [self._expanded(self._weights, np.float64)]
+        return [
+            self._expanded(self._weights * exact, np.float64),
+            self._expanded(self._weights * ~exact, np.float32),
+        ]
 
-        exact = any(asks(weights) is np.float64 for weights in self._expansions.values())
-        dtype: Precision = np.float64 if exact else np.float32
-        widths = [each.shape[1] for each in self._expansions.values()]
-        return _Sweep(
-            self.rows, self.kernel.norm, dtype, [(self.kernel.number, self._weights)], list(self._expansions),
-            widths,
-        )  # fmt: skip
+    def _expanded(self, weights: np.ndarray, dtype: Precision) -> _Sweep:
+        keys, widths = list(self._expansions), [each.shape[1] for each in self._expansions.values()]
+        return _Sweep(self.rows, self.kernel.norm, dtype, [(self.kernel.number, weights)], keys, widths)
 
     def at(self, x: np.ndarray) -> dict[Key, np.ndarray]:
         """Every sum at the rows of x, (n, n_outputs) each."""
@@ -92,11 +100,12 @@ class Sums:
         plan = self._joined
         if library is not None and len(self.rows):
             moved = device.moved_sum(library, self.kernel, x, self.rows, self._weights)
-            found |= _columns(moved, self._sweeps[0])
-            plan = [_on_used(each) for each in self._sweeps[1:]]
+            found = _columns(moved, self._expanded(self._weights, np.float64))
+            plan = [_on_used(each) for each in self._bumps]
         for each in plan:
             sums = sweep.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
-            found |= _columns(sums[0] if len(sums) == 1 else np.hstack(sums), each)
+            for key, part in _columns(sums[0] if len(sums) == 1 else np.hstack(sums), each).items():
+                found[key] = found[key] + part if key in found else part
         return found
 
 

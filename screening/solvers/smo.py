@@ -16,7 +16,7 @@ from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution, between
 
 DEFAULT_MEMORY = 1 << 30
-_SMALL = 400  # below this many active points shrinking costs more than it saves
+_SMALL = 512  # below this many active points shrinking costs more than it saves
 _STEPS = (200, 1000)  # between two looks, at least and at most
 _VISITS = 1e5  # points visited between two looks, where the steps allow: about 0.1 ms
 _UNSEEN = 1e8  # points visited between two looks of Python, which has signals to obey
@@ -67,7 +67,11 @@ class _Active:
         self.points = points
         self.mode = rows.DIRECT if direct else rows.COMPUTED if self.computed else rows.GATHERED
         self.xt = np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
-        wanted = 0 if direct else min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
+        if direct:  # nothing is cached
+            self.slot_of = self.owner = self.newer = self.older = np.empty(0, np.int64)
+            self.lru = np.zeros(5, np.int64)
+            return
+        wanted = min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
         if len(self.buffer) < wanted and not was_cached:
             self.buffer = np.empty(wanted, self.dense.dtype)
         capacity = max(min(len(self.buffer) // m, m), 0)
@@ -177,7 +181,8 @@ class _Engine:
         self.state = np.zeros(2)
         self.equality = problem.total is not None
         self.kept = np.array([self.stop, 1.0, 0.0])
-        self.label = (self.s > 0).astype(np.int64)
+        # Without an equality the loops take class numbers, and how these couple.
+        self.first = self.s if self.equality else (self.s > 0).astype(np.int64)
         self.coupling = None if self.equality else np.array([[1.0, -1.0], [-1.0, 1.0]])
 
     def run(self, alphas: np.ndarray, max_iter: int) -> Solution:
@@ -230,10 +235,9 @@ class _Engine:
         return -self.s * gradient if self.equality else gradient
 
     def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
-        first = self.s if self.equality else self.label
-        if len(points) == len(first):
-            return [first, self.c, self.diagonal, self.upper, self.alpha.copy(), self.v.copy()]
-        return [each[points] for each in (first, self.c, self.diagonal, self.upper, self.alpha, self.v)]
+        if len(points) == len(self.s):
+            return [self.first, self.c, self.diagonal, self.upper, self.alpha.copy(), self.v.copy()]
+        return [each[points] for each in (self.first, self.c, self.diagonal, self.upper, self.alpha, self.v)]
 
     def _climb(self, limit: int, may_leave: bool, now: list[np.ndarray]) -> tuple[int, float, bool]:
         """Steps until there is something to decide: their number, the gap, and whether none was left."""

@@ -107,6 +107,13 @@ def _precision_area(hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
     return (gained * hits / np.maximum(hits + alarms, 1)).sum(axis=-1) / np.maximum(hits[..., 0], 1)
 
 
+def area_ends(
+    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, widening: float = 1.0
+) -> tuple[float, float, float]:
+    """AUROC with its 95 % interval (DeLong), by group where there are any."""
+    return auroc(scores, positive), *delong(scores, positive, codes=codes, widening=widening)
+
+
 def ranking(
     scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, seed: int = 0, widening: float = 1.0
 ) -> dict[str, float]:
@@ -122,9 +129,9 @@ def ranking(
     drawn = np.where(present, _precision_area(*resampled), np.nan) - _precision_area(*tally.counts)
     shift = np.sqrt(widening) * np.array(percentiles(drawn, units))
     ap_low, ap_high = np.clip(precision + shift, 0, 1)
-    low, high = delong(scores, positive, codes=codes, widening=widening)
+    area, low, high = area_ends(scores, positive, codes, widening)
     return {
-        "auroc": auroc(scores, positive), "auroc_low": low, "auroc_high": high,
+        "auroc": area, "auroc_low": low, "auroc_high": high,
         "average_precision": precision, "average_precision_low": float(ap_low),
         "average_precision_high": float(ap_high),
     }  # fmt: skip

@@ -121,7 +121,7 @@ def comparison(
     if not others:
         return None
     rules = [_shared(rule, point) for point in points]
-    own = outcome_of(method, validation, points, seed)
+    own = outcome_of(method, validation, points)
     rows: list[Beside] = []
     for other in others:
         try:
@@ -135,7 +135,7 @@ def comparison(
         except (RecipeError, UsageError) as error:
             rows.append(Beside(recipe=other.name, title=other.title, reason=str(error)))
             continue
-        outcome = outcome_of(held_out, found, chosen, seed)
+        outcome = outcome_of(held_out, found, chosen)
         figures, gaps = _judged(own, outcome, sample, task, plan.groups, seed)
         rows.append(
             Beside(

@@ -108,9 +108,7 @@ class Outcome:
         return self.scores >= self.thresholds
 
 
-def outcome_of(
-    held_out: HeldOut, validation: Validation, points: Sequence[OperatingPoint], seed: int
-) -> Outcome:
+def outcome_of(held_out: HeldOut, validation: Validation, points: Sequence[OperatingPoint]) -> Outcome:
     """What a validation of held-out rows says of every row at these operating points."""
     rows = np.arange(len(validation.fold))
     fit_seconds, score_seconds = held_out.seconds
@@ -124,7 +122,7 @@ def outcome_of(
         facts=Judged(
             sensitivity=[float(point.sensitivity or 0.0) for point in points],
             figures={
-                "auroc": _mean([validation.ranking(m, seed).auroc_ends for m in range(len(points))]),
+                "auroc": _mean([validation.area(m) for m in range(len(points))]),
                 "sensitivity": _mean([point.sensitivity_ends for point in points]),
                 "specificity": _mean([point.specificity_ends for point in points]),
             },

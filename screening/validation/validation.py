@@ -21,6 +21,7 @@ from screening.statistics.operating_point import (
     summary,
 )
 from screening.statistics.p_values import group_maxima
+from screening.statistics.performance import area
 from screening.validation.held_out import HeldOut
 from screening.validation.lesson import labels_of
 from screening.validation.task import Task
@@ -120,6 +121,10 @@ class Validation:
         return summary(
             self.scores[:, m], self.watched[:, m], self.groups, seed=seed, n_settings=self.n_settings
         )
+
+    def area(self, m: int) -> tuple[float, float, float]:
+        """AUROC of a watched class, with its interval."""
+        return area(self.scores[:, m], self.watched[:, m], self.groups, n_settings=self.n_settings)
 
     def curve(self, m: int, prevalence: float, seed: int) -> Curve:
         """What every threshold would do to a watched class."""
