@@ -86,8 +86,8 @@ class NumberProfile:
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.edges) + 1:
             raise ValueError("counts: one more than edges is needed")
-        if not all(0 <= count < MOST_ROWS for count in self.counts):
-            raise ValueError("counts: so many rows there never were")
+        if min(self.counts, default=0) < 0:
+            raise ValueError("counts: none is below 0")
 
 
 @document
@@ -106,6 +106,12 @@ class Profile:
     n_rows: int | None = None
     n_units: int | float | None
     features: Mapping[str, NumberProfile | TextProfile]
+
+    def __post_init__(self) -> None:
+        most = MOST_ROWS if self.n_rows is None else self.n_rows
+        numbers = [each for each in self.features.values() if isinstance(each, NumberProfile)]
+        if any(sum(each.counts) > most for each in numbers):
+            raise ValueError("features: counts of more values than there were rows")
 
 
 @document
@@ -127,6 +133,10 @@ class TrainingFacts:
     leaks: Sequence[Leak]
     approximation: Approximation | None = rare()
     verdicts: TrainedOn | None = rare()
+
+    def __post_init__(self) -> None:
+        if any(each.name not in self.missing for each in self.features):
+            raise ValueError("features: the name of one is not among those of missing values")
 
 
 @document
