@@ -12,8 +12,9 @@ import numpy as np
 
 from screening.statistics.tally import Tally
 
-# So many rows, and such a share of all, move a rate when they change sides together.
-FEWEST, LEAST = 5, 0.01
+# So many rows, and such a share of all, move a rate when they change sides together. The mean of fewer leans
+# on their own labels: each was held out by machines that had learned from the others.
+FEWEST, LEAST = 20, 0.01
 # Rates of held-out rows and of new rows like them may differ by this much at a threshold, or by one row.
 AGREES = 0.03
 # The score of new rows lies within so many standard errors of the mean, or is apart by rounding alone.
@@ -33,20 +34,36 @@ def many(counts: np.ndarray, n_rows: int) -> np.ndarray:
     return counts >= max(FEWEST, LEAST * n_rows)
 
 
-def as_new(scores: np.ndarray, numbers: np.ndarray, errors: float = 0.0) -> np.ndarray:
-    """Scores as new rows have them: where many are alike the mean of theirs, plus so many errors of it."""
+def as_new(scores: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Scores as new rows have them: where many are alike, the mean of theirs."""
     counts = np.maximum(np.bincount(numbers), 1)
     mean = np.bincount(numbers, weights=scores) / counts
-    spread = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2) / counts
-    error = np.sqrt(spread / counts) + ROUNDING * np.ptp(scores)
-    return np.where(many(counts, len(scores))[numbers], (mean + errors * error)[numbers], scores)
+    return np.where(many(counts, len(scores))[numbers], mean[numbers], scores)
 
 
 def between(tally: Tally, numbers: np.ndarray) -> np.ndarray:
-    """Thresholds at which the rates of held-out rows are those of new rows like them, (n_thresholds,)."""
+    """Thresholds at which the rates of held-out rows are those of new rows like them, (n_thresholds,).
+
+    Rows alike whose mean is too near a threshold to say on which side new ones fall count as apart.
+    """
+    new = Tally(as_new(tally.scores, numbers), tally.positive, None, tally.thresholds)
     kept = np.ones(len(tally.thresholds), dtype=bool)
-    for errors in (-ERRORS, ERRORS):
-        new = Tally(as_new(tally.scores, numbers, errors), tally.positive, None, tally.thresholds)
-        for held, other in zip(tally.counts, new.counts, strict=True):
-            kept &= np.abs(held - other) <= max(AGREES * held[0], 1.0)
+    for chosen, held, other in zip((tally.positive, ~tally.positive), tally.counts, new.counts, strict=True):
+        apart = np.abs(held - other) + _unsure(tally, numbers, chosen)
+        kept &= apart <= max(AGREES * held[0], 1.0)
     return kept
+
+
+def _unsure(tally: Tally, numbers: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """How many of the chosen rows may be on the other side of each threshold, (n_thresholds,)."""
+    scores, counts = tally.scores, np.maximum(np.bincount(numbers), 1)
+    mean = np.bincount(numbers, weights=scores) / counts
+    spread = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2) / counts
+    reach = ERRORS * np.sqrt(spread / counts) + ROUNDING * np.ptp(scores)
+    size = np.bincount(numbers, weights=chosen) * many(counts, len(scores))
+    # Rows of one kind change sides together, those of several each for themselves: squares add up.
+    squares = np.zeros(len(tally.thresholds) + 1)
+    # A threshold is at the first score that is flagged: it is unsure above the lower end, up to the upper.
+    for end, sign in ((mean - reach, 1.0), (mean + reach, -1.0)):
+        np.add.at(squares, np.searchsorted(tally.thresholds, end, side="right"), sign * size**2)
+    return np.sqrt(np.maximum(np.cumsum(squares)[:-1], 0.0))
