@@ -26,9 +26,8 @@ _PROBES = 64
 _LOG2_E = 1.4426950408889634
 # What float32 adds to a sum, of the root of its squared weights, and how much of the largest sum that may be.
 _ROUNDING, _LEFT = 3e-7, 3e-5
-_MIXED = (
-    2 / 3
-)  # of the centres in float64, from which on a sweep in each type takes longer than one in float64
+# Share of the centres in float64 from which a sweep in each type takes longer than one in float64 alone.
+_MIXED = 2 / 3
 
 
 _SWEEPS: dict[Precision, Loop] = {
