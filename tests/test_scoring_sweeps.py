@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -88,6 +91,20 @@ def test_bumps_at_new_rows_need_no_matrix_of_distances(monkeypatch, factor):
     machine.decision_function(np.random.default_rng(1).normal(size=(300, 3)))
 
     assert dense == []
+
+
+@pytest.mark.parametrize("factor", [None, MarginDecay(), ACT_I])
+def test_rows_are_let_go_as_soon_as_they_are_scored(factor):
+    machine = fitted(factor)
+    x = np.random.default_rng(1).normal(size=(300, 3))
+    held = weakref.ref(x)
+    gc.disable()  # a night of ten million rows would else hold half of them until garbage is looked for
+    try:
+        machine.decision_function(x)
+        del x
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("factor", [Bumps(), AdaptiveBumps()], ids=repr)

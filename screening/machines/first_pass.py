@@ -97,9 +97,13 @@ class Stage:
         self.previous = previous
         self._factor = factor
         self.class_counts = class_counts
-        self.outputs = [Output(self, m) for m in range(one.dual.weights.shape[1])]
         self._kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._remembered: tuple[dict[str, np.ndarray], ...] = one.remembered
+
+    @property
+    def outputs(self) -> list[Output]:
+        """Made when asked for: kept, they would hold the stage, and it the rows it was asked about."""
+        return [Output(self, m) for m in range(self.one.dual.weights.shape[1])]
 
     @property
     def factor(self) -> Factor:
@@ -230,8 +234,7 @@ class Output:
 
     @property
     def max_decision(self) -> float:
-        decision = self.decision(self.rows)[self.labels != 0]
-        return float(np.abs(decision).max())
+        return float(np.abs(self.decision(self.rows)[self.labels != 0]).max())
 
     @property
     def largest_distance(self) -> float:
@@ -265,7 +268,6 @@ class Output:
         return np.maximum(own + there - 2.0 * across, 0.0)
 
     def _both_c(self, x: np.ndarray, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """c at some rows of x, and at the support vectors."""
         return self._c(self._stage.c(x))[mine], self._c(self._stage.one.c)[self._at]
 
     def support_distances(self) -> np.ndarray:
@@ -273,9 +275,8 @@ class Output:
         return self._distances(gram, self._c(self._stage.one.c)[self._at], self.support_vectors)
 
     def _distances(self, gram: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
-        there = self.support_vectors
-        diagonal = self.kernel.diagonal
-        return rescaled_distances(gram, c, self._c(self._stage.one.c)[self._at], diagonal(x), diagonal(there))
+        own, diagonal = self._c(self._stage.one.c)[self._at], self.kernel.diagonal
+        return rescaled_distances(gram, c, own, diagonal(x), diagonal(self.support_vectors))
 
     def input_distances(self, x: np.ndarray, norm: int = 2) -> np.ndarray:
         return input_distances(x, self.support_vectors, norm)
