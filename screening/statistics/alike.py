@@ -36,8 +36,7 @@ def many(counts: np.ndarray, n_rows: int) -> np.ndarray:
 
 def as_new(scores: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Scores as new rows have them: where many are alike, the mean of theirs."""
-    counts = np.maximum(np.bincount(numbers), 1)
-    mean = np.bincount(numbers, weights=scores) / counts
+    counts, mean = _kinds(scores, numbers)
     return np.where(many(counts, len(scores))[numbers], mean[numbers], scores)
 
 
@@ -46,24 +45,30 @@ def between(tally: Tally, numbers: np.ndarray) -> np.ndarray:
 
     Rows alike whose mean is too near a threshold to say on which side new ones fall count as apart.
     """
-    new = Tally(as_new(tally.scores, numbers), tally.positive, None, tally.thresholds)
-    kept = np.ones(len(tally.thresholds), dtype=bool)
+    scores, thresholds = tally.scores, tally.thresholds
+    counts, mean = _kinds(scores, numbers)
+    spread = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2) / counts
+    reach = ERRORS * np.sqrt(spread / counts) + ROUNDING * np.ptp(scores)
+    # A threshold is at the first score that is flagged: it is unsure above the lower end, up to the upper.
+    ends = [np.searchsorted(thresholds, end, side="right") for end in (mean - reach, mean + reach)]
+    new = Tally(as_new(scores, numbers), tally.positive, None, thresholds)
+    kept = np.ones(len(thresholds), dtype=bool)
     for chosen, held, other in zip((tally.positive, ~tally.positive), tally.counts, new.counts, strict=True):
-        apart = np.abs(held - other) + _unsure(tally, numbers, chosen)
-        kept &= apart <= max(AGREES * held[0], 1.0)
+        size = np.bincount(numbers, weights=chosen) * many(counts, len(scores))
+        kept &= np.abs(held - other) + _unsure(size, ends, len(kept)) <= max(AGREES * held[0], 1.0)
     return kept
 
 
-def _unsure(tally: Tally, numbers: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """How many of the chosen rows may be on the other side of each threshold, (n_thresholds,)."""
-    scores, counts = tally.scores, np.maximum(np.bincount(numbers), 1)
-    mean = np.bincount(numbers, weights=scores) / counts
-    spread = np.bincount(numbers, weights=(scores - mean[numbers]) ** 2) / counts
-    reach = ERRORS * np.sqrt(spread / counts) + ROUNDING * np.ptp(scores)
-    size = np.bincount(numbers, weights=chosen) * many(counts, len(scores))
+def _kinds(scores: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many rows are of each kind, and their mean score."""
+    counts = np.maximum(np.bincount(numbers), 1)
+    return counts, np.bincount(numbers, weights=scores) / counts
+
+
+def _unsure(size: np.ndarray, ends: list[np.ndarray], n_thresholds: int) -> np.ndarray:
+    """How many rows may be on the other side of each threshold, of kinds unsure between two ends."""
     # Rows of one kind change sides together, those of several each for themselves: squares add up.
-    squares = np.zeros(len(tally.thresholds) + 1)
-    # A threshold is at the first score that is flagged: it is unsure above the lower end, up to the upper.
-    for end, sign in ((mean - reach, 1.0), (mean + reach, -1.0)):
-        np.add.at(squares, np.searchsorted(tally.thresholds, end, side="right"), sign * size**2)
+    squares = np.zeros(n_thresholds + 1)
+    for end, sign in zip(ends, (1.0, -1.0), strict=True):
+        np.add.at(squares, end, sign * size**2)
     return np.sqrt(np.maximum(np.cumsum(squares)[:-1], 0.0))

@@ -68,7 +68,8 @@ class Choice:
         rule : Rule
         """
         own = np.sort(tally.scores[self.positive])
-        allowed = True if self.alike is None else between(tally, self.alike)
+        everywhere = np.ones(len(tally.thresholds), dtype=bool)
+        allowed = everywhere if self.alike is None else between(tally, self.alike)
         if rule.name == "min_sensitivity":
             # The share below is what the rule counts: the rank is cut where the promise would have it.
             cut = own[min(int((1 - (rule.value or 0)) * len(own)), len(own) - 1)]
@@ -78,7 +79,7 @@ class Choice:
                 # Too few groups for a promise about new ones: it then holds for further rows of these groups,
                 # and the expected sensitivity and its interval say what that is worth for others.
                 column = int(pick(rule, *tally.counts, 1.0, allowed))
-            if not isinstance(allowed, bool):
+            if self.alike is not None:
                 column = _nearest(tally, rule, column, allowed)
             return float(tally.thresholds[column]), design
         threshold = float(rule.value or 0.0)
@@ -143,11 +144,12 @@ class Choice:
         Rows that are alike score alike in one fold, and nearly alike in another: all within 2 % of the
         negatives on either side of the threshold count.
         """
-        own = np.sort(self.scores[~self.positive])
+        own = self.scores[~self.positive]
         if self.alike is not None:
             # What they do is known: all of them one thing, which is not what was counted of some.
             new = as_new(self.scores, self.alike)[~self.positive]
-            return float(np.mean((new >= threshold) != (self.scores[~self.positive] >= threshold)))
+            return float(np.mean((new >= threshold) != (own >= threshold)))
+        own = np.sort(own)
         step = 1e-9 * (own[-1] - own[0])
         number = np.concatenate([[0], np.cumsum(np.diff(own) > step)])
         at, reach = int(np.searchsorted(own, threshold)), max(len(own) // 50, 1)
