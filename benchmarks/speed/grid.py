@@ -20,8 +20,7 @@ from timing import HEADER, Comparison
 
 from screening import load_recipe
 from screening.kernels import shared
-from screening.recipes.building import build
-from screening.validation.candidates import by_shared_work
+from screening.validation.lesson import Rows
 
 
 def made_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -33,13 +32,9 @@ def made_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def our_decisions(x: np.ndarray, codes: np.ndarray, z: np.ndarray, grid: list[dict]) -> list[np.ndarray]:
-    """Decisions at z of every candidate."""
-    recipe = load_recipe("shao_local")
-    found: dict[int, np.ndarray] = {}
-    with shared.using(shared.Shared(x)):
-        for at in by_shared_work(grid):
-            found[at] = build(recipe, **grid[at]).fit(x, codes).class_scores(z)
-    return [found[at] for at in range(len(grid))]
+    """Decisions at z of every candidate, as ``screen train`` goes through them."""
+    rows = Rows(load_recipe("shao_local"), 3, x, codes, None, shared.Distances(x))
+    return rows.tried(np.arange(len(x)), grid, z)[1]
 
 
 def one_vs_rest(gram: np.ndarray, codes: np.ndarray, cost: float) -> list[SVC]:

@@ -108,8 +108,8 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
 
         def in_fold(train: np.ndarray, test: np.ndarray) -> list[float]:
             held_out = np.ascontiguousarray(lesson.x[test])
-            machines = lesson.fitted(train, candidates)
-            return [criterion("auroc", lesson.decisions(each, held_out), y[test]) for each in machines]
+            _, decided = lesson.tried(train, candidates, held_out)
+            return [criterion("auroc", each, y[test]) for each in decided]
 
         at_once = (delayed(beside_others)(available_cores(), in_fold, *fold) for fold in folds)
         return np.mean(Parallel(jobs, prefer="threads")(at_once), axis=0)

@@ -56,22 +56,22 @@ class ClassDecay:
 
     def log_at(self, x: np.ndarray, first_pass: JointFirstPass) -> np.ndarray:
         """log c at the rows of x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
-        decisions, n_outputs = np.abs(first_pass.decisions(x)), len(first_pass.outputs)
+        decisions, remembered = np.abs(first_pass.decisions(x)), first_pass.remembered(self)
+        every = np.arange(len(x))
         if self.per_class:
-            every = np.arange(len(x))
-            rates = [self._rate(x, every, m, first_pass) for m in range(n_outputs)]
+            rates = [self._rate(x, every, m, each, remembered) for m, each in enumerate(first_pass.outputs)]
             return -np.column_stack(rates) * decisions
         predicted = first_pass.predicted(x)
         rate = np.empty(len(x))
-        for m in range(n_outputs):
+        for m, machine in enumerate(first_pass.outputs):
             mine = np.flatnonzero(predicted == m)
-            rate[mine] = self._rate(x, mine, m, first_pass)
-        return -rate * decisions[np.arange(len(x)), predicted]
+            rate[mine] = self._rate(x, mine, m, machine, remembered)
+        return -rate * decisions[every, predicted]
 
-    def _rate(self, x: np.ndarray, mine: np.ndarray, m: int, first_pass: JointFirstPass) -> np.ndarray:
+    def _rate(
+        self, x: np.ndarray, mine: np.ndarray, m: int, machine: FirstPass, remembered: Remembered
+    ) -> np.ndarray:
         """p_m at the rows x[mine]."""
-        machine: FirstPass = first_pass.outputs[m]
-        remembered = first_pass.remembered(self)
         if not len(machine.support_labels):
             return np.zeros(len(mine))
         if self.form == "weighted":

@@ -63,18 +63,60 @@ def near(
     from screening.kernels.compiled import ABSOLUTE, SQUARED
     from screening.kernels.near_loops import near_block
 
-    if len(wanted) and not np.isnan(reach).any():  # then a side at which no row looks says nothing
-        looked = (sides == wanted.min()) | (sides == wanted.max())
-        centres, c, sides = centres[looked], c[looked], sides[looked]
-    rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
-    weights, here = np.ascontiguousarray(c, float), np.ascontiguousarray(c_x, float)
-    found = Near(np.zeros(len(x)), np.zeros(len(x)), np.full(len(x), np.inf))
+    looked = _looked_at(sides, wanted, reach)
+    rows, moved = np.ascontiguousarray(x, float), padded(centres[looked], np.float64)
     kind = SQUARED if kernel.norm == 2 else ABSOLUTE
-    fixed = (moved, kind, rate_of(kernel), here, weights, sides.astype(float), wanted.astype(float), reach)
+    fixed, found = _told(c_x, c[looked], sides[looked], wanted, reach)
 
     def task(first: int) -> None:
-        stop = min(first + _TASK, len(rows))
-        near_block(rows, first, stop, *fixed, found.total, found.count, found.nearest)
+        near_block(rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *fixed)
 
     run_in_threads(task, range(0, len(rows), _TASK), None)
     return found
+
+
+def near_within(
+    across: np.ndarray,
+    places: np.ndarray,
+    at: np.ndarray,
+    c_x: np.ndarray,
+    c: np.ndarray,
+    sides: np.ndarray,
+    wanted: np.ndarray,
+    reach: np.ndarray,
+) -> Near:
+    """The same, to the bit, from a kernel that is held.
+
+    Parameters
+    ----------
+    across : ndarray of shape (n_known, n_rows)
+    places : ndarray of int, shape (m,)
+        Its rows that are centres.
+    at : ndarray of int, shape (n,)
+        Its columns that are rows to look from.
+    """
+    from screening.kernels.compiled import prepare
+
+    prepare()
+    from screening.kernels.near_loops import near_known
+
+    looked = _looked_at(sides, wanted, reach)
+    fixed, found = _told(c_x, c[looked], sides[looked], wanted, reach)
+    near_known(across, places[looked].view(np.uint64), at.view(np.uint64), *fixed)
+    return found
+
+
+def _looked_at(sides: np.ndarray, wanted: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """Places of the centres that count: a side at which no row looks says nothing where reaches are given."""
+    if not len(wanted) or np.isnan(reach).any():
+        return np.arange(len(sides))
+    return np.flatnonzero((sides == wanted.min()) | (sides == wanted.max()))
+
+
+def _told(
+    c_x: np.ndarray, c: np.ndarray, sides: np.ndarray, wanted: np.ndarray, reach: np.ndarray
+) -> tuple[tuple[np.ndarray, ...], Near]:
+    """What either loop takes last, and where it writes."""
+    found = Near(np.zeros(len(c_x)), np.zeros(len(c_x)), np.full(len(c_x), np.inf))
+    told = (np.ascontiguousarray(each, float) for each in (c_x, c, sides, wanted, reach))
+    return (*told, found.total, found.count, found.nearest), found

@@ -63,6 +63,8 @@ class Shared:
         Bytes for Grams, distances and kept rows of a Gram; distances are kept only where they fit beside it.
     part : callable, optional
         From norm and type to the rows' distances as part of a larger matrix, or None.
+    asked : ndarray of shape (m, n_features), optional
+        Rows that all the machines will be asked about: the kernel to them is made once.
     """
 
     def __init__(
@@ -70,8 +72,11 @@ class Shared:
         rows: np.ndarray,
         memory: int | None = None,
         part: Callable[[int, Precision], np.ndarray | None] | None = None,
+        asked: np.ndarray | None = None,
     ) -> None:
         self.rows = rows
+        self._asked = asked
+        self._across: tuple[Kernel, np.ndarray] | None = None
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self._part = part
         self._distances: dict[int, np.ndarray] = {}
@@ -107,6 +112,26 @@ class Shared:
         """Take a Gram made elsewhere as the one whose solutions are kept."""
         if gram is not self._gram:
             self._kernel, self._gram, self.solutions = kernel, gram, {}
+
+    def across(
+        self, kernel: Kernel, x: np.ndarray, rows: np.ndarray, places: np.ndarray
+    ) -> np.ndarray | None:
+        """K between some of the rows and the rows x that were to be asked about, (n_places, m).
+
+        None for another x, where ``rows`` are not the shared ones at ``places`` (they were made or drawn),
+        and where the matrix over all rows takes much of the memory or the Gram is not exact.
+        """
+        from screening.kernels import sweep
+        from screening.kernels.base import EXACT_ROWS
+
+        n = len(self.rows)
+        if x is not self._asked or n > EXACT_ROWS or 32 * n * len(x) > self.memory:
+            return None
+        if places.max(initial=-1) >= n or not np.array_equal(self.rows[places], rows):
+            return None
+        if self._across is None or self._across[0] != kernel:
+            self._across = (kernel, sweep.gram(kernel, self.rows, x, dtype=np.float64))
+        return self._across[1][places]
 
     @cached_property
     def largest_distance(self) -> float:

@@ -3,80 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.kernels import device, input_distances, placing, rescaled_distances, shared, sweep
-from screening.kernels.near import Near, near
-from screening.machines.sums import Key, Sums
+from screening.kernels import input_distances, rescaled_distances, shared, sweep
+from screening.kernels.near import Near, near, near_within
+from screening.machines.basis import Basis
+from screening.machines.sums import Key
 
 if TYPE_CHECKING:
     from screening.factors.base import Factor
     from screening.kernels.base import Kernel
     from screening.machines.passes import Pass
-    from screening.solvers.kernel_rows import Gram
 
 # Sums of bumps are told apart down to this share of the highest bump; c ends a long way above.
 TINY_SUM = 1e-25
-
-
-class Basis:
-    """The rows kernel expansions stand on; in training it holds their Gram and recognises them by identity.
-
-    The kernel to the rows asked for last is kept, and so are the sums: the decision, the factor and the next
-    pass all want them.
-    """
-
-    def __init__(self, kernel: Kernel, rows: np.ndarray, gram: Gram | None = None, sums: Sums | None = None):
-        self.kernel = kernel
-        self.rows = rows
-        self.sums = sums
-        self._at: tuple[np.ndarray | None, dict[Key, np.ndarray]] = (None, {})
-        self.gram = gram if isinstance(gram, np.ndarray) else None  # rows on the fly are for the solver alone
-        self._last: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
-
-    def to(self, x: np.ndarray) -> np.ndarray:
-        """K between the rows of x and the basis, (n, n_basis)."""
-        if self.gram is not None and x is self.rows:
-            return self.gram
-        known, gram = self._last
-        if known is not x or gram is None:
-            gram = self.kernel(x, self.rows)
-            self._last = (x, gram)
-        return gram
-
-    def sum_at(self, x: np.ndarray, key: Key) -> np.ndarray | None:
-        """A foreseen sum at the rows of x, all of them made at once; None where it was not foreseen."""
-        if self.sums is None:
-            return None
-        if self._at[0] is not x:
-            self._at = (x, self.sums.at(x))
-        return self._at[1].get(key)
-
-    def times(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one sweep."""
-        if self.gram is not None and x is self.rows:
-            return sweep.symmetric_times(self.gram, weights)
-        used = np.flatnonzero(weights.any(axis=1))
-        rows, weights = self.rows[used], weights[used]
-        library = placing.library()
-        if library is not None and len(used):
-            return device.moved_sum(library, self.kernel, x, rows, weights)
-        dtype = np.float64 if sweep.in_double(self.kernel, rows, weights).any() else np.float32
-        return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
-
-    def among(self, at: np.ndarray) -> np.ndarray:
-        """K among the rows ``at`` of the basis."""
-        if self.gram is not None:
-            return self.gram[np.ix_(at, at)]
-        return self.kernel(self.rows[at], self.rows[at].copy())
-
-    def columns(self, x: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """K between the rows of x and the rows ``at`` of the basis."""
-        if (self.gram is not None and x is self.rows) or self._last[0] is x:
-            return self.to(x)[:, at]
-        return self.kernel(x, self.rows[at])
 
 
 class Stage:
@@ -98,12 +41,25 @@ class Stage:
         self._factor = factor
         self.class_counts = class_counts
         self._kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._supports: dict[int, np.ndarray] = {}
         self._remembered: tuple[dict[str, np.ndarray], ...] = one.remembered
 
     @property
     def outputs(self) -> list[Output]:
         """Made when asked for: kept, they would hold the stage, and it the rows it was asked about."""
         return [Output(self, m) for m in range(self.one.dual.weights.shape[1])]
+
+    def support(self, m: int) -> np.ndarray:
+        """Row numbers of the support vectors of an output."""
+        if m not in self._supports:
+            self._supports[m] = np.flatnonzero(self.one.dual.weights[:, m])
+        return self._supports[m]
+
+    def under(self, factor: Factor | None) -> Stage:
+        """The same pass for another factor; what is kept of it serves both."""
+        other = copy(self)
+        other._factor = factor
+        return other
 
     @property
     def factor(self) -> Factor:
@@ -190,7 +146,7 @@ class Output:
     def __init__(self, stage: Stage, m: int) -> None:
         self._stage = stage
         self._m = m
-        self._at = np.flatnonzero(stage.one.dual.weights[:, m])
+        self._at = stage.support(m)
 
     @property
     def places(self) -> np.ndarray:
@@ -256,6 +212,9 @@ class Output:
 
     def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
         c_x, c = self._both_c(x, mine)
+        held = self._stage.basis.held(x)
+        if held is not None and held.dtype == np.float64:
+            return near_within(held, self.places, mine, c_x, c, self.support_labels, sides, reach)
         return near(self.kernel, x[mine], self.support_vectors, c_x, c, self.support_labels, sides, reach)
 
     def mean_distance(self, x: np.ndarray, mine: np.ndarray) -> np.ndarray:

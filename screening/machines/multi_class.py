@@ -13,10 +13,10 @@ from screening.factors.base import Factor
 from screening.kernels.base import Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels, classes_and_codes
+from screening.machines.basis import Basis
 from screening.machines.counted import ClassWeight, counted_rows
-from screening.machines.first_pass import Basis
 from screening.machines.fitted import FittedMultiClass
-from screening.machines.passes import fit_passes
+from screening.machines.fitting import fit_passes
 from screening.machines.schemes import SCHEMES, Classes, OneVsRest
 from screening.solvers.kernel_rows import Gram
 
@@ -175,6 +175,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
             self.factor,
             n_passes,
             self.normalise,
+            name=scheme.name,
         )
         rows = counted.rows if chosen is None else counted.rows[chosen.rows]
         self._keep(replace(passes, support=rows[passes.support]))

@@ -14,9 +14,10 @@ from screening.factors.base import Factor
 from screening.kernels.base import EXACT_ROWS, Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine
+from screening.machines.basis import Basis
 from screening.machines.counted import counted_rows
-from screening.machines.first_pass import Basis
-from screening.machines.passes import Dual, fit_passes
+from screening.machines.fitting import fit_passes
+from screening.machines.passes import Dual
 from screening.machines.training import solved
 from screening.solvers.kernel_rows import Gram
 

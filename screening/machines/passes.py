@@ -1,8 +1,8 @@
-"""First pass, factor, second pass: the one loop every machine trains by, and the passes it leaves behind."""
+"""The passes that training leaves behind: a machine's state, and what it decides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,9 +13,9 @@ from screening.errors import ModelError
 from screening.factors.base import Factor
 from screening.kernels import Scale, shared
 from screening.kernels.base import Kernel
-from screening.machines.first_pass import Basis, Stage
+from screening.machines.basis import Basis
+from screening.machines.first_pass import Stage
 from screening.machines.scorer import Scorer
-from screening.solvers.kernel_rows import Gram
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,22 @@ class Passes:
     def decisions(self, x: np.ndarray, upto: int | None = None) -> np.ndarray:
         """f of the last pass (or of pass ``upto``) at the rows of x, (n, n_outputs)."""
         passes = self if upto is None else replace(self, chain=self.chain[: upto + 1])
-        return passes.scorer.decisions(x)[0]
+        here = shared.current()
+        held = None if here is None else here.across(self.kernel, x, self.rows, self.support)
+        if held is None:
+            return passes.scorer.decisions(x)[0]
+        return passes.stages(Basis(self.kernel, self.rows, across=(x, held)))[-1].decisions(x)
+
+    def stages(self, basis: Basis, places: np.ndarray | None = None, number: int = 0) -> list[Stage]:
+        """All passes as factors see them, over a basis that holds their rows at ``places`` (all in order)."""
+        at = np.arange(len(self.rows)) if places is None else places
+        stages: list[Stage] = []
+        for one in self.chain:
+            before = stages[-1] if stages else None
+            stages.append(
+                Stage(basis, one, before, self.factor, self.class_counts, self.rows, at, number + len(stages))
+            )
+        return stages
 
     def factors(self, x: np.ndarray) -> np.ndarray:
         """The product of all factors at the rows of x: c of the last pass, (n, 1) or (n, n_outputs)."""
@@ -195,69 +210,6 @@ class Passes:
         if not chain or wrong or passes.rows.ndim != 2 or passes.support.shape != (n_basis,):
             raise ModelError("the model's arrays do not fit each other")
         return passes
-
-
-def fit_passes(
-    kernel: Kernel,
-    rows: np.ndarray,
-    gram: Gram,
-    labels: np.ndarray,
-    class_counts: np.ndarray,
-    solve: Callable[[np.ndarray], Dual],
-    factor: Factor | None = None,
-    n_passes: int = 0,
-    normalise: bool = False,
-) -> Passes:
-    """Train, build c from what was learned, train again: ``n_passes`` times.
-
-    Parameters
-    ----------
-    kernel : Gaussian or Laplacian, gamma a number
-    rows : ndarray of shape (n_rows, n_features)
-    gram : ndarray of shape (n_rows, n_rows)
-        K over ``rows``; never changed.
-    labels : ndarray of shape (n_rows, n_outputs)
-    solve : callable
-        From c, (n_rows, 1) or (n_rows, n_outputs), to the Dual of K~.
-    factor : Factor or None
-    n_passes : int
-        Number of rescalings; 0 is the plain machine.
-    normalise : bool
-        Divide each factor by its root mean square over the training rows.
-    """
-    with shared.over(rows) as here:
-        here.keep(kernel, gram)
-        return _passes(kernel, rows, gram, labels, class_counts, solve, factor, n_passes, normalise)
-
-
-def _passes(
-    kernel: Kernel,
-    rows: np.ndarray,
-    gram: Gram,
-    labels: np.ndarray,
-    class_counts: np.ndarray,
-    solve: Callable[[np.ndarray], Dual],
-    factor: Factor | None,
-    n_passes: int,
-    normalise: bool,
-) -> Passes:
-    basis = Basis(kernel, rows, gram)
-    c = np.ones((len(rows), 1))
-    chain: list[Pass] = []
-    stage: Stage | None = None
-    everything = np.arange(len(rows))
-    for left in range(n_passes if factor is not None else 0, -1, -1):
-        one = Pass(solve(c), labels, c)
-        if left:
-            stage = Stage(basis, one, stage, factor, class_counts, rows, everything)
-            remembered = stage.learn()
-            before, now = np.log(c), stage.log_factor_at(rows)
-            scale = Scale.over(before, now, normalise)
-            one = stage.one = replace(one, scale=scale, remembered=remembered)
-            c = np.exp(scale.added(before, now))
-        chain.append(one)
-    kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
-    return Passes(kernel, rows[kept], kept, tuple(one.take(kept) for one in chain), factor, class_counts)
 
 
 def _pass_from(state: Mapping[str, np.ndarray], t: int) -> Pass:

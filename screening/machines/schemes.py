@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -45,6 +46,12 @@ class OneVsRest:
         self.cost_ratio = cost_ratio
         self.tol = tol
         self.labels = self._labels()
+
+    @property
+    def name(self) -> Hashable:
+        """Of what is solved."""
+        codes, weights = self.classes.codes.tobytes(), self.classes.weights.tobytes()
+        return type(self), self.C, self.cost_ratio, self.tol, codes, weights
 
     def _labels(self) -> np.ndarray:
         return np.where(self._own, 1, -1).astype(np.int8)

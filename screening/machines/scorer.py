@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.machines.first_pass import Basis, Stage
+from screening.machines.basis import Basis
+from screening.machines.first_pass import Stage
 from screening.machines.sums import Bumps, Key, Sums
 
 if TYPE_CHECKING:
@@ -58,16 +59,8 @@ class Scorer:
         """Every machine's passes as factors see them, numbered through."""
         chains, number = [], 0
         for machine, places in zip(self.machines, self.places, strict=True):
-            stages: list[Stage] = []
-            for one in machine.chain:
-                before = stages[-1] if stages else None
-                stages.append(
-                    Stage(
-                        basis, one, before, machine.factor, machine.class_counts, machine.rows, places, number
-                    )
-                )
-                number += 1
-            chains.append(stages)
+            chains.append(machine.stages(basis, places, number))
+            number += len(machine.chain)
         return chains
 
     def _last_stages(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, list[Stage]]]:

@@ -17,9 +17,10 @@ from screening.factors.base import Factor
 from screening.kernels.base import Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels, classes_and_codes
+from screening.machines.basis import Basis
 from screening.machines.counted import ClassWeight, counted_rows
-from screening.machines.first_pass import Basis
-from screening.machines.passes import Dual, fit_passes
+from screening.machines.fitting import fit_passes
+from screening.machines.passes import Dual
 from screening.machines.training import Training, solve_two_class
 from screening.solvers.kernel_rows import Gram
 
@@ -182,6 +183,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             self.factor,
             n_passes,
             self.normalise,
+            name=None if self.remedies else (labels.tobytes(), costs.tobytes(), self._tol(len(x))),
         )
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)

@@ -62,12 +62,10 @@ def cost_of_landmarks(
     learned = lesson.learnable(np.flatnonzero(~test))
     few = max(len(learned) // _FEWER, 2)
     tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]
-    machines = lesson.fitted(np.flatnonzero(~test), tried)
+    _, decided = lesson.tried(np.flatnonzero(~test), tried, lesson.x[test])
     auroc = {
-        str(each["approximation"]): criterion(
-            "auroc", lesson.decisions(machine, lesson.x[test]), lesson.target[test]
-        )
-        for machine, each in zip(machines, tried, strict=True)
+        str(each["approximation"]): criterion("auroc", decisions, lesson.target[test])
+        for decisions, each in zip(decided, tried, strict=True)
     }
     exact, landmarks = auroc["none"], auroc["landmarks"]
     # Where the recipe names none, the machine's own number holds.

@@ -28,6 +28,7 @@ class FoldFit:
     rows : ndarray of int, shape (n_held_out,)
     machines : list of fitted estimators
     decisions : list of ndarray
+        To choose by, as ``Rows.tried`` has them; of one setting in all, what its machine says by itself.
     seconds : (float, float)
         Of fitting one machine, and of scoring a thousand rows by it.
     """
@@ -42,14 +43,18 @@ def fit_fold(
     lesson: Rows, held_out: np.ndarray, settings: Sequence[Parameters], n_settings: int | None = None
 ) -> FoldFit:
     """Fit a fold at each setting; `n_settings` are all that are tried, where these are a part of them."""
-    began = time.perf_counter()
-    machines = lesson.fitted(np.flatnonzero(~held_out), settings)
-    fitted = time.perf_counter()
     rows = np.flatnonzero(held_out)
     x = np.ascontiguousarray(lesson.x[rows])
-    decisions = [lesson.decisions(machine, x) for machine in machines]
+    competing = n_settings or len(settings)
+    began = time.perf_counter()
+    machines, decisions = lesson.tried(np.flatnonzero(~held_out), settings, x if competing > 1 else None)
+    fitted = time.perf_counter()
+    own = lesson.decisions(machines[0], x)
     scored = time.perf_counter() - fitted
-    if lesson.x.shape[0] * decisions[0].shape[1] * (n_settings or len(settings)) > MOST_IN_FULL:
+    if competing == 1:
+        decisions = [own]
+    if lesson.x.shape[0] * own.shape[1] * competing > MOST_IN_FULL:
         decisions = [each.astype(np.float32) for each in decisions]
-    n = len(settings)
-    return FoldFit(rows, machines, decisions, ((fitted - began) / n, 1000 * scored / n / max(len(rows), 1)))
+    return FoldFit(
+        rows, machines, decisions, ((fitted - began) / len(settings), 1000 * scored / max(len(rows), 1))
+    )

@@ -189,7 +189,8 @@ def hold_out(
     matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
     search = choose_setting(recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0])
     at = search.number
-    decisions, machines = [matrix[at]], [each.machines[at] for each in first]
+    machines = [each.machines[at] for each in first]
+    decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(lesson, first, at)]
     repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
     if not repeat and progress is not None:
         progress(finished, finished)
@@ -214,8 +215,20 @@ def hold_out(
     )
 
 
+def _by_themselves(lesson: Lesson, folds: Sequence[FoldFit], at: int) -> np.ndarray:
+    """What the machines of one setting say of the rows held out, to the bit as they will say it again."""
+    return _placed(
+        folds,
+        [lesson.decisions(each.machines[at], np.ascontiguousarray(lesson.x[each.rows])) for each in folds],
+    )
+
+
 def _in_row_order(folds: Sequence[FoldFit], at: int) -> np.ndarray:
-    parts = np.concatenate([each.decisions[at] for each in folds])
+    return _placed(folds, [each.decisions[at] for each in folds])
+
+
+def _placed(folds: Sequence[FoldFit], decisions: Sequence[np.ndarray]) -> np.ndarray:
+    parts = np.concatenate(decisions)
     whole = np.empty_like(parts)
     whole[np.concatenate([each.rows for each in folds])] = parts
     return whole

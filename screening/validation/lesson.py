@@ -59,19 +59,34 @@ class Rows:
     def _learnable_x(self) -> np.ndarray:
         return self.x[self.learnable(np.arange(len(self.x)))]
 
-    def fitted(self, rows: np.ndarray, settings: Sequence[Parameters]) -> list[Fitted]:
-        """The recipe fitted to some of the rows at each of the settings; neighbours share their work."""
+    def tried(
+        self, rows: np.ndarray, settings: Sequence[Parameters], asked: np.ndarray | None
+    ) -> tuple[list[Fitted], list[np.ndarray]]:
+        """The recipe fitted to some of the rows at each of the settings, and what each decides elsewhere.
+
+        Neighbours share their work, also where they decide: the decisions are those of ``decisions``, but in
+        float64 throughout, which moves them by 3e-5 of the largest at most.
+
+        Parameters
+        ----------
+        asked : ndarray of shape (m, n_encoded) or None
+            Encoded rows to decide on; with None nothing is decided.
+        """
         rows = self.learnable(rows)
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
         known = {}
         if self.recipe.machine in ("two_class", "multi_class"):
             known = {"groups": None if self.groups is None else self.groups[rows]}
         machines: dict[int, Fitted] = {}
-        with shared.using(shared.Shared(x, self.distances.memory, partial(self.distances.part, rows))):
+        decided: dict[int, np.ndarray] = {}
+        part = partial(self.distances.part, rows)
+        with shared.using(shared.Shared(x, self.distances.memory, part, asked)):
             for at in by_shared_work(settings):
                 machine = self.estimator(settings[at]).fit(x, target, **known)
                 machines[at] = machine.relative() if self.recipe.machine == "one_class" else machine
-        return [machines[at] for at in range(len(settings))]
+                if asked is not None:
+                    decided[at] = self.decisions(machines[at], asked)
+        return [machines[at] for at in sorted(machines)], [decided[at] for at in sorted(decided)]
 
     def decisions(self, machine: Fitted, x: np.ndarray) -> np.ndarray:
         """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""

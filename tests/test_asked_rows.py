@@ -1,0 +1,162 @@
+"""Settings that compete decide on held-out rows from one kernel; the chosen machines say it by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machines_cohort import three_clouds, two_clouds
+
+from screening import load_recipe
+from screening.cohort.cohort import Cohort
+from screening.factors import ClassDecay
+from screening.kernels import Gaussian, shared, sweep
+from screening.kernels.near import near, near_within
+from screening.machines import MultiClassSVM, TwoClassSVM
+from screening.machines.passes import Passes
+from screening.validation.lesson import Rows
+
+COSTS = [{"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)]
+TRIED = {
+    "svm": COSTS,
+    "svm_weighted": COSTS,
+    "one_class": [{"nu": nu, "gamma": gamma} for gamma in (0.3, 2.0) for nu in (0.05, 0.5)],
+    "one_class_conformal": [{"nu": nu, "passes": 2} for nu in (0.05, 0.5)],
+    "wu_amari": [{"passes": passes} for passes in (0, 1, 3)],
+    "williams": [{"passes": passes} for passes in (0, 1, 3)],
+    "e_smote_svm": [{"C": cost} for cost in (0.1, 10.0)],
+    "logistic": [{"C": cost} for cost in (0.1, 10.0)],
+    "shao_local": [{"Q": reach, "C": cost} for cost in (1.0, 100.0) for reach in (0.1, 0.5, 1.0)],
+    "shao_weighted": [{"C": cost} for cost in (1.0, 100.0)],
+    "one_vs_one": [{"C": cost} for cost in (0.1, 10.0)],
+}
+
+
+def learned(name: str, n: int = 260) -> tuple[Rows, np.ndarray]:
+    """Rows of a recipe, and others to decide on."""
+    recipe = load_recipe(name)
+    several = recipe.machine == "multi_class"
+    x, y = three_clouds(n) if several else two_clouds(n)
+    codes = np.unique(y, return_inverse=True)[1]
+    z = np.ascontiguousarray(np.random.default_rng(1).normal(size=(90, x.shape[1])) + 1.0)
+    return Rows(recipe, 3 if several else 2, x, codes, None, shared.Distances(x)), z
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_what_competes_decides_as_its_machine_does_by_itself(name):
+    rows, z = learned(name)
+
+    machines, decided = rows.tried(np.arange(len(rows.x)), TRIED[name], z)
+
+    for machine, found in zip(machines, decided, strict=True):
+        alone = rows.decisions(machine, z)
+        assert np.abs(found - alone).max() <= 3e-5 * np.abs(alone).max()
+
+
+@pytest.mark.parametrize("name", ["svm", "shao_local", "wu_amari"])
+def test_the_kernel_to_the_rows_that_are_asked_about_is_made_once_for_all_settings_of_a_gamma(
+    name, monkeypatch
+):
+    rows, z = learned(name)
+    made = []
+    gram = sweep.gram
+    monkeypatch.setattr(sweep, "gram", lambda *given, **more: made.append(given) or gram(*given, **more))
+    monkeypatch.setattr(Passes, "scorer", None)  # which no machine asks for
+
+    rows.tried(np.arange(len(rows.x)), [{"gamma": 0.3} | each for each in TRIED[name]], z)
+
+    across = [given[0].gamma for given in made if len(given) > 2 and given[2] is z]
+    assert len(across) == len(set(across)) >= 1
+
+
+def test_rows_of_the_same_shape_that_nobody_named_are_not_taken_for_those_asked_about():
+    rows, z = learned("svm")
+    other = z + 1.0
+    machine = TwoClassSVM(Gaussian(0.3))
+
+    with shared.using(shared.Shared(rows.x, asked=z)):
+        machine.fit(rows.x, rows.target)
+        inside = machine.decision_function(other)
+
+    assert np.array_equal(inside, machine.decision_function(other))
+
+
+def test_a_machine_on_other_rows_is_not_taken_for_one_on_the_shared_ones():
+    rows, z = learned("svm")
+    machine = TwoClassSVM(Gaussian(0.3)).fit(rows.x[::-1].copy(), rows.target[::-1])
+    alone = machine.decision_function(z)
+
+    with shared.using(shared.Shared(rows.x, asked=z)):
+        assert np.array_equal(machine.decision_function(z), alone)
+
+
+def test_what_the_memory_does_not_hold_is_made_as_it_is_summed():
+    rows, z = learned("svm")
+    machine = TwoClassSVM(Gaussian(0.3)).fit(rows.x, rows.target)
+    passes = machine.passes_kept
+    given = (passes.kernel, z, passes.rows, passes.support)
+
+    assert shared.Shared(rows.x, asked=z).across(*given) is not None
+    assert shared.Shared(rows.x, memory=1 << 16, asked=z).across(*given) is None
+
+
+@pytest.mark.parametrize("reaches", [(0.1, 0.3, 1.0)], ids=repr)
+def test_the_first_pass_of_all_reaches_decides_on_the_rows_once(reaches, monkeypatch):
+    x, y = three_clouds(120)
+    alone = [
+        MultiClassSVM(Gaussian(0.5), factor=ClassDecay("local", Q=reach)).fit(x, y).class_scores(x)
+        for reach in reaches
+    ]
+    summed = []
+    times = sweep.symmetric_times
+    monkeypatch.setattr(
+        sweep, "symmetric_times", lambda *given: summed.append(given[1].shape) or times(*given)
+    )
+
+    with shared.over(x):
+        together = [
+            MultiClassSVM(Gaussian(0.5), factor=ClassDecay("local", Q=reach)).fit(x, y).class_scores(x)
+            for reach in reaches
+        ]
+
+    assert summed.count((120, 3)) == 1
+    np.testing.assert_allclose(together, alone, atol=2e-2)
+
+
+def test_the_chosen_setting_is_held_out_as_its_machines_say_it_again(cohort: Cohort):
+    from screening import train
+
+    model = train(cohort, "svm", search=4, repeats=1)
+    encoded = model.encoder.transform(cohort)
+    by_id = model.validation.set_index("id")
+    fold = by_id["fold"][cohort.id].to_numpy()
+
+    own = np.array([model.ensemble.of_one(k, encoded)[:, 0] for k in range(5)])[fold, np.arange(len(fold))]
+
+    assert np.array_equal(by_id["score"][cohort.id].to_numpy(), own)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 5),
+    st.integers(1, 300),
+    st.integers(0, 40),
+    st.sampled_from([np.nan, 0.0, 0.4, 2.0]),
+    st.sampled_from([-1, 1, 0]),
+)
+def test_neighbours_by_a_kernel_that_is_held_have_the_bits_of_those_by_distances(seed, n, m, reach, side):
+    rng = np.random.default_rng(seed)
+    x, centres = rng.normal(size=(n, 3)), rng.normal(size=(m + 7, 3))
+    kernel = Gaussian(0.4)
+    places = np.sort(rng.permutation(m + 7)[:m])
+    at = np.flatnonzero(rng.random(n) < 0.7)
+    c_x, c = rng.uniform(0.1, 1.0, len(at)), rng.uniform(0.1, 1.0, m)
+    sides = rng.choice([-1, 1], m)
+    wanted = np.full(len(at), side) if side else rng.choice([-1, 1], len(at))
+    told = (c_x, c, sides, wanted, np.full(len(at), reach))
+
+    made = near(kernel, x[at], centres[places], *told)
+    held = near_within(kernel(centres, x), places, at, *told)
+
+    assert all(np.array_equal(getattr(made, name), getattr(held, name)) for name in vars(made))
