@@ -255,10 +255,10 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
     prepare()
     from screening.kernels.loops import weighted_rows
 
-    columns = weights if weights.ndim == 2 else weights[:, None]
-    out = np.zeros((columns.shape[1], len(matrix)))
-    for column, total in zip(columns.T, out, strict=True):
-        used = np.flatnonzero(column)
+    columns = weights.T if weights.ndim == 2 else weights[None]
+    out = np.zeros((len(columns), len(matrix)))
+    for column, total in zip(columns, out, strict=True):
+        (used,) = column.nonzero()
         weighted_rows(matrix, used, column[used], total)
     return out.T if weights.ndim == 2 else out[0]
 

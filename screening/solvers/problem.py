@@ -62,8 +62,8 @@ class Problem:
         The change of f that one row at its bound makes at itself, but at most |p| (the margin): multiplying c
         by a number and every bound by its inverse square then leaves the stopping rule as it was.
         """
-        reach = float(np.max(self.upper * np.square(self.c) * self.diagonal))
-        margin = float(np.max(np.abs(self.linear)))
+        reach = float((self.upper * np.square(self.c) * self.diagonal).max())
+        margin = float(np.abs(self.linear).max())
         return max(min(reach, margin) if margin > 0 else reach, np.finfo(float).tiny)
 
     def unit(self, alphas: np.ndarray, signs: np.ndarray, levels: np.ndarray) -> float:
@@ -114,23 +114,27 @@ class Problem:
         if self.total is None:
             violation = np.where(up, -gradient, -np.inf).max(initial=0.0)
             return 0.0, float(max(violation, np.where(down, gradient, -np.inf).max(initial=0.0)) / self.scale)
-        levels = -self.signs * gradient
-        intercept, gap = between(self.signs, up, down, levels)
+        levels, plus = -self.signs * gradient, self.signs > 0
+        highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
+        lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
+        intercept, gap = between(levels[up & down], highest, lowest)
         return intercept, gap / self.unit(alphas, self.signs, levels)
 
 
-def between(signs: np.ndarray, up: np.ndarray, down: np.ndarray, levels: np.ndarray) -> tuple[float, float]:
-    """Intercept and largest violation, from the masks of alphas that may rise and that may fall.
+def between(free: np.ndarray, highest: float, lowest: float) -> tuple[float, float]:
+    """Intercept and largest violation, from the levels of the free alphas and the ends of what moves.
 
     The mean level of the free alphas; where there is none the middle of the interval that is allowed. An
     alpha that rounding keeps off its bound must not count, or it would move the intercept to an end.
+
+    Parameters
+    ----------
+    free : ndarray of shape (n_free,)
+    highest, lowest : float
+        Level of those that v may pull up, and of those that it may pull down.
     """
-    plus = signs > 0
-    highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
-    lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
-    free = up & down
-    if free.any():
-        intercept = float(levels[free].mean())
+    if len(free):
+        intercept = float(free.mean())
     else:
         ends = [end for end in (highest, lowest) if np.isfinite(end)]
         intercept = float(np.mean(ends)) if ends else 0.0

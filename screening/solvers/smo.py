@@ -175,6 +175,7 @@ class _Engine:
         self.stop = tol * problem.scale
         self.s = np.asarray(problem.signs, float)
         self.c = c / unit
+        self.signed = self.s * self.c
         self.diagonal = diagonal
         self.upper = np.asarray(problem.upper, float) * self.unit
         self.p = np.asarray(problem.linear, float)
@@ -229,9 +230,7 @@ class _Engine:
 
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""
-        gradient = self.p.copy()
-        if self.alpha.any():
-            gradient = self.s * self.c * self.active.times(self.s * self.c * self.alpha) + self.p
+        gradient = self.signed * self.active.times(self.signed * self.alpha) + self.p
         return -self.s * gradient if self.equality else gradient
 
     def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
@@ -244,7 +243,7 @@ class _Engine:
         from screening.solvers import climbing
 
         m = len(now[0])
-        chunk = int(np.clip(_VISITS / m, *_STEPS))
+        chunk = int(min(max(_VISITS / m, _STEPS[0]), _STEPS[1]))
         # Without a margin every look may ask for a smaller violation.
         chunks = max(1, int(_UNSEEN / (chunk * m))) if self.problem.has_margin else 1
         asked = self.tol * self.problem.scale
@@ -265,8 +264,10 @@ class _Engine:
 
     def _certificate(self) -> tuple[float, float]:
         """Intercept and largest violation over all points."""
-        v, margin = self.v, AT_BOUND * self.upper
+        from screening.solvers import climbing
+
+        v = self.v
         if not self.equality:
             up, low = self.alpha < self.upper, self.alpha > 0
             return 0.0, float(max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0)))
-        return between(self.s, self.alpha < self.upper - margin, self.alpha > margin, v)
+        return between(*climbing.ends(self.s, self.upper, self.alpha, v))

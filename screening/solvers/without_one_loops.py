@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from screening.kernels.kept import njit
+from screening.solvers.climbing import ends
 from screening.solvers.face_loops import go, invert, leave, spread
 from screening.solvers.loops import pair_steps
-from screening.solvers.problem import AT_BOUND
 
 
 @njit
@@ -37,20 +37,12 @@ def _make_up(owed, s, c, upper, alpha, v, gram):
 @njit
 def _intercept(s, upper, alpha, v):
     """As ``problem.between`` has it: the mean level of the free, else the middle of what is allowed."""
-    total, count = 0.0, 0
-    top, bottom = -np.inf, np.inf
-    for t in range(s.size):
-        margin = AT_BOUND * upper[t]
-        rises, falls = alpha[t] < upper[t] - margin, alpha[t] > margin
-        if rises and falls:
-            total += v[t]
-            count += 1
-        if rises if s[t] > 0 else falls:
-            top = max(top, v[t])
-        if falls if s[t] > 0 else rises:
-            bottom = min(bottom, v[t])
-    if count > 0:
-        return total / count
+    free, top, bottom = ends(s, upper, alpha, v)
+    if free.size > 0:
+        total = 0.0
+        for level in free:
+            total += level
+        return total / free.size
     if np.isfinite(top) and np.isfinite(bottom):
         return (top + bottom) / 2.0
     return top if np.isfinite(top) else bottom
