@@ -76,11 +76,11 @@ class FirstPass(Protocol):
     def mean_distance(self, x: np.ndarray, mine: np.ndarray) -> np.ndarray:
         """Of rows x[mine]: mean squared feature-space distance to the support vectors, one at least."""
 
-    def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
+    def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: float | None) -> Near:
         """Of rows x[mine]: squared feature-space distances to support vectors of a label within reach.
 
-        ``sides`` holds each row's label, +1 or -1, ``reach`` how far (squared): NaN for the mean of the row's
-        nearest and farthest support vector.
+        ``sides`` holds each row's label, +1 or -1, ``reach`` how far (squared): None for the mean of the
+        row's nearest and farthest support vector.
         """
 
     def support_distances(self) -> np.ndarray:

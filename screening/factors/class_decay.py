@@ -76,5 +76,5 @@ class ClassDecay:
             return np.zeros(len(mine))
         if self.form == "weighted":
             return remembered["weights"][m] * machine.mean_distance(x, mine)
-        near = machine.near(x, mine, np.full(len(mine), -1), np.full(len(mine), remembered["reach"][m]))
+        near = machine.near(x, mine, np.full(len(mine), -1), float(remembered["reach"][m]))
         return mean_of_near(near, self.empty)

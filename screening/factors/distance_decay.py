@@ -41,5 +41,5 @@ class DistanceDecay:
         """log c at the rows of x, shape (n_rows,)."""
         decision = first_pass.decision(x)
         sides = np.where(decision > 0, -1, 1)
-        near = first_pass.near(x, np.arange(len(x)), sides, np.full(len(x), np.nan))
+        near = first_pass.near(x, np.arange(len(x)), sides, None)
         return -np.abs(decision) * mean_of_near(near, self.empty)

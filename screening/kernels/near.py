@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +34,37 @@ class Near:
     nearest: np.ndarray
 
 
-def near(
+@dataclass(frozen=True)
+class Neighbours:
+    """Rows, and the centres of one side that each of them looks at: what is near is counted for any reach.
+
+    Parameters
+    ----------
+    count : callable
+        From a reach a row, and arrays for its results, to these filled.
+    told : tuple of ndarray
+        c at the rows and at the centres, sides of the centres, the side that each row looks at.
+    """
+
+    count: Callable[..., None]
+    told: tuple[np.ndarray, ...]
+
+    def within(self, reach: float | None) -> Near:
+        """Squared feature-space distances under K~ of what is within reach.
+
+        Parameters
+        ----------
+        reach : float or None
+            Squared; with None it is the mean of each row's nearest and farthest centre of either side.
+        """
+        n = len(self.told[0])
+        found = Near(np.zeros(n), np.zeros(n), np.full(n, np.inf))
+        limit = np.full(n, np.nan if reach is None else reach)
+        self.count(*self.told, limit, found.total, found.count, found.nearest)
+        return found
+
+
+def neighbours(
     kernel: Kernel,
     x: np.ndarray,
     centres: np.ndarray,
@@ -40,9 +72,8 @@ def near(
     c: np.ndarray,
     sides: np.ndarray,
     wanted: np.ndarray,
-    reach: np.ndarray,
-) -> Near:
-    """Squared feature-space distances under K~ from rows to the centres of one side that are within reach.
+) -> Neighbours:
+    """The centres of one side around rows, under K~.
 
     Parameters
     ----------
@@ -53,8 +84,6 @@ def near(
         +1 or -1.
     wanted : ndarray of shape (n,)
         The side each row looks at.
-    reach : ndarray of shape (n,)
-        Squared; NaN is the mean of the row's nearest and farthest centre of either side.
     """
     from screening.kernels.compiled import prepare
     from screening.kernels.sweep import padded, rate_of, run_in_threads
@@ -63,19 +92,19 @@ def near(
     from screening.kernels.compiled import ABSOLUTE, SQUARED
     from screening.kernels.near_loops import near_block
 
-    looked = _looked_at(sides, wanted, reach)
-    rows, moved = np.ascontiguousarray(x, float), padded(centres[looked], np.float64)
+    rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
     kind = SQUARED if kernel.norm == 2 else ABSOLUTE
-    fixed, found = _told(c_x, c[looked], sides[looked], wanted, reach)
 
-    def task(first: int) -> None:
-        near_block(rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *fixed)
+    def count(*told: np.ndarray) -> None:
+        def task(first: int) -> None:
+            near_block(rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *told)
 
-    run_in_threads(task, range(0, len(rows), _TASK), None)
-    return found
+        run_in_threads(task, range(0, len(rows), _TASK), None)
+
+    return Neighbours(count, _floats(c_x, c, sides, wanted))
 
 
-def near_within(
+def neighbours_within(
     across: np.ndarray,
     places: np.ndarray,
     at: np.ndarray,
@@ -83,8 +112,7 @@ def near_within(
     c: np.ndarray,
     sides: np.ndarray,
     wanted: np.ndarray,
-    reach: np.ndarray,
-) -> Near:
+) -> Neighbours:
     """The same, to the bit, from a kernel that is held.
 
     Parameters
@@ -100,23 +128,9 @@ def near_within(
     prepare()
     from screening.kernels.near_loops import near_known
 
-    looked = _looked_at(sides, wanted, reach)
-    fixed, found = _told(c_x, c[looked], sides[looked], wanted, reach)
-    near_known(across, places[looked].view(np.uint64), at.view(np.uint64), *fixed)
-    return found
+    count = partial(near_known, across, places.view(np.uint64), at.view(np.uint64))
+    return Neighbours(count, _floats(c_x, c, sides, wanted))
 
 
-def _looked_at(sides: np.ndarray, wanted: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Places of the centres that count: a side at which no row looks says nothing where reaches are given."""
-    if not len(wanted) or np.isnan(reach).any():
-        return np.arange(len(sides))
-    return np.flatnonzero((sides == wanted.min()) | (sides == wanted.max()))
-
-
-def _told(
-    c_x: np.ndarray, c: np.ndarray, sides: np.ndarray, wanted: np.ndarray, reach: np.ndarray
-) -> tuple[tuple[np.ndarray, ...], Near]:
-    """What either loop takes last, and where it writes."""
-    found = Near(np.zeros(len(c_x)), np.zeros(len(c_x)), np.full(len(c_x), np.inf))
-    told = (np.ascontiguousarray(each, float) for each in (c_x, c, sides, wanted, reach))
-    return (*told, found.total, found.count, found.nearest), found
+def _floats(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(np.ascontiguousarray(each, float) for each in arrays)

@@ -102,9 +102,7 @@ def near_block(
                 for t in range(wide):
                     row[t] = exp2_of_product(row[t], rate)
                 _taken(row, c[i + j], sides[i + j], by_span, room)
-        _ended(
-            kernels, sides, by_span, wide, room, total[first:last], count[first:last], nearest[first:last]
-        )
+        _ended(kernels, sides, by_span, wide, room, total[first:last], count[first:last], nearest[first:last])
     restore(before)
 
 
@@ -124,7 +122,5 @@ def near_known(across, places, at, c_x, c, sides, wanted, reach, total, count, n
             for t in range(column.size):
                 row[t] = known[column[t]]
             _taken(row, c[i], sides[i], by_span, room)
-        _ended(
-            kernels, sides, by_span, wide, room, total[first:last], count[first:last], nearest[first:last]
-        )
+        _ended(kernels, sides, by_span, wide, room, total[first:last], count[first:last], nearest[first:last])
     restore(before)

@@ -77,6 +77,7 @@ class Shared:
         self.rows = rows
         self._asked = asked
         self._across: tuple[Kernel, np.ndarray] | None = None
+        self._trained: tuple[Kernel, np.ndarray, Any] | None = None
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self._part = part
         self._distances: dict[int, np.ndarray] = {}
@@ -113,25 +114,28 @@ class Shared:
         if gram is not self._gram:
             self._kernel, self._gram, self.solutions = kernel, gram, {}
 
-    def across(
-        self, kernel: Kernel, x: np.ndarray, rows: np.ndarray, places: np.ndarray
-    ) -> np.ndarray | None:
-        """K between some of the rows and the rows x that were to be asked about, (n_places, m).
+    def trained(self, kernel: Kernel, basis: np.ndarray, before: Any) -> None:
+        """Take note of the machine fitted last: the rows it stands on, and what its last pass follows."""
+        self._trained = (kernel, basis, before)
 
-        None for another x, where ``rows`` are not the shared ones at ``places`` (they were made or drawn),
-        and where the matrix over all rows takes much of the memory or the Gram is not exact.
+    def trained_on(self, basis: np.ndarray, x: np.ndarray) -> tuple[Any, np.ndarray] | None:
+        """What the last pass of the machine fitted last follows, and K between the shared rows and x.
+
+        None for another machine or for rows that were not to be asked about, and where K takes much of the
+        memory or the Gram is not exact.
         """
         from screening.kernels import sweep
         from screening.kernels.base import EXACT_ROWS
 
         n = len(self.rows)
-        if x is not self._asked or n > EXACT_ROWS or 32 * n * len(x) > self.memory:
+        if x is not self._asked or self._trained is None or self._trained[1] is not basis:
             return None
-        if places.max(initial=-1) >= n or not np.array_equal(self.rows[places], rows):
+        if n > EXACT_ROWS or 32 * n * len(x) > self.memory:
             return None
+        kernel, _, before = self._trained
         if self._across is None or self._across[0] != kernel:
             self._across = (kernel, sweep.gram(kernel, self.rows, x, dtype=np.float64))
-        return self._across[1][places]
+        return before, self._across[1]
 
     @cached_property
     def largest_distance(self) -> float:

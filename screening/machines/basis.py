@@ -28,7 +28,7 @@ class Basis:
         self.kernel = kernel
         self.rows = rows
         self.sums = sums
-        self._across = across  # rows that are asked about, and K between the basis and them
+        self.across = across  # rows that are asked about, and K between the basis and them
         self._at: tuple[np.ndarray | None, dict[Key, np.ndarray]] = (None, {})
         self.gram = gram if isinstance(gram, np.ndarray) else None  # rows on the fly are for the solver alone
         self._last: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
@@ -48,7 +48,7 @@ class Basis:
         """K between the basis and the rows of x, (n_basis, n), where the whole of it is at hand."""
         if self.gram is not None and x is self.rows:
             return self.gram
-        return self._across[1] if self._across is not None and x is self._across[0] else None
+        return self.across[1] if self.across is not None and x is self.across[0] else None
 
     def sum_at(self, x: np.ndarray, key: Key) -> np.ndarray | None:
         """A foreseen sum at the rows of x, all of them made at once; None where it was not foreseen."""

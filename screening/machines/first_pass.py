@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from screening.kernels import input_distances, rescaled_distances, shared, sweep
-from screening.kernels.near import Near, near, near_within
+from screening.kernels.near import Near, Neighbours, neighbours, neighbours_within
 from screening.machines.basis import Basis
 from screening.machines.sums import Key
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Sums of bumps are told apart down to this share of the highest bump; c ends a long way above.
 TINY_SUM = 1e-25
+
+Made = TypeVar("Made")
 
 
 class Stage:
@@ -40,7 +42,7 @@ class Stage:
         self.previous = previous
         self._factor = factor
         self.class_counts = class_counts
-        self._kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._kept: dict[tuple[Hashable, bool], tuple[np.ndarray, Any]] = {}
         self._supports: dict[int, np.ndarray] = {}
         self._remembered: tuple[dict[str, np.ndarray], ...] = one.remembered
 
@@ -67,11 +69,14 @@ class Stage:
         assert self._factor is not None
         return self._factor
 
-    def _keep(self, what: str, x: np.ndarray, make: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        known = self._kept.get(what)
+    def keep(self, what: Hashable, x: np.ndarray, make: Callable[[], Made]) -> Made:
+        """What was made for the rows of x: for the training rows, and for the others asked about last."""
+        place = (what, x is self.rows)
+        known = self._kept.get(place)
         if known is None or known[0] is not x:
-            known = self._kept[what] = (x, make(x))
-        return known[1]
+            known = self._kept[place] = (x, make())
+        made: Made = known[1]
+        return made
 
     def c(self, x: np.ndarray) -> np.ndarray:
         """Product of the factors of all passes before, (n, 1) or (n, n_outputs)."""
@@ -79,7 +84,7 @@ class Stage:
             return self.one.c
         if self.previous is None:
             return np.ones((len(x), 1))
-        return self._keep("c", x, self._c_from_previous)
+        return self.keep("c", x, lambda: self._c_from_previous(x))
 
     def _c_from_previous(self, x: np.ndarray) -> np.ndarray:
         assert self.previous is not None
@@ -106,7 +111,7 @@ class Stage:
         return self._remembered[output]
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
-        return self._keep("decisions", x, self._decisions)
+        return self.keep("decisions", x, lambda: self._decisions(x))
 
     def _decisions(self, x: np.ndarray) -> np.ndarray:
         known = self.basis.sum_at(x, self.key)
@@ -210,12 +215,23 @@ class Output:
     def feature_distances(self, x: np.ndarray) -> np.ndarray:
         return self._distances(self._stage.basis.columns(x, self.places), self._c(self._stage.c(x)), x)
 
-    def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: np.ndarray) -> Near:
+    def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: float | None) -> Near:
+        asked = (mine.tobytes(), sides.tobytes(), reach is None)
+        known = self._stage.keep(("near", self._m), x, lambda: (asked, self._around(x, mine, sides, reach)))
+        if known[0] != asked:
+            return self._around(x, mine, sides, reach).within(reach)
+        return known[1].within(reach)
+
+    def _around(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: float | None) -> Neighbours:
+        labels, held = self.support_labels, self._stage.basis.held(x)
+        looked = np.ones(len(labels), bool)
+        if reach is not None:  # then a side at which no row looks says nothing
+            looked = np.isin(labels, sides)
         c_x, c = self._both_c(x, mine)
-        held = self._stage.basis.held(x)
+        told = (c_x, c[looked], labels[looked], sides)
         if held is not None and held.dtype == np.float64:
-            return near_within(held, self.places, mine, c_x, c, self.support_labels, sides, reach)
-        return near(self.kernel, x[mine], self.support_vectors, c_x, c, self.support_labels, sides, reach)
+            return neighbours_within(held, self.places[looked], mine, *told)
+        return neighbours(self.kernel, x[mine], self.support_vectors[looked], *told)
 
     def mean_distance(self, x: np.ndarray, mine: np.ndarray) -> np.ndarray:
         c_x, c = self._both_c(x, mine)

@@ -59,13 +59,17 @@ def fit_passes(
             )
             if plain is not None:
                 plain["first", name] = first
-        return _passes(first.under(factor), factor, solve, n_passes if factor is not None else 0, normalise)
+        passes, before = _passes(
+            first.under(factor), factor, solve, n_passes if factor is not None else 0, normalise
+        )
+        here.trained(kernel, passes.rows, before)
+        return passes
 
 
 def _passes(
     stage: Stage, factor: Factor | None, solve: Callable[[np.ndarray], Dual], n_passes: int, normalise: bool
-) -> Passes:
-    """A first pass and those that follow it."""
+) -> tuple[Passes, Stage | None]:
+    """A first pass and those that follow it, and the last but one of them over all rows."""
     basis, rows = stage.basis, stage.rows
     chain: list[Pass] = []
     for _ in range(n_passes):
@@ -80,4 +84,4 @@ def _passes(
     chain.append(stage.one)
     kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
     taken = tuple(one.take(kept) for one in chain)
-    return Passes(basis.kernel, rows[kept], kept, taken, factor, stage.class_counts)
+    return Passes(basis.kernel, rows[kept], kept, taken, factor, stage.class_counts), stage.previous

@@ -106,23 +106,27 @@ class Passes:
 
     def decisions(self, x: np.ndarray, upto: int | None = None) -> np.ndarray:
         """f of the last pass (or of pass ``upto``) at the rows of x, (n, n_outputs)."""
-        passes = self if upto is None else replace(self, chain=self.chain[: upto + 1])
+        if upto is not None:
+            return replace(self, chain=self.chain[: upto + 1]).decisions(x)
         here = shared.current()
-        held = None if here is None else here.across(self.kernel, x, self.rows, self.support)
-        if held is None:
-            return passes.scorer.decisions(x)[0]
-        return passes.stages(Basis(self.kernel, self.rows, across=(x, held)))[-1].decisions(x)
+        known = None if here is None else here.trained_on(self.rows, x)
+        return self.scorer.decisions(x)[0] if known is None else self._among_others(x, *known)
 
-    def stages(self, basis: Basis, places: np.ndarray | None = None, number: int = 0) -> list[Stage]:
-        """All passes as factors see them, over a basis that holds their rows at ``places`` (all in order)."""
-        at = np.arange(len(self.rows)) if places is None else places
-        stages: list[Stage] = []
-        for one in self.chain:
-            before = stages[-1] if stages else None
-            stages.append(
-                Stage(basis, one, before, self.factor, self.class_counts, self.rows, at, number + len(stages))
-            )
-        return stages
+    def _among_others(self, x: np.ndarray, before: Stage | None, held: np.ndarray) -> np.ndarray:
+        """The decisions at rows that others are asked about too: what comes before the last pass is known.
+
+        Parameters
+        ----------
+        before : Stage or None
+            The last pass but one over all training rows.
+        held : ndarray of shape (n_rows, n)
+            K between all training rows and those of x.
+        """
+        if before is not None:
+            before.basis.across = (x, held)
+        basis = Basis(self.kernel, self.rows, across=(x, held[self.support]))
+        at = np.arange(len(self.rows))
+        return Stage(basis, self.last, before, self.factor, self.class_counts, self.rows, at).decisions(x)
 
     def factors(self, x: np.ndarray) -> np.ndarray:
         """The product of all factors at the rows of x: c of the last pass, (n, 1) or (n, n_outputs)."""

@@ -59,8 +59,16 @@ class Scorer:
         """Every machine's passes as factors see them, numbered through."""
         chains, number = [], 0
         for machine, places in zip(self.machines, self.places, strict=True):
-            chains.append(machine.stages(basis, places, number))
-            number += len(machine.chain)
+            stages: list[Stage] = []
+            for one in machine.chain:
+                before = stages[-1] if stages else None
+                stages.append(
+                    Stage(
+                        basis, one, before, machine.factor, machine.class_counts, machine.rows, places, number
+                    )
+                )
+                number += 1
+            chains.append(stages)
         return chains
 
     def _last_stages(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, list[Stage]]]:

@@ -49,10 +49,7 @@ def undecided(equality, s, upper, alpha, v):
 
 @njit(nogil=True, cache=True)
 def ends(s, upper, alpha, v):
-    """Levels of the free alphas, the highest of those that v may pull up, the lowest of those it may pull down.
-
-    Under an equality, and as ``problem.between`` takes them.
-    """
+    """What ``problem.between`` takes, under an equality: levels of the free, and the ends of what moves."""
     free, count = np.empty(v.size), 0
     top, bottom = -INFINITY, INFINITY
     for t in range(v.size):
