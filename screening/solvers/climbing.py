@@ -10,7 +10,6 @@ import numpy as np
 from screening.kernels.kept import njit
 from screening.solvers.face_loops import solve_face
 from screening.solvers.loops import INFINITY, pair_steps, single_steps
-from screening.solvers.problem import AT_BOUND
 from screening.solvers.smo import LAST_DIGITS, PATIENCE, STOP, VISITS, WORTH
 
 # Of the number of free alphas: points that could be visited in the time of a solve for all of them.
@@ -45,24 +44,6 @@ def undecided(equality, s, upper, alpha, v):
         else:
             keep[t] = (up and low) or (up and v[t] < violation) or (low and v[t] > -violation)
     return np.flatnonzero(keep)
-
-
-@njit(nogil=True, cache=True)
-def ends(s, upper, alpha, v):
-    """What ``problem.between`` takes, under an equality: levels of the free, and the ends of what moves."""
-    free, count = np.empty(v.size), 0
-    top, bottom = -INFINITY, INFINITY
-    for t in range(v.size):
-        margin = AT_BOUND * upper[t]
-        rises, falls = alpha[t] < upper[t] - margin, alpha[t] > margin
-        if rises and falls:
-            free[count] = v[t]
-            count += 1
-        if rises if s[t] > 0 else falls:
-            top = max(top, v[t])
-        if falls if s[t] > 0 else rises:
-            bottom = min(bottom, v[t])
-    return free[:count], top, bottom
 
 
 @njit

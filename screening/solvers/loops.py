@@ -76,6 +76,23 @@ def _slide(gradient, label, weights, c, row, rise, fall, bend, score):
     return largest, best
 
 
+@njit(inline="always")
+def _place_of(top, v, up):
+    """The first that is pulled up by as much as that; every one is looked at, which is faster than to stop."""
+    place = v.size
+    for t in range(v.size):
+        place = min(place, t if v[t] + up[t] == top else v.size)
+    return place
+
+
+@njit(inline="always")
+def _place_of_score(best, score):
+    place = score.size
+    for t in range(score.size):
+        place = min(place, t if score[t] == best else score.size)
+    return place
+
+
 @njit(nogil=True, cache=True)
 def pair_steps(
     limit, tol, s, c, diagonal, upper, alpha, v, state,
@@ -110,9 +127,7 @@ def pair_steps(
         gap = top - bottom
         if block < 0 or not gap > tol or steps == limit:
             break
-        i = block
-        while v[i] + up[i] != top:
-            i += 1
+        i = block + _place_of(top, v[block : block + BLOCK], up[block : block + BLOCK])
         if mode == DIRECT:  # fetch would find it too, for the price of a visit to 50 points
             row_i = gram[i]
         else:
@@ -132,9 +147,7 @@ def pair_steps(
                 best, block = largest, first
         if block < 0:
             break
-        j = block
-        while score[j] != best:
-            j += 1
+        j = block + _place_of_score(best, score[block : block + BLOCK])
         if mode == DIRECT:
             row_j = gram[j]
         else:

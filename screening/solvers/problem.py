@@ -51,9 +51,28 @@ class Problem:
         return np.ascontiguousarray(self.gram.diagonal(), float)
 
     @cached_property
+    def _sizes(self) -> tuple[float, float, float]:
+        """Largest K~_ii, largest change of f that a row at its bound makes at itself, largest |p|."""
+        from screening.kernels.compiled import prepare
+
+        prepare()
+        from screening.solvers.problem_loops import sizes
+
+        given = (
+            np.ascontiguousarray(each, float) for each in (self.c, self.diagonal, self.upper, self.linear)
+        )
+        largest, reach, margin = sizes(*given)
+        return largest, reach, margin
+
+    @property
+    def largest(self) -> float:
+        """Largest K~_ii."""
+        return self._sizes[0]
+
+    @property
     def has_margin(self) -> bool:
         """Whether p says how large f is."""
-        return bool(self.linear.any())
+        return self._sizes[2] > 0
 
     @cached_property
     def scale(self) -> float:
@@ -62,8 +81,7 @@ class Problem:
         The change of f that one row at its bound makes at itself, but at most |p| (the margin): multiplying c
         by a number and every bound by its inverse square then leaves the stopping rule as it was.
         """
-        reach = float((self.upper * np.square(self.c) * self.diagonal).max())
-        margin = float(np.abs(self.linear).max())
+        _, reach, margin = self._sizes
         return max(min(reach, margin) if margin > 0 else reach, np.finfo(float).tiny)
 
     def unit(self, alphas: np.ndarray, signs: np.ndarray, levels: np.ndarray) -> float:

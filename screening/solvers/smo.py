@@ -7,13 +7,14 @@ find out which alphas are free; now and then all of these go to their common opt
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from screening.solvers.kernel_rows import Gram, KernelRows
-from screening.solvers.problem import AT_BOUND, Problem, Solution, between
+from screening.solvers.problem import Problem, Solution, between
 
 DEFAULT_MEMORY = 1 << 30
 _SMALL = 512  # below this many active points shrinking costs more than it saves
@@ -97,12 +98,6 @@ class _Active:
             self.slot_of, self.owner, self.newer, self.older, self.lru,
         )  # fmt: skip
 
-    def times(self, weights: np.ndarray) -> np.ndarray:
-        """K weights over all points, in float64."""
-        from screening.kernels.sweep import symmetric_times
-
-        return self.gram @ weights if self.computed else symmetric_times(self.dense, weights)
-
 
 def solve(
     problem: Problem,
@@ -141,11 +136,12 @@ def solve(
 def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
     upper, signs = problem.upper, problem.signs
     if start is not None:
-        alphas = np.array(start, float)
-        inside = (alphas >= 0).all() and (alphas <= upper * (1 + AT_BOUND)).all()
-        reach = max(float(upper.sum()), abs(problem.total or 0.0))
-        met = problem.total is None or abs(signs @ alphas - problem.total) <= 1e-9 * reach
-        if not (inside and met):
+        from screening.solvers.problem_loops import within
+
+        alphas = np.ascontiguousarray(start, float)
+        inside, reach, sum_now = within(alphas, np.ascontiguousarray(signs, float), upper)
+        total = problem.total
+        if not inside or (total is not None and abs(sum_now - total) > 1e-9 * max(reach, abs(total))):
             raise ValueError("start breaks a constraint: give alphas within their bounds that meet the total")
         return np.minimum(alphas, upper)
     alphas = np.zeros(len(upper))
@@ -169,13 +165,12 @@ class _Engine:
         diagonal = problem.diagonal
         c = np.asarray(problem.c, float)
         # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
-        unit = float(np.sqrt(np.max(c * c * diagonal))) or 1.0
+        unit = math.sqrt(problem.largest) or 1.0
         self.unit = unit * unit
         self.tol = tol
         self.stop = tol * problem.scale
         self.s = np.asarray(problem.signs, float)
         self.c = c / unit
-        self.signed = self.s * self.c
         self.diagonal = diagonal
         self.upper = np.asarray(problem.upper, float) * self.unit
         self.p = np.asarray(problem.linear, float)
@@ -230,7 +225,12 @@ class _Engine:
 
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""
-        gradient = self.signed * self.active.times(self.signed * self.alpha) + self.p
+        if not self.active.computed:
+            from screening.solvers.problem_loops import levels
+
+            return np.asarray(levels(self.equality, self.s, self.c, self.p, self.alpha, self.active.dense))
+        signed = self.s * self.c
+        gradient = signed * (self.problem.gram @ (signed * self.alpha)) + self.p
         return -self.s * gradient if self.equality else gradient
 
     def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
@@ -264,10 +264,10 @@ class _Engine:
 
     def _certificate(self) -> tuple[float, float]:
         """Intercept and largest violation over all points."""
-        from screening.solvers import climbing
+        from screening.solvers.problem_loops import ends
 
         v = self.v
         if not self.equality:
             up, low = self.alpha < self.upper, self.alpha > 0
             return 0.0, float(max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0)))
-        return between(*climbing.ends(self.s, self.upper, self.alpha, v))
+        return between(*ends(self.s, self.upper, self.alpha, v))

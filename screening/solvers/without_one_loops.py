@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from screening.kernels.kept import njit
-from screening.solvers.climbing import ends
 from screening.solvers.face_loops import go, invert, leave, spread
 from screening.solvers.loops import pair_steps
+from screening.solvers.problem_loops import ends
 
 
 @njit
