@@ -12,7 +12,7 @@ from screening import load_recipe
 from screening.cohort.cohort import Cohort
 from screening.factors import ClassDecay
 from screening.kernels import Gaussian, shared, sweep
-from screening.kernels.near import near, near_within
+from screening.kernels.near import neighbours, neighbours_within
 from screening.machines import MultiClassSVM, TwoClassSVM
 from screening.machines.passes import Passes
 from screening.validation.lesson import Rows
@@ -93,12 +93,14 @@ def test_a_machine_on_other_rows_is_not_taken_for_one_on_the_shared_ones():
 
 def test_what_the_memory_does_not_hold_is_made_as_it_is_summed():
     rows, z = learned("svm")
-    machine = TwoClassSVM(Gaussian(0.3)).fit(rows.x, rows.target)
-    passes = machine.passes_kept
-    given = (passes.kernel, z, passes.rows, passes.support)
 
-    assert shared.Shared(rows.x, asked=z).across(*given) is not None
-    assert shared.Shared(rows.x, memory=1 << 16, asked=z).across(*given) is None
+    def known(memory: int | None) -> object:
+        with shared.using(shared.Shared(rows.x, memory, asked=z)) as here:
+            machine = TwoClassSVM(Gaussian(0.3)).fit(rows.x, rows.target)
+            return here.trained_on(machine.passes_kept.rows, z)
+
+    assert known(None) is not None
+    assert known(1 << 16) is None
 
 
 @pytest.mark.parametrize("reaches", [(0.1, 0.3, 1.0)], ids=repr)
@@ -142,7 +144,7 @@ def test_the_chosen_setting_is_held_out_as_its_machines_say_it_again(cohort: Coh
     st.integers(0, 5),
     st.integers(1, 300),
     st.integers(0, 40),
-    st.sampled_from([np.nan, 0.0, 0.4, 2.0]),
+    st.sampled_from([None, 0.0, 0.4, 2.0]),
     st.sampled_from([-1, 1, 0]),
 )
 def test_neighbours_by_a_kernel_that_is_held_have_the_bits_of_those_by_distances(seed, n, m, reach, side):
@@ -154,9 +156,9 @@ def test_neighbours_by_a_kernel_that_is_held_have_the_bits_of_those_by_distances
     c_x, c = rng.uniform(0.1, 1.0, len(at)), rng.uniform(0.1, 1.0, m)
     sides = rng.choice([-1, 1], m)
     wanted = np.full(len(at), side) if side else rng.choice([-1, 1], len(at))
-    told = (c_x, c, sides, wanted, np.full(len(at), reach))
+    told = (c_x, c, sides, wanted)
 
-    made = near(kernel, x[at], centres[places], *told)
-    held = near_within(kernel(centres, x), places, at, *told)
+    made = neighbours(kernel, x[at], centres[places], *told).within(reach)
+    held = neighbours_within(kernel(centres, x), places, at, *told).within(reach)
 
     assert all(np.array_equal(getattr(made, name), getattr(held, name)) for name in vars(made))

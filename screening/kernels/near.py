@@ -40,14 +40,13 @@ class Neighbours:
 
     Parameters
     ----------
+    n_rows : int
     count : callable
-        From a reach a row, and arrays for its results, to these filled.
-    told : tuple of ndarray
-        c at the rows and at the centres, sides of the centres, the side that each row looks at.
+        From a reach a row, and arrays for the results, to these filled.
     """
 
+    n_rows: int
     count: Callable[..., None]
-    told: tuple[np.ndarray, ...]
 
     def within(self, reach: float | None) -> Near:
         """Squared feature-space distances under K~ of what is within reach.
@@ -57,11 +56,10 @@ class Neighbours:
         reach : float or None
             Squared; with None it is the mean of each row's nearest and farthest centre of either side.
         """
-        n = len(self.told[0])
-        found = Near(np.zeros(n), np.zeros(n), np.full(n, np.inf))
-        limit = np.full(n, np.nan if reach is None else reach)
-        self.count(*self.told, limit, found.total, found.count, found.nearest)
-        return found
+        limit = np.full(self.n_rows, np.nan if reach is None else reach)
+        total, count, nearest = np.empty((3, self.n_rows))
+        self.count(limit, total, count, nearest)
+        return Near(total, count, nearest)
 
 
 def neighbours(
@@ -94,14 +92,17 @@ def neighbours(
 
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
     kind = SQUARED if kernel.norm == 2 else ABSOLUTE
+    told = _floats(c_x, c, sides, wanted)
 
-    def count(*told: np.ndarray) -> None:
+    def count(*found: np.ndarray) -> None:
         def task(first: int) -> None:
-            near_block(rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *told)
+            near_block(
+                rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *told, *found
+            )
 
         run_in_threads(task, range(0, len(rows), _TASK), None)
 
-    return Neighbours(count, _floats(c_x, c, sides, wanted))
+    return Neighbours(len(rows), count)
 
 
 def neighbours_within(
@@ -126,10 +127,11 @@ def neighbours_within(
     from screening.kernels.compiled import prepare
 
     prepare()
-    from screening.kernels.near_loops import near_known
+    from screening.kernels.near_loops import apart_within, near_among
 
-    count = partial(near_known, across, places.view(np.uint64), at.view(np.uint64))
-    return Neighbours(count, _floats(c_x, c, sides, wanted))
+    here, weights, sides, wanted = _floats(c_x, c, sides, wanted)
+    apart = apart_within(across, places.view(np.uint64), at.view(np.uint64), here, weights)
+    return Neighbours(len(at), partial(near_among, apart, sides, wanted))
 
 
 def _floats(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -15,10 +15,11 @@ LANES = 32
 
 
 @njit(inline="always")
-def _apart(row, square, twice, here, own):
+def _apart(row, weight, here):
     """Kernels to a centre become squared distances."""
-    for t in range(row.size):
-        row[t] = maximum(own[t] + square - twice * here[t] * row[t], 0.0)
+    square, twice = weight * weight, 2.0 * weight
+    for t in range(here.size):
+        row[t] = maximum(here[t] * here[t] + square - twice * here[t] * row[t], 0.0)
 
 
 @njit(inline="always")
@@ -39,40 +40,22 @@ def _added(row, mine, side, limit, total, count, nearest):
 
 
 @njit(inline="always")
-def _begun(c_x, wanted, reach, room):
-    """A block's lanes in `room`: those beyond the rows it has are 0, and nobody reads what comes of them."""
-    width = c_x.size
-    room[:7] = 0.0
-    room[0, :width], room[2, :width], room[3, :width] = c_x, wanted, reach
-    room[6:8], room[8] = np.inf, -np.inf
-    for t in range(width):
-        room[1, t] = c_x[t] * c_x[t]
-
-
-@njit(inline="always")
-def _taken(row, weight, side, by_span, room):
-    """One centre, from the kernels to it."""
-    wide = row.size
-    _apart(row, weight * weight, 2.0 * weight, room[0, :wide], room[1, :wide])
-    if by_span:
-        _spanned(row, room[7, :wide], room[8, :wide])
-    else:
-        _added(row, side, room[2, :wide], room[3, :wide], room[4, :wide], room[5, :wide], room[6, :wide])
-
-
-@njit(inline="always")
-def _ended(kernels, sides, by_span, wide, room, total, count, nearest):
-    """What is left where the reach is known only now, and the results."""
-    if by_span:
-        for t in range(total.size):
-            if np.isnan(room[3, t]):
-                room[3, t] = (room[7, t] + room[8, t]) / 2.0
+def _counted(apart, sides, wanted, reach, room, total, count, nearest):
+    """Sum, number and smallest of the distances of a block of rows, in whole lanes, to the centres."""
+    wide, width = apart.shape[1], wanted.size
+    side, limit, lowest, highest = room[0, :wide], room[1, :wide], room[2, :wide], room[3, :wide]
+    sums, counts, low = room[4, :wide], room[5, :wide], room[6, :wide]
+    room[:], low[:], lowest[:], highest[:] = 0.0, np.inf, np.inf, -np.inf
+    side[:width], limit[:width] = wanted, reach
+    if np.isnan(limit).any():
         for i in range(sides.size):
-            _added(
-                kernels[i, :wide], sides[i], room[2, :wide], room[3, :wide], room[4, :wide], room[5, :wide],
-                room[6, :wide],
-            )  # fmt: skip
-    total[:], count[:], nearest[:] = room[4, : total.size], room[5, : total.size], room[6, : total.size]
+            _spanned(apart[i], lowest, highest)
+        for t in range(width):
+            if np.isnan(limit[t]):
+                limit[t] = (lowest[t] + highest[t]) / 2.0
+    for i in range(sides.size):
+        _added(apart[i], sides[i], side, limit, sums, counts, low)
+    total[:], count[:], nearest[:] = sums[:width], counts[:width], low[:width]
 
 
 @njit(nogil=True, cache=True)
@@ -86,41 +69,52 @@ def near_block(
     """
     widest()
     before = flush_tiny()
-    by_span = np.isnan(reach[start:stop]).any()
     panels = np.zeros((BLOCK // PANEL, centres.shape[1], PANEL))
-    kernels, room = np.empty((len(centres) if by_span else CENTRES, BLOCK)), np.empty((9, BLOCK))
+    apart, room = np.zeros((len(centres), BLOCK)), np.empty((7, BLOCK))
     for first in range(start, stop, BLOCK):
         last = min(first + BLOCK, stop)
-        wide = -(-(last - first) // LANES) * LANES
         laid_out(x, first, last - first, panels)
-        _begun(c_x[first:last], wanted[first:last], reach[first:last], room)
         for i in range(0, c.size, CENTRES):
-            place = i if by_span else 0
-            distances_of_four(panels, centres, i, kind, kernels[place : place + CENTRES])
-            for j in range(min(CENTRES, c.size - i)):
-                row = kernels[place + j, :wide]
-                for t in range(wide):
-                    row[t] = exp2_of_product(row[t], rate)
-                _taken(row, c[i + j], sides[i + j], by_span, room)
-        _ended(kernels, sides, by_span, wide, room, total[first:last], count[first:last], nearest[first:last])
+            distances_of_four(panels, centres, i, kind, apart[i : i + CENTRES])
+        for i in range(c.size):
+            row = apart[i, : last - first]
+            for t in range(row.size):
+                row[t] = exp2_of_product(row[t], rate)
+            _apart(row, c[i], c_x[first:last])
+        lanes = apart[:, : -(-(last - first) // LANES) * LANES]
+        _counted(
+            lanes, sides, wanted[first:last], reach[first:last], room,
+            total[first:last], count[first:last], nearest[first:last],
+        )  # fmt: skip
     restore(before)
 
 
 @njit(nogil=True, cache=True)
-def near_known(across, places, at, c_x, c, sides, wanted, reach, total, count, nearest):
-    """The same from a kernel that is held: rows `places` of it are the centres, columns `at` the rows."""
+def apart_within(across, places, at, c_x, c):
+    """The same distances from a kernel that is held: centres are its rows `places`, rows its columns `at`."""
     widest()
     before = flush_tiny()
-    by_span = np.isnan(reach).any()
-    kernels, room = np.zeros((c.size if by_span else 1, BLOCK)), np.empty((9, BLOCK))
-    for first in range(0, at.size, BLOCK):
-        last = min(first + BLOCK, at.size)
-        wide, column = -(-(last - first) // LANES) * LANES, at[first:last]
-        _begun(c_x[first:last], wanted[first:last], reach[first:last], room)
-        for i in range(c.size):
-            row, known = kernels[i if by_span else 0, :wide], across[places[i]]
-            for t in range(column.size):
-                row[t] = known[column[t]]
-            _taken(row, c[i], sides[i], by_span, room)
-        _ended(kernels, sides, by_span, wide, room, total[first:last], count[first:last], nearest[first:last])
+    apart = np.zeros((c.size, -(-at.size // LANES) * LANES))
+    for i in range(c.size):
+        row, known = apart[i, : at.size], across[places[i]]
+        for t in range(at.size):
+            row[t] = known[at[t]]
+        _apart(row, c[i], c_x)
+    restore(before)
+    return apart
+
+
+@njit(nogil=True, cache=True)
+def near_among(apart, sides, wanted, reach, total, count, nearest):
+    """As `near_block`, of distances that are held."""
+    widest()
+    before = flush_tiny()
+    room = np.empty((7, BLOCK))
+    for first in range(0, wanted.size, BLOCK):
+        last = min(first + BLOCK, wanted.size)
+        lanes = apart[:, first : min(first + BLOCK, apart.shape[1])]
+        _counted(
+            lanes, sides, wanted[first:last], reach[first:last], room,
+            total[first:last], count[first:last], nearest[first:last],
+        )  # fmt: skip
     restore(before)

@@ -81,6 +81,11 @@ class FittedKernel(Fitted):
         self._check_fitted()
         return self._passes
 
+    @property
+    def passes_(self) -> list[dict[str, Any]]:
+        """Per pass: support vectors, gap, iterations, the factor made from it."""
+        return self.passes_kept.report()
+
     def _decisions(self, X: ArrayLike) -> np.ndarray:
         self._check_fitted()
         return self._passes.decisions(np.ascontiguousarray(self._rows(X)))
@@ -103,7 +108,6 @@ class FittedKernel(Fitted):
         self.support_vectors_ = passes.rows[used]
         self.dual_coef_ = last.dual.weights[used].T
         self.intercept_ = last.dual.intercept
-        self.passes_ = passes.report()
         self.n_iter_ = max(1, sum(one.dual.n_iter for one in passes.chain))
         self.kkt_gap_ = max(one.dual.gap for one in passes.chain)
 

@@ -74,8 +74,9 @@ class Pass:
         return self.dual.weights * self.c
 
     def take(self, kept: np.ndarray) -> Pass:
-        dual = replace(self.dual, weights=self.dual.weights[kept], margin=self.dual.margin[kept])
-        return replace(self, dual=dual, labels=self.labels[kept], c=self.c[kept])
+        of = self.dual
+        dual = Dual(of.weights[kept], of.intercept, of.margin[kept], of.gap, of.n_iter, of.noted)
+        return Pass(dual, self.labels[kept], self.c[kept], self.scale, self.remembered)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,8 +55,13 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> BaseEstimator:
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
         return blended([build(member) for member in members_for(recipe, several_classes=False)])
+    return builder(recipe)(overrides)
+
+
+def builder(recipe: Recipe) -> Callable[[Mapping[str, object]], Any]:
+    """``build`` for many overrides of one recipe, no blend: its parts are looked up once."""
     parts = Parts(recipe)
-    return _made(parts, parts.estimator, overrides)
+    return partial(_made, parts, parts.estimator)
 
 
 def build_bare(recipe: Recipe, **overrides: Any) -> Fitted:
@@ -84,7 +90,7 @@ def param_grid(recipe: Recipe) -> dict[str, list[Any]]:
     return grid
 
 
-def _made(parts: Parts, make: Callable[[dict[str, object]], Any], overrides: dict[str, object]) -> Any:
+def _made(parts: Parts, make: Callable[[dict[str, object]], Any], overrides: Mapping[str, object]) -> Any:
     recipe = parts.recipe
     known = recipe.names
     unknown = [name for name in overrides if name not in known]

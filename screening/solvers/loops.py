@@ -78,7 +78,7 @@ def _slide(gradient, label, weights, c, row, rise, fall, bend, score):
 
 @njit(inline="always")
 def _place_of(top, v, up):
-    """The first that is pulled up by as much as that; every one is looked at, which is faster than to stop."""
+    """The first that is pulled up by so much; all are looked at, which is faster than to stop at it."""
     place = v.size
     for t in range(v.size):
         place = min(place, t if v[t] + up[t] == top else v.size)

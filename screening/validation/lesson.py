@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from screening.cohort.encoding import Encoder
 from screening.errors import UsageError
 from screening.kernels import shared
 from screening.machines.orientation import oriented_decisions
-from screening.recipes.building import build
+from screening.recipes.building import builder
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, by_shared_work
 from screening.validation.task import Task
@@ -52,8 +52,12 @@ class Rows:
 
     def estimator(self, parameters: Parameters) -> BaseEstimator:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
-        estimator = build(self.recipe, **parameters)
+        estimator = self._build(parameters)
         return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
+
+    @cached_property
+    def _build(self) -> Callable[[Parameters], BaseEstimator]:
+        return builder(self.recipe)
 
     @cached_property
     def _learnable_x(self) -> np.ndarray:
