@@ -100,14 +100,11 @@ class FittedKernel(Fitted):
 
     def _keep(self, passes: Passes) -> None:
         """Fitted attributes, from the passes alone, so that ``restore`` gives the same."""
-        last = passes.last
-        used = np.flatnonzero(np.any(last.dual.weights != 0, axis=1))
-        self._passes = passes
-        self.kernel_ = passes.kernel
-        self.support_ = passes.support[used]
-        self.support_vectors_ = passes.rows[used]
-        self.dual_coef_ = last.dual.weights[used].T
-        self.intercept_ = last.dual.intercept
+        dual = passes.last.dual
+        used = np.flatnonzero(np.any(dual.weights != 0, axis=1))
+        self._passes, self.kernel_ = passes, passes.kernel
+        self.support_, self.support_vectors_ = passes.support[used], passes.rows[used]
+        self.dual_coef_, self.intercept_ = dual.weights[used].T, dual.intercept
         self.n_iter_ = max(1, sum(one.dual.n_iter for one in passes.chain))
         self.kkt_gap_ = max(one.dual.gap for one in passes.chain)
 
