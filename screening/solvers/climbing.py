@@ -1,6 +1,6 @@
 """Compiled: steps between two looks at the active set, with free alphas sent to their optimum now and then.
 
-Between chunks of a fit on some hundred rows Python would take longer than the steps.
+Between chunks of a fit on some hundred rows Python would take longer than their steps do.
 """
 
 from __future__ import annotations
