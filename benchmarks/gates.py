@@ -26,10 +26,10 @@ from sets import UCI
 
 from screening import read_cohort
 from screening.cohort.cohort import Cohort
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
-from screening.cohort.drift import Gates
-from screening.cohort.profiling import profile
+from screening.contract.contract import Contract
+from screening.gates.drift import Gates
+from screening.gates.profiling import profile
+from screening.sources.columns import Columns
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
 SIZES = (1, 5, 10, 20, 40, 240)

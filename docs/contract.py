@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from screening.cohort.contract import Contract, Feature
-from screening.cohort.contract_keys import Key, keys_of
+from screening.contract.contract import Contract, Feature
+from screening.contract.keys import Key, keys_of
 
 HEAD = """# The contract
 

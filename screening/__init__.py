@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from screening.cohort.database import Database
     from screening.cohort.reading import read_cohort
     from screening.comparison.compare import compare
     from screening.machines.multi_class import MultiClassSVM
@@ -19,13 +18,14 @@ if TYPE_CHECKING:
     from screening.recipes.building import build
     from screening.recipes.loading import load_recipe
     from screening.scoring.score import score
+    from screening.sources.database import Database
     from screening.statistics.rules import Rule
     from screening.storage.loading import load_model
     from screening.storage.model import save_model
     from screening.training.train import train
 
 _HOMES = {
-    "Database": "cohort.database",
+    "Database": "sources.database",
     "MultiClassSVM": "machines.multi_class",
     "OneClassSVM": "machines.one_class",
     "Rule": "statistics.rules",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from flow_cohorts import patients
 
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
-from screening.cohort.drift import Gates
-from screening.cohort.profiling import profile
+from screening.contract.contract import Contract
+from screening.gates.drift import Gates
+from screening.gates.profiling import profile
+from screening.sources.columns import Columns
 
 CONTRACT = Contract.from_dict(
     {

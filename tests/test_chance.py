@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact, ks_2samp, kstwobign
 
-from screening.cohort import chance
+from screening.gates import chance
 
 sizes = st.integers(1, 60)
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.cohort import Contract, Encoder, read_cohort
-from screening.cohort.columns import Columns
 from screening.errors import ModelError
+from screening.sources.columns import Columns
 
 FEATURES = {
     "age": {"type": "number", "missing": "indicator"},

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.cohort import Contract, read_cohort
-from screening.cohort.columns import absent
 from screening.errors import CohortError
+from screening.sources.columns import absent
 
 
 def test_a_table_is_typed_by_its_contract(tmp_path):

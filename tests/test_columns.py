@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.columns import Columns, absent, coded, joined_columns
-from screening.cohort.notation import moment
 from screening.cohort.siphash import siphash
+from screening.sources.columns import Columns, absent, coded, joined_columns
+from screening.sources.notation import moment
 
 # pandas takes a text with a NUL at its end for the one without.
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")

@@ -11,7 +11,7 @@ import pytest
 from flow_cohorts import patients, written
 
 from screening.cohort import Contract, Feature, starter_contract
-from screening.cohort.contract_keys import keys_of
+from screening.contract.keys import keys_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 MODELS = (Contract, Feature)

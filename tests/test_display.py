@@ -11,8 +11,8 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening import read_cohort
-from screening.cohort.contract import Contract
 from screening.cohort.reading import open_cohort
+from screening.contract.contract import Contract
 from screening.deidentify import deidentified
 from screening.deidentify.key import SiteKey
 from screening.documents.stored import run_in

@@ -12,12 +12,12 @@ from flow_cohorts import patients
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
-from screening.cohort.distances import ks, psi, total_variation
-from screening.cohort.drift import ALARMS, Gates
-from screening.cohort.profiling import missing_in, profile, tenths
-from screening.cohort.sampling import SampledValues
+from screening.contract.contract import Contract
+from screening.gates.distances import ks, psi, total_variation
+from screening.gates.drift import ALARMS, Gates
+from screening.gates.profiling import missing_in, profile, tenths
+from screening.gates.sampling import SampledValues
+from screening.sources.columns import Columns
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
 from screening.cli import app
-from screening.cohort.contract import Contract
-from screening.cohort.drift import Gates
-from screening.cohort.profiling import profile, profile_of
 from screening.cohort.reading import check_cohort, open_cohort
+from screening.contract.contract import Contract
 from screening.errors import CohortError
+from screening.gates.drift import Gates
+from screening.gates.profiling import profile, profile_of
 from screening.storage.model import save_model
 
 

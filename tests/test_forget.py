@@ -17,7 +17,6 @@ from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
 from screening.cli import app
-from screening.cohort.columns import Columns
 from screening.errors import ModelError
 from screening.files import digest_of
 from screening.ledger import Ledger, history, open_ledger
@@ -26,6 +25,7 @@ from screening.ledger.forgetting import Whom
 from screening.page import page as pages
 from screening.scoring import forgetting
 from screening.scoring.forgetting import Erasure, Places
+from screening.sources.columns import Columns
 from screening.storage import finished, publishing
 from screening.storage.loading import load_model
 from screening.storage.model import save_model

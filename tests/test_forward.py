@@ -10,7 +10,7 @@ import pytest
 from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
-from screening.cohort.contract import Contract
+from screening.contract.contract import Contract
 from screening.training.forward import split_by_time
 
 

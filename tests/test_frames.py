@@ -9,8 +9,8 @@ import pytest
 from flow_cohorts import patients, written
 
 from screening import read_cohort
-from screening.cohort.frames import source_of
 from screening.errors import CohortError, UsageError
+from screening.sources.frames import source_of
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 

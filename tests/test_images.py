@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from screening import read_cohort, score, train
 from screening.cli import app
 from screening.cohort import check_cohort, starter_contract
-from screening.cohort.digests import digests
-from screening.cohort.images import open_images
 from screening.errors import CohortError, UsageError
 from screening.scoring.erasing import without
+from screening.sources.digests import digests
+from screening.sources.images import open_images
 
 PAST, NIGHT = brains(6), brains(3, seed=1)
 

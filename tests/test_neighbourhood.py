@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
 from screening.cli import app
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
 from screening.cohort.grid import cells_of
 from screening.cohort.neighbourhood import around
 from screening.cohort.normalising import RobustScales
+from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
+from screening.sources.columns import Columns
 
 PAST, NIGHT = brains(6), brains(2, seed=1)
 ROLES = {"label": "lesion", "group": "patient_id"}

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.frames import source_of
-from screening.cohort.pieces import pieces_of
-from screening.cohort.sources import open_source
 from screening.errors import UsageError
+from screening.sources.frames import source_of
+from screening.sources.pieces import pieces_of
+from screening.sources.source_files import open_source
 
 
 def texts(blocks):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort import csv_text, plain_text
-from screening.cohort.csv_text import csv_blocks, csv_form
 from screening.errors import CohortError
+from screening.sources import csv_text, plain_text
+from screening.sources.csv_text import csv_blocks, csv_form
 
 CELLS = st.text(st.sampled_from("01 x.é<-\t"), max_size=4)
 ROWS = st.lists(CELLS, min_size=3, max_size=3).map(",".join)

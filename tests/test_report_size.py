@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from screening import read_cohort, score, train
-from screening.cohort.columns import Columns
 from screening.page import render_run
 from screening.scoring.contributions import changes
 from screening.scoring.gathering import CASES_EXPLAINED, CASES_SHOWN
+from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule
 
 COHORTS = Path(str(files("screening.sample_cohorts")))

@@ -17,7 +17,6 @@ from test_ledger import enter
 from test_series import of_ward
 
 from screening import read_cohort, train
-from screening.cohort.digests import digests
 from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.ledger import (
@@ -31,6 +30,7 @@ from screening.ledger import (
     record_verdicts,
 )
 from screening.ledger.retraining import Judged, LastWord
+from screening.sources.digests import digests
 from screening.storage.loading import load_model
 from screening.training.retraining import (
     KNOWN,

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
-from screening.cohort.contract import Contract
+from screening.contract.contract import Contract
 
 SAMPLES = Path(__file__).resolve().parents[1] / "sample_cohorts"
 NOSOCOMIAL = ["nosocomial_past.csv", "nosocomial_night.csv", "nosocomial_night_labelled.csv"]

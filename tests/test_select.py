@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.select import single_select
 from screening.errors import UsageError
+from screening.sources.select import single_select
 
 READ = (
     "select * from past",

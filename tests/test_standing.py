@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
-from screening.cohort.profiling import profile
+from screening.contract.contract import Contract
 from screening.documents.model import TaskFacts
+from screening.gates.profiling import profile
 from screening.scoring.past import Past
 from screening.scoring.standing import BINS, Standing, rarity_range
+from screening.sources.columns import Columns
 from screening.statistics.p_values import p_values
 
 TASK = TaskFacts(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])

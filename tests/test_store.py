@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from screening import read_cohort
 from screening.cohort import Encoder
-from screening.cohort.columns import Columns
 from screening.errors import ModelError
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipes.building import build
 from screening.recipes.loading import list_recipes, load_recipe
+from screening.sources.columns import Columns
 from screening.storage.arrays import pack, unpack
 from screening.storage.loading import load_model
 from screening.storage.model import Model, save_model

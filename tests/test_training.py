@@ -7,7 +7,7 @@ import pytest
 from flow_cohorts import patients, written
 
 from screening import load_model, read_cohort, save_model, train
-from screening.cohort.contract import Contract
+from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.statistics.operating_point import Rule
 

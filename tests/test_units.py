@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
-from screening.cohort.conversions import Conversion, conversions_of, quantity_named, standard_unit
-from screening.cohort.drift import Gates
-from screening.cohort.profiling import profile
-from screening.cohort.units import KNOWN_BOUND, unit_shift
+from screening.contract.contract import Contract
 from screening.errors import CohortError
+from screening.gates.conversions import Conversion, conversions_of, quantity_named, standard_unit
+from screening.gates.drift import Gates
+from screening.gates.profiling import profile
+from screening.gates.units import KNOWN_BOUND, unit_shift
+from screening.sources.columns import Columns
 
 DRAWS = {
     "creatinine": lambda rng, n: rng.lognormal(0, 0.35, n),

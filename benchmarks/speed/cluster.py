@@ -28,10 +28,10 @@ from folds import written
 from memory import model
 
 from screening.cluster import opened
-from screening.cohort.pieces import Piece
 from screening.cohort.reading import open_cohort
 from screening.scoring.fragments import FRAGMENT_ROWS, decide, fragments_of
 from screening.scoring.score import BATCH_ROWS
+from screening.sources.pieces import Piece
 from screening.storage.loading import load_model
 
 Struck = Callable[[subprocess.Popen[bytes], Path], None]

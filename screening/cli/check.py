@@ -26,9 +26,9 @@ def check(
     other distributions a note.
     """
     from screening.cohort import Contract, check_cohort
-    from screening.cohort.drift import gates_of
     from screening.documents.stored import model_in
     from screening.documents.tables import of
+    from screening.gates.drift import gates_of
     from screening.storage.sealing import read_document
 
     gates = None

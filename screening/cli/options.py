@@ -19,7 +19,7 @@ from screening.errors import UsageError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from screening.cohort.database import Database
+    from screening.sources.database import Database
     from screening.statistics.operating_point import Rule
 
 Source = Annotated[
@@ -166,7 +166,7 @@ def source_of(cohort: str, table: str | None, query: Path | None) -> str | Datab
     """What COHORT means: a place of files, or a database with --table or --query."""
     if table is None and query is None:
         return cohort
-    from screening.cohort.database import Database
+    from screening.sources.database import Database
 
     if "://" not in cohort:
         raise UsageError("--table and --query are of databases; give COHORT as a URL, such as duckdb:///FILE")
@@ -227,7 +227,7 @@ def _name_of(place: str) -> str:
     """A file's name; a URL without what may be secret in it."""
     if "://" not in place:
         return Path(place).name
-    from screening.cohort.urls import shown
+    from screening.sources.urls import shown
 
     return shown(place)
 

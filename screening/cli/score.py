@@ -79,8 +79,8 @@ def score(
     """Score every row of COHORT at MODEL's operating point."""
     from contextlib import nullcontext
 
-    from screening.cohort.arrow_alone import leave_pandas_unread
     from screening.scoring import score as scoring
+    from screening.sources.arrow_alone import leave_pandas_unread
     from screening.storage.loading import load_model
     from screening.storage.signing import public_key
 

@@ -80,11 +80,11 @@ def train(
 
     from screening.cluster import opened
     from screening.cohort import read_cohort
-    from screening.cohort.arrow_alone import leave_pandas_unread
     from screening.machines.scikit_alone import leave_named_unread
     from screening.page import render_model
     from screening.page.site_templates import check_templates
     from screening.recipes.loading import load_recipe
+    from screening.sources.arrow_alone import leave_pandas_unread
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import train as training

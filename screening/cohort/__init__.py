@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from screening.cohort.contract import Contract, Feature
+from screening.contract.contract import Contract, Feature
 
 if TYPE_CHECKING:
     from screening.cohort.cohort import Cohort

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
-from screening.cohort.notation import TRUE, truths
-from screening.cohort.sources import Source
-from screening.cohort.typed_block import columns_of, rows_of, stacked
+from screening.contract.contract import Contract
+from screening.contract.typed_block import columns_of, rows_of, stacked
 from screening.errors import UsageError
+from screening.sources.columns import Columns
+from screening.sources.notation import TRUE, truths
+from screening.sources.source_files import Source
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.columns import Columns, absent
-from screening.cohort.contract import Contract
+from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError
+from screening.sources.columns import Columns, absent
 
 # A 0/1 column set in few rows would stand apart by 1 / sd; below this sd it does not grow further.
 LEAST_SPREAD = 0.1

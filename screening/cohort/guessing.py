@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pyarrow.compute as pc
 
-from screening.cohort.contract import Contract
 from screening.cohort.repeats import hashed
-from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
-from screening.cohort.typing import plain, texts
+from screening.contract.contract import Contract
+from screening.contract.typing import plain, texts
+from screening.sources.source_files import Source
 
 BATCH_ROWS = 65536
 LABELS = (

@@ -6,14 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from screening.cohort.contract import Contract
 from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_somebody
 from screening.cohort.identity import PLACE_NAMES
-from screening.cohort.notation import truths
-from screening.cohort.sources import Source
 from screening.cohort.summary import ColumnSummary
+from screening.contract.contract import Contract
 from screening.documents.tables import table, word
 from screening.errors import CohortError
+from screening.sources.notation import truths
+from screening.sources.source_files import Source
 from screening.spelling import did_you_mean
 
 INDICATOR_SHARE = 0.05

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 from scipy.ndimage import uniform_filter
 
-from screening.cohort.blocks import Block, wanted_of, whole_block
-from screening.cohort.contract import Contract
 from screening.cohort.grid import cells_of
-from screening.cohort.images import AXES
-from screening.cohort.parts import DerivedPart, Part
-from screening.cohort.sources import Source
 from screening.cohort.stretches import gathered, stretches
-from screening.cohort.typing import floats, is_numeric, plain
+from screening.contract.contract import Contract
+from screening.contract.typing import floats, is_numeric, plain
 from screening.documents.tables import table
 from screening.errors import CohortError, UsageError
+from screening.sources.blocks import Block, wanted_of, whole_block
+from screening.sources.images import AXES
+from screening.sources.parts import DerivedPart, Part
+from screening.sources.source_files import Source
 
 STATISTICS = ("mean", "sd", "gradient")
 

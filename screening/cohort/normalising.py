@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from screening.cohort.columns import Columns, coded
-from screening.cohort.feature import Feature
 from screening.cohort.stretches import stretches
+from screening.contract.feature import Feature
 from screening.errors import CohortError
+from screening.sources.columns import Columns, coded
 
 # By which the median distance from the median is multiplied to be the standard deviation of normal values.
 NORMAL = 1.4826

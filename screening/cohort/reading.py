@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from screening.cohort.cohort import Cohort, joined
-from screening.cohort.contract import Contract
-from screening.cohort.database import Database
-from screening.cohort.drift import Gates
-from screening.cohort.frames import source_of
 from screening.cohort.grouping import GroupStream
-from screening.cohort.image_folders import holds_images
 from screening.cohort.inference import inferred
-from screening.cohort.sources import Source, open_source
 from screening.cohort.stream import BATCH_ROWS, CohortStream
+from screening.contract.contract import Contract
 from screening.documents.tables import table
 from screening.errors import CohortError
+from screening.gates.drift import Gates
+from screening.sources.database import Database
+from screening.sources.frames import source_of
+from screening.sources.image_folders import holds_images
+from screening.sources.source_files import Source, open_source
 
 if TYPE_CHECKING:
-    from screening.cohort.frames import Table
+    from screening.sources.frames import Table
 
     Readable: TypeAlias = str | Path | Database | Table
 
@@ -183,17 +183,17 @@ def _source(source: Readable) -> Source:
     """Files by path or URL, a folder of images, a table or query of a database, or a table in memory."""
     if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
         if holds_images(Path(source)):
-            from screening.cohort.images import open_images
+            from screening.sources.images import open_images
 
             return open_images(Path(source))
         return open_source(source)
     # SQLAlchemy and fsspec are loaded by who needs them.
     if isinstance(source, str):
-        from screening.cohort.remote import open_remote
+        from screening.sources.remote import open_remote
 
         return open_remote(source)
     if isinstance(source, Database):
-        from screening.cohort.answers import open_database
+        from screening.sources.answers import open_database
 
         return open_database(source)
     return source_of(source)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from screening.cohort.private_file import Place, PrivateFile
+from screening.sources.private_file import Place, PrivateFile
 
 # Rows whose hashes are held before they are put away, in parts by the hash's first bits.
 HELD_ROWS = 1 << 20

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from screening.cohort.blocks import Block
 from screening.cohort.cohort import Cohort
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
-from screening.cohort.drift import Gates
 from screening.cohort.normalising import Scales, scales_of
-from screening.cohort.parts import Part
 from screening.cohort.repeats import Repeats, hashed
-from screening.cohort.sources import Source
-from screening.cohort.typed_block import Parts, TypedBlock
-from screening.cohort.typing import Typed, read_coordinate, read_feature, read_text, read_time
-from screening.cohort.violations import Violations, described, refuse_absent
+from screening.contract.contract import Contract
+from screening.contract.typed_block import Parts, TypedBlock
+from screening.contract.typing import Typed, read_coordinate, read_feature, read_text, read_time
+from screening.contract.violations import Violations, described, refuse_absent
 from screening.documents.tables import made
 from screening.errors import CohortError, UsageError
+from screening.gates.drift import Gates
+from screening.sources.blocks import Block
+from screening.sources.columns import Columns
+from screening.sources.parts import Part
+from screening.sources.source_files import Source
 
 BATCH_ROWS = 65536
 UNSEEN = "unseen_category"

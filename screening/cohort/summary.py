@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.cohort.notation import DATE, MARKS, date_orders, fast_numbers, parsed_number, trimmed, truths
-from screening.cohort.sampling import SampledValues
-from screening.cohort.typing import floats, is_numeric, is_text, plain, texts
+from screening.contract.typing import floats, is_numeric, is_text, plain, texts
+from screening.gates.sampling import SampledValues
+from screening.sources.notation import DATE, MARKS, date_orders, fast_numbers, parsed_number, trimmed, truths
 
 MOST_TEXTS = 1000
 MOST_SAMPLED = 1 << 15

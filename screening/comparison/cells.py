@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from screening.cluster import Cluster
-from screening.cohort.contract import Contract
-from screening.cohort.parts import Part
-from screening.cohort.pieces import refuse_unseen
 from screening.cohort.reading import reread
-from screening.cohort.sources import Source
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.plan import Finisher, Unit, common_ground, judged, units_of
+from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of_json
 from screening.kernels.placing import placed
 from screening.recipes.recipe import Recipe
+from screening.sources.parts import Part
+from screening.sources.pieces import refuse_unseen
+from screening.sources.source_files import Source
 from screening.statistics.operating_point import Rule
 from screening.storage.finished import keep
 from screening.validation.outcome import Outcome

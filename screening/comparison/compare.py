@@ -9,7 +9,6 @@ import pandas as pd
 
 from screening.cluster import opened
 from screening.cohort.cohort import Cohort
-from screening.cohort.database import Database
 from screening.comparison.cells import Told, by_workers, shared_shelf
 from screening.comparison.checkpoints import Shelf
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
@@ -21,6 +20,7 @@ from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.recipes.recipe import Recipe
+from screening.sources.database import Database
 from screening.statistics.operating_point import Rule
 from screening.storage.finished import place_beside
 from screening.storage.sealing import FORMATS

@@ -7,12 +7,12 @@ import glob
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from screening.cohort.digests import digests
 from screening.documents.run import RunDocument
 from screening.documents.stored import run_in
 from screening.errors import ModelError
 from screening.ledger import Ledger, Published, published
 from screening.network.site import Network
+from screening.sources.digests import digests
 from screening.storage.sealing import read_document
 
 DAY = datetime.timedelta(days=1)

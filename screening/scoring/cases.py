@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined
-from screening.cohort.columns import Columns
 from screening.documents.case import Case
 from screening.scoring.contributions import Reasons, contributions
 from screening.scoring.standing import rarity_range
+from screening.sources.columns import Columns
 from screening.storage.chances import Chances
 
 if TYPE_CHECKING:

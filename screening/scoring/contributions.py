@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.cohort.columns import absent
 from screening.documents.case import Contribution
 from screening.documents.model import FeatureFacts
 from screening.scoring.past import Past
+from screening.sources.columns import absent
 
 if TYPE_CHECKING:
     from screening.cohort.cohort import Cohort

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from screening.cohort.drift import Gates
 from screening.cohort.identity import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.case import Case
@@ -21,6 +20,7 @@ from screening.documents.run import (
 )
 from screening.documents.stored import run_model_in, source_in
 from screening.documents.voxels import Voxels
+from screening.gates.drift import Gates
 from screening.scoring.blocks import Blocks
 from screening.scoring.discoveries import is_discovery, of_groups
 from screening.scoring.gathering import Night

@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.columns import coded
 from screening.cohort.identity import kept_half, keyed_lots
 from screening.documents import ScoreCounts
+from screening.sources.columns import coded
 from screening.statistics.operating_point import OperatingPoint, overall
 from screening.statistics.shift import cells_of, inner_edges, shift
 from screening.storage.model import Model

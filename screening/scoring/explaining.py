@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.cohort.database import Database
 from screening.errors import UsageError
+from screening.sources.database import Database
 from screening.storage.model import Model
 from screening.storage.sealing import read_document
 

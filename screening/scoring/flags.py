@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.private_file import Place, PrivateFile
+from screening.sources.private_file import Place, PrivateFile
 from screening.storage.scored import Scored
 
 # Rows held before they are sorted and put away, and rows read back at a time of each sorted stretch.

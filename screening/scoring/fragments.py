@@ -15,12 +15,12 @@ import numpy as np
 from screening.cluster import Cluster
 from screening.cohort.cohort import Cohort
 from screening.cohort.normalising import KnownScales
-from screening.cohort.pieces import Piece, pieces_of
-from screening.cohort.sources import Source
 from screening.cohort.stream import CohortStream
 from screening.errors import ClusterError, ModelError, UsageError
 from screening.files import digest_of
 from screening.kernels.placing import placed
+from screening.sources.pieces import Piece, pieces_of
+from screening.sources.source_files import Source
 from screening.storage import finished
 from screening.storage.loading import load_model
 from screening.storage.sealing import canonical

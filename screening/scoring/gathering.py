@@ -10,8 +10,6 @@ from itertools import islice
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.columns import Columns, absent
-from screening.cohort.drift import Gates
 from screening.documents.case import Case, GroupFacts
 from screening.documents.figures import Observed
 from screening.documents.run import (
@@ -23,11 +21,13 @@ from screening.documents.run import (
     ScoreScale,
 )
 from screening.documents.validation import Confusion, PerClass
+from screening.gates.drift import Gates
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.discoveries import is_discovery
 from screening.scoring.flags import Flag, Flags
 from screening.scoring.standing import Standing, rarity_range
 from screening.scoring.unflagged import Unflagged
+from screening.sources.columns import Columns, absent
 from screening.statistics.operating_point import performance
 from screening.statistics.p_values import p_values
 from screening.storage.model import Model

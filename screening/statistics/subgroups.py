@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from screening.cohort.columns import Columns, coded
 from screening.documents.run import NightSubgroup
 from screening.documents.validation import Level, SubgroupFacts
+from screening.sources.columns import Columns, coded
 from screening.statistics.performance import UNDEFINED, named
 from screening.statistics.tally import Tally, group_codes, rate_at_last
 

@@ -63,10 +63,10 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
 
 
 def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> Model:
-    from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
-    from screening.cohort.parquet_pages import read_small_table
+    from screening.contract.contract import Contract
     from screening.recipes.loading import read_recipe
+    from screening.sources.parquet_pages import read_small_table
     from screening.storage.restoring import restored
 
     document = files.document

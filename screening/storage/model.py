@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     import pandas
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from screening.cohort.columns import Columns
-    from screening.cohort.contract import Contract
     from screening.cohort.encoding import Encoder
     from screening.cohort.reading import Readable
     from screening.cohort.stream import CohortStream
+    from screening.contract.contract import Contract
     from screening.machines.blended import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
     from screening.recipes.recipe import Recipe
+    from screening.sources.columns import Columns
 
 
 @dataclass
@@ -150,8 +150,8 @@ class Model:
         self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
     ) -> CohortStream:
         """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
-        from screening.cohort.drift import gates_of
         from screening.cohort.reading import BATCH_ROWS, open_cohort
+        from screening.gates.drift import gates_of
 
         return open_cohort(
             source,
@@ -234,7 +234,7 @@ class Model:
     @cached_property
     def table_bytes(self) -> bytes:
         """Content of `validation.parquet`."""
-        from screening.cohort.parquet_pages import small_table
+        from screening.sources.parquet_pages import small_table
 
         return small_table(self.held_out)
 

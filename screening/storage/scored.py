@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.images import AXES
 from screening.lesions.maps import Grid, lesion_map
+from screening.sources.images import AXES
 from screening.statistics.operating_point import excess, overall
 from screening.statistics.p_values import p_values
 from screening.storage.chances import CHANCES, Chances

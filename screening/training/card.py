@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.columns import absent
 from screening.cohort.encoding import Encoder
-from screening.cohort.profiling import profile_of
 from screening.documents.beside import BesideFacts
 from screening.documents.model import (
     Approximation,
@@ -25,9 +23,11 @@ from screening.documents.model import (
 )
 from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
+from screening.gates.profiling import profile_of
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
+from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.ranking import auroc
 from screening.storage.sealing import FORMATS

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from screening.cohort.columns import Columns
 from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.errors import ModelError
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
+from screening.sources.columns import Columns
 from screening.storage.model import Model
 from screening.training.rechoosing import stored_validation
 from screening.validation.held_out import HeldOut

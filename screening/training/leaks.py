@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.columns import absent
 from screening.documents.model import Leak
+from screening.sources.columns import absent
 from screening.statistics.ranking import auroc
 from screening.validation.task import Task
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, joined
-from screening.cohort.contract import Contract
 from screening.cohort.reading import open_cohort
+from screening.contract.contract import Contract
 from screening.documents.model import ModelDocument
 from screening.documents.retraining import TrainedOn
 from screening.documents.series import filled, shown_series

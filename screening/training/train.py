@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.columns import Columns
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
+from screening.sources.columns import Columns
 from screening.statistics.operating_point import OperatingPoint, Rule, overall
 from screening.storage.model import Model
 from screening.training import card as record

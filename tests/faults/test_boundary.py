@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from faults.amounts import counted
 from faults.desk import content, copied, laid, leftovers
 from screening.cli.printing import printable
-from screening.cohort.contract import Contract
+from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, RecipeError, UsageError
 from screening.ledger import open_ledger
 from screening.recipes.loading import load_recipe, read_recipe

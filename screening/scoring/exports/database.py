@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import sqlalchemy as sa
 
-from screening.cohort import duckdb_rows
-from screening.cohort.answers import database_errors
-from screening.cohort.urls import described, read_url, safe_words
 from screening.errors import UsageError
 from screening.scoring.exports.flagged import NUMBERS, Cell, FlaggedRows
+from screening.sources import duckdb_rows
+from screening.sources.answers import database_errors
+from screening.sources.urls import described, read_url, safe_words
 
 ROWS_AT_A_TIME = 5_000
 SQL_TYPES = {str: sa.Text, int: sa.BigInteger, float: sa.Double, bool: sa.Boolean}

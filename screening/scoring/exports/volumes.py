@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from screening.cohort.images import AXES
-from screening.cohort.nifti import library
 from screening.cohort.stretches import gathered, stretches
 from screening.documents.geometry import Geometry
 from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
+from screening.sources.images import AXES
+from screening.sources.nifti import library
 
 MILLIMETRES = "mm"
 ROWS = 1 << 16

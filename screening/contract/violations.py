@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from screening.cohort.sources import Source
 from screening.errors import CohortError
+from screening.sources.source_files import Source
 from screening.spelling import did_you_mean
 
 SHOWN_ROWS = 5

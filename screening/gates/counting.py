@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from screening.cohort.distances import ks, psi, total_variation
-from screening.cohort.profiling import binned, tenths, texts
-from screening.cohort.sampling import SampledValues
 from screening.documents.model import NumberProfile, TextProfile
+from screening.gates.distances import ks, psi, total_variation
+from screening.gates.profiling import binned, tenths, texts
+from screening.gates.sampling import SampledValues
 
 MOST_UNSEEN = 1000
 MOST_SAMPLED = 8192

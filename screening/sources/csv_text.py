@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from screening.cohort.blocks import Block, whole_block
-from screening.cohort.notation import NUMBER, decimal_marks
-from screening.cohort.plain_text import Irregular, is_plain, plain_blocks
-from screening.cohort.text_files import (
+from screening.errors import CohortError
+from screening.sources.blocks import Block, whole_block
+from screening.sources.notation import NUMBER, decimal_marks
+from screening.sources.plain_text import Irregular, is_plain, plain_blocks
+from screening.sources.text_files import (
     LONGEST_LINE,
     READING,
     LongLine,
@@ -26,7 +27,6 @@ from screening.cohort.text_files import (
     lines_of,
     opened_text,
 )
-from screening.errors import CohortError
 
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_ROWS = 2000

@@ -15,16 +15,16 @@ from pathlib import Path
 import pyarrow as pa
 import sqlalchemy as sa
 
-from screening.cohort import duckdb_rows, sql_rows
-from screening.cohort.csv_text import MOST_COLUMNS
-from screening.cohort.database import Database
-from screening.cohort.parts import header_faults
-from screening.cohort.select import single_select
-from screening.cohort.sources import Source
-from screening.cohort.spool import Answer, Spool
-from screening.cohort.urls import described, read_url, safe_words
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded
+from screening.sources import duckdb_rows, sql_rows
+from screening.sources.csv_text import MOST_COLUMNS
+from screening.sources.database import Database
+from screening.sources.parts import header_faults
+from screening.sources.select import single_select
+from screening.sources.source_files import Source
+from screening.sources.spool import Answer, Spool
+from screening.sources.urls import described, read_url, safe_words
 
 MOST_QUERY_BYTES = 1 << 20
 

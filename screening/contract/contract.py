@@ -18,9 +18,9 @@ from pydantic import (
     model_validator,
 )
 
-from screening.cohort.contract_keys import keys_of
-from screening.cohort.contract_text import contract_toml
-from screening.cohort.feature import Feature, Name, OnUnitChange, OnUnseen, Texts
+from screening.contract.feature import Feature, Name, OnUnitChange, OnUnseen, Texts
+from screening.contract.keys import keys_of
+from screening.contract.text import contract_toml
 from screening.documents.series import series_name
 from screening.documents.tables import of, table
 from screening.errors import CohortError, UsageError

@@ -8,8 +8,8 @@ import weakref
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from screening.cohort.sources import Source, refuse_many, source_over, tables_among
 from screening.errors import UsageError, of_system
+from screening.sources.source_files import Source, refuse_many, source_over, tables_among
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.cohort.chance import so_many
-from screening.cohort.conversions import Conversion
 from screening.documents.model import NumberProfile
+from screening.gates.chance import so_many
+from screening.gates.conversions import Conversion
 
 # More values than these change no verdict; they are every k-th of a night's sample.
 WEIGHED = 128

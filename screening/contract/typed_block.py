@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from screening.cohort.columns import Columns, joined_columns
+from screening.sources.columns import Columns, joined_columns
 
 Column = TypeVar("Column", np.ndarray, Columns)
 

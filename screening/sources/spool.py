@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from screening.cohort.blocks import Block, wanted_of, whole_block
-from screening.cohort.parts import TypedPart
-from screening.cohort.private_file import Place, PrivateFile
+from screening.sources.blocks import Block, wanted_of, whole_block
+from screening.sources.parts import TypedPart
+from screening.sources.private_file import Place, PrivateFile
 
 # Values in memory at a time while a database is read.
 BLOCK_CELLS = 1 << 19

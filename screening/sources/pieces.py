@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
-from screening.cohort.blocks import Block, whole_block
-from screening.cohort.csv_text import CsvForm
-from screening.cohort.parquet_rows import parquet_tables
-from screening.cohort.parts import DerivedPart, Part
-from screening.cohort.plain_text import Irregular, line_places, plain_blocks
-from screening.cohort.sources import SourceFile
 from screening.errors import UsageError
+from screening.sources.blocks import Block, whole_block
+from screening.sources.csv_text import CsvForm
+from screening.sources.parquet_rows import parquet_tables
+from screening.sources.parts import DerivedPart, Part
+from screening.sources.plain_text import Irregular, line_places, plain_blocks
+from screening.sources.source_files import SourceFile
 
 
 class Piece(DerivedPart):

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from screening.cohort import chance
-from screening.cohort.columns import Columns
-from screening.cohort.contract import Contract
-from screening.cohort.conversions import conversions_of
-from screening.cohort.counting import Column
-from screening.cohort.profiling import missing_in
-from screening.cohort.units import UnitShift, unit_shift
+from screening.contract.contract import Contract
 from screening.documents.model import NumberProfile, Profile
 from screening.documents.reason import Reason
 from screening.documents.run import FeatureDrift
+from screening.gates import chance
+from screening.gates.conversions import conversions_of
+from screening.gates.counting import Column
+from screening.gates.profiling import missing_in
+from screening.gates.units import UnitShift, unit_shift
+from screening.sources.columns import Columns
 
 # Of nights from the population of training at most the sum of these raise any alarm: one in a hundred.
 ALARMS = {"values": 0.004, "missing": 0.003, "unseen": 0.002, "outside": 0.0005, "units": 0.0005}

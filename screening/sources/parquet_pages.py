@@ -12,7 +12,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.columns import Columns
+from screening.sources.columns import Columns
 
 # Writers make pages of a megabyte; one that holds a long text may be larger.
 LARGEST_PAGE = 64 << 20

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from screening.cohort.spool import Answer, block_rows
 from screening.errors import UsageError
+from screening.sources.spool import Answer, block_rows
 
 if TYPE_CHECKING:
     import duckdb

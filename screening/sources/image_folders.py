@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from screening.cohort.nifti import SUFFIXES
 from screening.errors import UsageError
+from screening.sources.nifti import SUFFIXES
 
 MASK = "mask"
 DATASET = "dataset_description.json"

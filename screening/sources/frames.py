@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
-from screening.cohort.blocks import Block, wanted_of, whole_block
-from screening.cohort.parts import TypedPart, header_faults
-from screening.cohort.sources import Source
 from screening.errors import CohortError, UsageError
+from screening.sources.blocks import Block, wanted_of, whole_block
+from screening.sources.parts import TypedPart, header_faults
+from screening.sources.source_files import Source
 
 if TYPE_CHECKING:
     import pandas

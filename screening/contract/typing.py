@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.cohort.columns import absent
-from screening.cohort.contract import Feature
-from screening.cohort.notation import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
+from screening.contract.contract import Feature
+from screening.sources.columns import absent
+from screening.sources.notation import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
 
 
 @dataclass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from screening.cohort.image_folders import holds_images
-from screening.cohort.sources import found_files
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
+from screening.sources.image_folders import holds_images
+from screening.sources.source_files import found_files
 
 
 def digests(source: str) -> list[str]:
@@ -15,7 +15,7 @@ def digests(source: str) -> list[str]:
     try:
         if holds_images(Path(source)):
             # Read by who has images.
-            from screening.cohort.images import open_images
+            from screening.sources.images import open_images
 
             return [part.sha256 for part in open_images(Path(source)).files]
         return [digest_of(path) for path in found_files(source)[0]]

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.blocks import Block, whole_block
-from screening.cohort.plain_text import in_batches
 from screening.errors import CohortError, of_system
+from screening.sources.blocks import Block, whole_block
+from screening.sources.plain_text import in_batches
 
 
 def parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -> Iterator[Block]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from screening.cohort.blocks import Block
-from screening.cohort.csv_text import CsvForm
-from screening.cohort.workbook import SheetForm
+from screening.sources.blocks import Block
+from screening.sources.csv_text import CsvForm
+from screening.sources.workbook import SheetForm
 
 Form = CsvForm | SheetForm | None
 """How texts of a part are written; None where its values have types of their own."""

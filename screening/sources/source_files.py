@@ -13,15 +13,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.blocks import Block, wanted_of
-from screening.cohort.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
-from screening.cohort.parquet_pages import TooLarge, check_pages
-from screening.cohort.parquet_rows import parquet_blocks
-from screening.cohort.parts import Form, Part, header_faults
-from screening.cohort.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import refuse_other_bytes
+from screening.sources.blocks import Block, wanted_of
+from screening.sources.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
+from screening.sources.parquet_pages import TooLarge, check_pages
+from screening.sources.parquet_rows import parquet_blocks
+from screening.sources.parts import Form, Part, header_faults
+from screening.sources.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".xlsx")
 MOST_FILES = 10_000

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pyarrow as pa
 import sqlalchemy as sa
 
-from screening.cohort.spool import Answer, block_rows
 from screening.errors import UsageError
+from screening.sources.spool import Answer, block_rows
 
 WAIT_SECONDS = 30
 # Whose transactions are told to change nothing by a statement; SQLAlchemy tells PostgreSQL, SQLite's file is

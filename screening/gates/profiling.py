@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from screening.cohort.chance import effective_units
-from screening.cohort.columns import Columns, absent
-from screening.cohort.contract import Contract
+from screening.contract.contract import Contract
 from screening.documents.model import NumberProfile, Profile, TextProfile
+from screening.gates.chance import effective_units
+from screening.sources.columns import Columns, absent
 
 if TYPE_CHECKING:
     from screening.cohort.cohort import Cohort

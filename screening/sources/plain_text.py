@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from screening.cohort.text_files import GZIPPED, LONGEST_LINE, READING, opened_bytes
+from screening.sources.text_files import GZIPPED, LONGEST_LINE, READING, opened_bytes
 
 # A row may reach over two pieces, so that no cell has more characters than the other reader takes.
 _PIECE = 1 << 16

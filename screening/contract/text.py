@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from screening.cohort.contract_keys import Key
+from screening.contract.keys import Key
 from screening.documents.tables import of
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

@@ -1,0 +1,1 @@
+"""What a table must look like, and in which words it is told that it does not."""
