@@ -102,7 +102,7 @@ def test_rows_without_an_id_are_known_by_what_they_hold(tmp_path):
 
 
 def test_rows_alike_in_every_value_are_dealt_each_for_itself(tmp_path):
-    # Sixty kinds of ten patients whose labels are drawn by lot: the labels of the others of a kind tell nothing.
+    # Sixty kinds of ten, the labels drawn by lot: those of the others of a kind tell nothing.
     rng = np.random.default_rng(5)
     kind = np.repeat(np.arange(60), 10)
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))})

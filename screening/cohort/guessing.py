@@ -27,6 +27,8 @@ TIMES = (
     "date", "time", "admission_date", "admission", "admitted", "timestamp", "datum", "aufnahme",
     "aufnahmedatum", "fecha", "data",
 )  # fmt: skip
+# How a date is called in compound words too: Aufnahmedatum, birthdate.
+DATED = re.compile(r".*(date|datum)|fecha|data|admission|admitted|aufnahme")
 # A date that is named otherwise is the row's if it is the only one, and not one of these.
 OTHER_DATES = frozenset(("birth", "death", "discharge", "review", "follow"))
 # The last word of a name, or the first where a number follows: MRN, patient_id, CaseID, Fallnummer, visit no.
@@ -57,6 +59,12 @@ def names_people(column: str) -> bool:
 def names_somebody(column: str) -> bool:
     """Whether a column is called as what tells rows or patients apart, which no model is to learn."""
     return names_rows(column) or names_people(column)
+
+
+def names_a_date(column: str) -> bool:
+    """Whether a column is called as dates are."""
+    words = _words(column)
+    return bool(words) and DATED.fullmatch(words[-1]) is not None
 
 
 def _words(column: str) -> list[str]:
