@@ -51,7 +51,9 @@ def test_types_are_inferred_and_stated(tmp_path, values, types):
     assert any(note.split(": ")[-1].split(", ")[-1] == "x" for note in cohort.notes[1:])
 
 
-@pytest.mark.parametrize("name", ["patient_id", "MRN", "Unnamed: 0", "PatientID", "row", "nr", "Nummer"])
+@pytest.mark.parametrize(
+    "name", ["patient_id", "MRN", "Unnamed: 0", "PatientID", "row", "nr", "Nummer", "N° dossier"]
+)
 def test_numbers_that_are_an_identity_by_name_are_no_feature(tmp_path, name):
     cohort = read_cohort(cohort_of(tmp_path, **{name: np.arange(N)}))
 

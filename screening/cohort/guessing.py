@@ -34,10 +34,25 @@ OTHER_DATES = frozenset(("birth", "death", "discharge", "review", "follow"))
 # The last word of a name, or the first where a number follows: MRN, patient_id, CaseID, Fallnummer, visit no.
 KEYS = frozenset(("id", "mrn", "pid", "uid", "uuid", "identifier", "key", "fallnummer", "patientennummer"))
 WHOSE = frozenset(
-    ("patient", "pat", "case", "fall", "subject", "encounter", "visit", "stay", "admission", "accession")
+    (
+        "patient",
+        "pat",
+        "case",
+        "fall",
+        "subject",
+        "encounter",
+        "visit",
+        "stay",
+        "admission",
+        "accession",
+        "dossier",
+        "séjour",
+    )
 )
 NUMBERED = frozenset(("nr", "no", "num", "number", "nummer", "id"))
-WORDS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+(?![a-z])|\d+")
+# In French the number comes first: N° dossier, numéro de séjour.
+NUMBER_OF, FILES = frozenset(("n", "numéro")), frozenset(("dossier", "séjour", "patient"))
+WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
 def names_rows(column: str) -> bool:
@@ -45,7 +60,8 @@ def names_rows(column: str) -> bool:
     words = _words(column)
     if not words:
         return False
-    return words[-1] in KEYS or (len(words) > 1 and words[0] in WHOSE and words[-1] in NUMBERED)
+    numbered = words[0] in WHOSE and words[-1] in NUMBERED
+    return words[-1] in KEYS or numbered or (words[0] in NUMBER_OF and words[-1] in FILES)
 
 
 def names_people(column: str) -> bool:
