@@ -17,7 +17,7 @@ from screening.kernels.telling import tell_of_no_cache
 
 
 class _Loaded(FunctionCache):
-    """Machine code kept on disk, read without what only compiling needs: numba's registers of all it can compile.
+    """Machine code kept on disk, read without what only compiling needs: numba's registers.
 
     Filling them takes longer than the folds of a ward; a loop that is not on disk fills them, as ever.
     """
@@ -39,7 +39,7 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:
-            dispatcher = numba.njit(**options)(function)
+            dispatcher: Any = numba.njit(**options)(function)
             if options.get("cache"):
                 dispatcher._cache = _Loaded(function)
             return dispatcher
