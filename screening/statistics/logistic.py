@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 CLOSE = 1e-9  # to the minimum: the largest slope of the mean loss
+DIRECT = 256
 MOST_STEPS, MOST_HALVINGS, MOST_DIRECTIONS = 100, 40, 1000
 _ROUNDING = 16 * np.finfo(float).eps
 
@@ -69,7 +70,11 @@ def coefficients(
             pull = chances * (way @ design.T)
             return (share * (pull - chances * pull.sum(axis=0))) @ design + held * way
 
-        way = _direction(bent, slope)
+        if n_outputs == 1 and design.shape[1] <= DIRECT:
+            rows = design * np.sqrt(share * chances * (1 - chances)).T
+            way = -np.linalg.solve(rows.T @ rows + np.diag(held + _ROUNDING), slope.T).T
+        else:
+            way = _direction(bent, slope)
         fall = float((slope * way).sum())
         for halving in range(MOST_HALVINGS):
             length = 0.5**halving
