@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+from collections.abc import Hashable
+from functools import cache
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +16,12 @@ class BaseEstimator:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What the constructor takes, as it is now."""
-        return {name: getattr(self, name) for name in _names(type(self))}
+        return {name: getattr(self, name) for name in _names(cast(Hashable, type(self)))}
 
     def set_params(self, **params: Any) -> Self:
         """Set what the constructor takes."""
         for name, value in params.items():
-            if name not in _names(type(self)):
+            if name not in _names(cast(Hashable, type(self))):
                 raise ValueError(f"Invalid parameter {name!r}; valid are {sorted(self.get_params())}")
             setattr(self, name, value)
         return self
@@ -47,5 +49,6 @@ def validate_data(
     return x if y is None else (x, np.asarray(y))
 
 
-def _names(kind: type) -> list[str]:
-    return list(inspect.signature(kind).parameters)
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(inspect.signature(kind).parameters)
