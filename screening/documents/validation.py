@@ -150,7 +150,7 @@ class Forward:
 
 @document
 class SearchFacts:
-    """Settings tried, what each was worth, and why some could not be used."""
+    """Settings tried, what each was worth, and why some could not be used; a blend is worth one figure."""
 
     criterion: str
     n_candidates: int
@@ -160,7 +160,7 @@ class SearchFacts:
     dropped: Sequence[str | None]
 
     def __post_init__(self) -> None:
-        even(self.candidates, self.scores, self.dropped)
+        even(self.scores, self.dropped)
 
 
 @document
