@@ -51,7 +51,9 @@ def test_types_are_inferred_and_stated(tmp_path, values, types):
     assert any(note.split(": ")[-1].split(", ")[-1] == "x" for note in cohort.notes[1:])
 
 
-@pytest.mark.parametrize("name", ["patient_id", "MRN", "Unnamed: 0", "PatientID", "row", "nr"])
+@pytest.mark.parametrize(
+    "name", ["patient_id", "MRN", "Unnamed: 0", "PatientID", "row", "nr", "Nummer", "N° dossier"]
+)
 def test_numbers_that_are_an_identity_by_name_are_no_feature(tmp_path, name):
     cohort = read_cohort(cohort_of(tmp_path, **{name: np.arange(N)}))
 
@@ -64,6 +66,21 @@ def test_a_few_odd_cells_among_numbers_are_refused_not_made_a_category(tmp_path,
 
     with pytest.raises(CohortError, match=r"column 'x', row 60: .*contract|column 'x', row 60: .*separators"):
         read_cohort(cohort_of(tmp_path, x=values))
+
+
+@pytest.mark.parametrize("name", ["Aufnahmedatum", "admission_date", "birthDate", "fecha"])
+def test_dates_as_numbers_of_days_are_no_feature(tmp_path, name):
+    cohort = read_cohort(cohort_of(tmp_path, **{name: 44_931 + 3 * np.arange(N) % 365}))
+
+    assert cohort.names == ["usable"]
+    assert f"save the table again): {name}" in cohort.notes[-1]
+
+
+@pytest.mark.parametrize(("name", "first"), [("days", 44_931), ("time", 44_931), ("admission_date", -20)])
+def test_other_whole_numbers_are_no_dates(tmp_path, name, first):
+    cohort = read_cohort(cohort_of(tmp_path, **{name: first + 3 * np.arange(N) % 365}))
+
+    assert cohort.names == ["usable", name]
 
 
 def test_often_missing_features_get_an_indicator(tmp_path):

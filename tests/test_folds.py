@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels, written
 from hypothesis import given, settings
@@ -98,6 +99,26 @@ def test_rows_without_an_id_are_known_by_what_they_hold(tmp_path):
     assert np.array_equal(one, other)
     assert not np.array_equal(one, nameless.features["fever"])
     assert not np.array_equal(one, new)
+
+
+def test_rows_alike_in_every_value_are_dealt_each_for_itself(tmp_path):
+    # Sixty kinds of ten, the labels drawn by lot: those of the others of a kind tell nothing.
+    rng = np.random.default_rng(5)
+    kind = np.repeat(np.arange(60), 10)
+    table = pd.DataFrame({"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))})
+    nameless = read_cohort(written(table, tmp_path / "past.csv"), label="ill", need_label=True)
+
+    fold = planned(nameless, ill(nameless), units(nameless, ill(nameless), 5), 1, 0).fold[0]
+
+    other = (kind[:, None] == kind) & (fold[:, None] != fold)
+    foretold = other @ ill(nameless) / other.sum(axis=1)
+    assert 0.4 < ranked(ill(nameless) == 1, foretold) < 0.55
+
+
+def ranked(positive, scores):
+    """Share of pairs of a positive and a negative row in the right order: the area under the ROC curve."""
+    apart = scores[positive][:, None] - scores[~positive]
+    return np.mean((np.sign(apart) + 1) / 2)
 
 
 def test_every_repeat_deals_anew_and_every_row_once(cohort):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels, written
+from hypothesis import given
+from hypothesis import strategies as st
 
 from screening import read_cohort, train
 from screening.errors import RecipeError, UsageError
 from screening.machines.orientation import oriented_decisions
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
-from screening.validation.checks import check_model
+from screening.validation.checks import check_model, refuse_too_few
 from screening.validation.choice import APART, CONSTANT, choose_setting
 from screening.validation.task import Task
 from screening.validation.validation import Validation
@@ -29,6 +33,7 @@ BINARY = {
     "liu_he": {"passes": 1},
     "e_smote_svm": {},
 }
+BINARY_TASK = Task("binary", "ill", ("yes",), ("negative", "yes"), ("yes",))
 FACTOR = {name: {"passes": 1} for name in ("act_input_space", "wu_amari", "liu_he")}
 SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
 
@@ -159,6 +164,31 @@ def test_a_class_too_rare_for_the_promise_is_refused_with_the_remedy(tmp_path):
         train(cohort, "svm_weighted", search=1)
 
 
+def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(tmp_path, monkeypatch):
+    table = patients()
+    table["ill"] = np.where(np.arange(len(table)) < 5, "yes", "no")
+    monkeypatch.setattr("screening.training.train.held_out_by", None)
+
+    with pytest.raises(UsageError, match=r"5 case\(s\) of yes are too few"):
+        train(read(table, tmp_path, label="ill", id="patient"))
+
+
+@given(st.integers(2, 30), st.floats(0.97, 0.985), st.sampled_from([None, 0.8, 0.95]))
+def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence):
+    def refuse(cases, sensitivity):
+        rule = Rule("min_sensitivity", sensitivity, confidence)
+        refuse_too_few(BINARY_TASK, np.arange(400)[:, None] < cases, rule)
+
+    with pytest.raises(UsageError) as refused:
+        refuse(m, asked)
+
+    cases, less = re.search(r"Bring (\d+) cases.* --min-sensitivity ([\d.]+),", str(refused.value)).groups()
+    refuse(int(cases), asked)
+    refuse(m, float(less))
+    with pytest.raises(UsageError):
+        refuse(int(cases) - 1, asked)
+
+
 def test_of_several_classes_one_too_rare_is_refused_where_no_other_can_be_watched(tmp_path):
     table = voxels(n_patients=6)
     rare = np.flatnonzero(table["tissue"] == "lesion")
@@ -225,13 +255,12 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     watched = target[:, None] == 1
     validation = Validation(scores[:, None], scores[None, :, None], fold, watched, watched, None, None, 1)
     point = choose(scores, target == 1, Rule("min_sensitivity", 0.9), fold=fold)
-    task = Task("binary", "ill", ("yes",), ("negative", "yes"), ("yes",))
 
-    check_model("svm", task, [point], validation, scores[:, None])
+    check_model("svm", BINARY_TASK, [point], validation, scores[:, None])
     with pytest.raises(RecipeError, match=r"recipe svm: it promises to find .* and flags 0%"):
-        check_model("svm", task, [point], validation, scores[:, None] - 100.0)
+        check_model("svm", BINARY_TASK, [point], validation, scores[:, None] - 100.0)
     with pytest.raises(RecipeError, match="scores all rows alike"):
-        check_model("svm", task, [point], validation, np.full((len(scores), 1), 5.0))
+        check_model("svm", BINARY_TASK, [point], validation, np.full((len(scores), 1), 5.0))
 
 
 @pytest.mark.parametrize("recipe", ["svm_weighted", "logistic", "balanced_forest", "one_class_conformal"])

@@ -124,6 +124,7 @@ def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
 
     assert page == render_history(json.loads(json.dumps(told)))
     assert all(sentence[1:] in words for sentence in sentences(history_in(told).series[0]))
+    assert f"<bdi>{told['series'][0]['series']}" in page
     assert page.count("<svg") == 3 + len(told["series"][0]["control"])
     assert told["audit"]["head"] in page
     assert "&lt;b&gt;ten a night" in page and "<b>ten a night" not in page

@@ -312,7 +312,7 @@ def test_candidates_are_only_settings_whose_parts_go_together():
 def test_the_search_of_a_recipe_can_be_handed_to_scikit_learn(name):
     recipe = load_recipe(name)
     x, y = rows_for(recipe)
-    grid = {key: values[:2] for key, values in param_grid(recipe).items()}
+    grid = {key: values[:2] for key, values in param_grid(name).items()}
 
     found = RandomizedSearchCV(
         build(name), grid, n_iter=3, cv=3, scoring="average_precision", random_state=0, error_score="raise"

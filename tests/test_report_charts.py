@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from dataclasses import fields
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -122,3 +123,11 @@ def test_a_label_without_room_beside_its_mark_goes_below_it() -> None:
     assert left.anchor == right.anchor == "begin"
     assert left.x < 150 and right.x + 7.6 * len("validated threshold") == pytest.approx(330, abs=0.1)
     assert right.y > left.y
+
+
+def test_the_words_of_rules_near_each_other_do_not_lie_on_each_other() -> None:
+    axes = Axes("a", "t", "d", (1, 20), (0, 1), "x", "y", width=560)
+    for night in (9, 15, 16):
+        axes.upright(night, "validated", "threshold changed")
+
+    assert not any(one.covers(other) for one, other in combinations(axes.labels, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,10 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
     assert state[ids[0]] == ("known", 2)
     assert state[ids[1]] == ("ongoing", 2)
+    line = next(line for line in screen("history").stdout.splitlines() if "2026-03-02 " in line)
+    assert {counted: int(n) for n, counted in re.findall(r"(\d+) (new|ongoing|reviewed|known)", line)} == {
+        each: counts[each] for each in ("new", "ongoing", "reviewed", "known")
+    }
     page = (ward / "run2" / "report.html").read_text()
     assert "confirmed on 2026-03-01" in page and "Since 2026-03-01:" in page
     assert f"ledger entry {second['ledger']['entry']}, {second['ledger']['head'][:16]}" in page

@@ -87,6 +87,48 @@ def test_labels_are_used_and_never_written(model, night, tmp_path):
     assert '"label_of_row"' not in (run.directory / "run.json").read_text()
 
 
+def test_rows_without_a_label_are_judged_by_nobody(model, tmp_path):
+    night = patients(90, seed=4)
+    whole = score(model, written(night, tmp_path / "whole.csv"), tmp_path / "a", label="ill")
+    half = score(model, written(night[:40], tmp_path / "half.csv"), tmp_path / "b", label="ill")
+    untold = night.assign(ill=night["ill"].where(np.arange(90) < 40))
+    run = score(model, written(untold, tmp_path / "untold.csv"), tmp_path / "c", label="ill")
+    none = score(model, written(night.assign(ill=""), tmp_path / "none.csv"), tmp_path / "d", label="ill")
+
+    assert run.document["evaluation"] == half.document["evaluation"] != whole.document["evaluation"]
+    assert run.document["counts"] == whole.document["counts"]
+    assert none.document["evaluation"] is None
+    pages = [(each.directory / "report.html").read_text() for each in (run, whole)]
+    assert ["(50 rows without a label left out)" in page for page in pages] == [True, False]
+
+
+def test_a_label_spelled_otherwise_than_in_training_is_refused_and_not_taken_for_the_other(model, tmp_path):
+    night = patients(90, seed=4).replace({"ill": {"yes": "YES"}})
+
+    with pytest.raises(CohortError, match=r"column 'ill', rows .*: a label the model was not trained on"):
+        score(model, written(night, tmp_path / "night.csv"), tmp_path / "run", label="ill")
+
+
+def test_a_label_that_is_the_same_number_in_another_notation_is_the_same(tmp_path):
+    numbered, night = (
+        table.assign(ill=(table["ill"] == "yes").astype(int)) for table in (patients(), patients(90, seed=4))
+    )
+    past = read_cohort(written(numbered, tmp_path / "past.csv"), label="ill", id="patient")
+    model = train(past, "svm_weighted", search=1)
+    half = night.assign(ill=night["ill"].astype(float).where(np.arange(90) < 40))
+
+    run = score(model, half, tmp_path / "run", label="ill")
+
+    assert run.document["evaluation"]["1"]["n_positive"] == int((night["ill"][:40] == 1).sum()) > 0
+
+
+def test_what_a_session_shows_of_a_model_a_run_and_a_cohort_names_no_patient(model, past, run):
+    assert repr(model) == f"<Model: {model.facts.recipe.title}, trained on {past.n_rows} rows>"
+    assert repr(run).startswith("<Run: Night of 2026-01-31: ") and repr(run).endswith(" of 90 rows flagged>")
+    assert repr(past) == f"<Cohort: 240 rows, {len(past.names)} features>"
+    assert "<table>" in model._repr_html_()
+
+
 def test_a_broken_table_leaves_nothing_behind(model, tmp_path):
     broken = patients(30, seed=3).astype({"fever": object})
     broken.loc[4, "fever"] = "hot"

@@ -8,7 +8,7 @@ from flow_cohorts import patients, written
 
 from screening import load_model, read_cohort, save_model, train
 from screening.contract.contract import Contract
-from screening.errors import UsageError
+from screening.errors import CohortError, UsageError
 from screening.statistics.operating_point import Rule
 
 
@@ -115,6 +115,15 @@ def test_a_cohort_without_labels_is_refused(tmp_path):
 
     with pytest.raises(UsageError, match="--label"):
         train(read_cohort(path, id="patient"), "svm")
+
+
+def test_a_row_without_a_label_is_not_taken_for_one_without_the_condition(tmp_path):
+    table = patients()
+    table.loc[:9, "ill"] = None
+    past = read_cohort(written(table, tmp_path / "past.csv"), label="ill", id="patient")
+
+    with pytest.raises(CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"):
+        train(past, "logistic", search=1)
 
 
 def test_a_column_that_holds_nothing_has_no_usual_range_and_ends_no_training(tmp_path):

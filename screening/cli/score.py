@@ -107,6 +107,8 @@ def score(
         told["published"] = str(pages.show(page, run.document["date"]))
     known = run.document.get("ledger") or {}
     logs.about(series=known.get("series"), night=run.document["date"], run=run.document["run_id"])
+    if label and run.document.get("evaluation") is None:
+        logs.note(f"column {label} holds no label tonight: nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
     tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)

@@ -65,6 +65,9 @@ class Cohort:
     refused: dict[str, int] = field(default_factory=dict)
     display: Columns | None = None
 
+    def __repr__(self) -> str:
+        return f"<Cohort: {self.n_rows} rows, {len(self.names)} features>"  # ids and values belong in no log
+
     @property
     def n_rows(self) -> int:
         return len(self.id)

@@ -27,15 +27,20 @@ TIMES = (
     "date", "time", "admission_date", "admission", "admitted", "timestamp", "datum", "aufnahme",
     "aufnahmedatum", "fecha", "data",
 )  # fmt: skip
+# How a date is called in compound words too: Aufnahmedatum, birthdate.
+DATED = re.compile(r".*(date|datum)|fecha|data|admission|admitted|aufnahme")
 # A date that is named otherwise is the row's if it is the only one, and not one of these.
 OTHER_DATES = frozenset(("birth", "death", "discharge", "review", "follow"))
 # The last word of a name, or the first where a number follows: MRN, patient_id, CaseID, Fallnummer, visit no.
 KEYS = frozenset(("id", "mrn", "pid", "uid", "uuid", "identifier", "key", "fallnummer", "patientennummer"))
-WHOSE = frozenset(
-    ("patient", "pat", "case", "fall", "subject", "encounter", "visit", "stay", "admission", "accession")
-)
+WHOSE = frozenset((
+    "patient", "pat", "case", "fall", "subject", "encounter", "visit", "stay", "admission", "accession",
+    "dossier", "séjour",
+))  # fmt: skip
 NUMBERED = frozenset(("nr", "no", "num", "number", "nummer", "id"))
-WORDS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+(?![a-z])|\d+")
+# In French the number comes first: N° dossier, numéro de séjour.
+NUMBER_OF, FILES = frozenset(("n", "numéro")), frozenset(("dossier", "séjour", "patient"))
+WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
 def names_rows(column: str) -> bool:
@@ -43,7 +48,8 @@ def names_rows(column: str) -> bool:
     words = _words(column)
     if not words:
         return False
-    return words[-1] in KEYS or (len(words) > 1 and words[0] in WHOSE and words[-1] in NUMBERED)
+    numbered = words[0] in WHOSE and words[-1] in NUMBERED
+    return words[-1] in KEYS or numbered or (words[0] in NUMBER_OF and words[-1] in FILES)
 
 
 def names_people(column: str) -> bool:
@@ -57,6 +63,12 @@ def names_people(column: str) -> bool:
 def names_somebody(column: str) -> bool:
     """Whether a column is called as what tells rows or patients apart, which no model is to learn."""
     return names_rows(column) or names_people(column)
+
+
+def names_a_date(column: str) -> bool:
+    """Whether a column is called as dates are."""
+    words = _words(column)
+    return bool(words) and DATED.fullmatch(words[-1]) is not None
 
 
 def _words(column: str) -> list[str]:

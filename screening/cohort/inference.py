@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_somebody
+from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_a_date, names_somebody
 from screening.cohort.identity import PLACE_NAMES
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
@@ -21,8 +21,11 @@ INDICATOR_SHARE = 0.05
 FEW = 50
 LIKE_AN_ID = "looks like an id (name it with --id or --group)"
 INDEX_NAME = re.compile(
-    rf"{PLACE_NAMES}|((row|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number)\.?", re.IGNORECASE
+    rf"{PLACE_NAMES}|((row|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number|nummer|numéro|número)\.?",
+    re.IGNORECASE,
 )
+# Numbers of days as spreadsheets count them from 1900: the latest of a column is in 1954 to 2064.
+LATEST_DAY = (20_000, 60_000)
 # So many names a note tells.
 MOST_NAMES = 20
 # Codes that are no category either; "none" or "unknown" may be an answer.
@@ -160,6 +163,8 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
             return "a row index"
         if summary.whole and distinct > 20 and names_somebody(name):
             return LIKE_AN_ID
+        if names_a_date(name) and summary.low >= 1 and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
+            return "dates as numbers of days (format the cells as dates and save the table again)"
         if counting and summary.present == summary.rows > FEW and _without_gaps(summary):
             return "a row index"
         return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None

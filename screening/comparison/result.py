@@ -9,14 +9,14 @@ from pathlib import Path
 import pandas as pd
 
 from screening.documents.comparison import ComparisonDocument
-from screening.documents.notebook import comparison_html
+from screening.documents.notebook import Brief, InBrief, comparison_brief
 from screening.documents.shape import plain
 from screening.page.comparison import render_comparison
 from screening.storage.sealing import written
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(InBrief):
     """The outcome of `compare`.
 
     Parameters
@@ -35,8 +35,8 @@ class Comparison:
         """What `comparison.json` holds."""
         return plain(self.facts)
 
-    def _repr_html_(self) -> str:
-        return comparison_html(self.facts)
+    def brief(self) -> Brief:
+        return comparison_brief(self.facts)
 
     def summary(self) -> dict[str, object]:
         """Every figure of every method, without intervals and curves."""

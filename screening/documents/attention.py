@@ -43,7 +43,7 @@ def of_model(model: ModelDocument) -> list[Reason]:
     """Reasons to distrust a model, as whoever trained it should know them."""
     return _model_gates(model) + [
         Reason(
-            "leak", f"Look at {leak.said}.", leak.column, leak.figure,
+            "leak", f"Look at {leak.said}{'' if leak.said.endswith('?') else '.'}", leak.column, leak.figure,
             remedy='If it is known only after the outcome, write available = "after" in the contract.',
         )
         for leak in model.training.leaks

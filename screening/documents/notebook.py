@@ -1,8 +1,9 @@
-"""What a notebook shows of a model, a run and a comparison: a sentence and a small table."""
+"""What a session shows of a model, a run and a comparison: a sentence, and in a notebook a small table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -13,23 +14,54 @@ if TYPE_CHECKING:
     from screening.documents.comparison import ComparisonDocument
 
 
-def model_html(model: ModelDocument) -> str:
+@dataclass(frozen=True)
+class Brief:
+    """A sentence and the lines of a table."""
+
+    words: str
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    def html(self) -> str:
+        """Both, every cell escaped."""
+        head = "".join(f"<th>{escape(each)}</th>" for each in self.heads)
+        cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.rows)
+        body = "".join(f"<tr>{each}</tr>" for each in cells)
+        table = f"<table><tr>{head}</tr>{body}</table>" if body else ""
+        return f"<p><b>{escape(self.words)}</b></p>{table}"
+
+
+class InBrief:
+    """Shows itself by its brief: what it holds are patients' ids and values, and belongs in no log."""
+
+    def brief(self) -> Brief:
+        """What is shown; no patient is in it."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.brief().words}>"
+
+    def _repr_html_(self) -> str:
+        return self.brief().html()
+
+
+def model_brief(model: ModelDocument) -> Brief:
     """The method, its rows, and what each operating point does."""
     rows = [
         (point.label, f"{point.threshold:.3g}", _rate(point.sensitivity), _rate(point.specificity))
         for point in model.operating_points
     ]
     words = f"{model.recipe.title}, trained on {model.training.n_rows_used} rows"
-    return _shown(words, ("class", "threshold", "sensitivity", "specificity"), rows)
+    return Brief(words, ("class", "threshold", "sensitivity", "specificity"), rows)
 
 
-def run_html(run: RunDocument) -> str:
+def run_brief(run: RunDocument) -> Brief:
     """The night, its counts, and why it wants attention."""
     words = f"Night of {run.date}: {run.counts.flagged} of {run.counts.scored} rows flagged"
-    return _shown(words, ("attention", "remedy"), [(r.words, r.remedy) for r in run.attention])
+    return Brief(words, ("attention", "remedy"), [(r.words, r.remedy or "") for r in run.attention])
 
 
-def comparison_html(comparison: ComparisonDocument) -> str:
+def comparison_brief(comparison: ComparisonDocument) -> Brief:
     """A line a cohort and method, the control's first figure beside AUROC."""
     first = comparison.first_figure
     rows = [
@@ -37,16 +69,8 @@ def comparison_html(comparison: ComparisonDocument) -> str:
         for cohort in comparison.cohorts
         for method in cohort.methods
     ]
-    return _shown(
-        "Held-out rows, the same folds for every method", ("cohort", "recipe", "AUROC", first), rows
-    )
-
-
-def _shown(words: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
-    table = f"<table><tr>{head}</tr>{body}</table>" if body else ""
-    return f"<p><b>{escape(words)}</b></p>{table}"
+    heads = ("cohort", "recipe", "AUROC", first)
+    return Brief("Held-out rows, the same folds for every method", heads, rows)
 
 
 def _rate(value: float | None) -> str:

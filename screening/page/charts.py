@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from markupsafe import Markup
@@ -99,6 +99,17 @@ class Label:
     kind: str
     text: str
     anchor: str
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Where the words begin and end."""
+        wide = LETTER * len(self.text)
+        return (self.x - wide, self.x) if self.anchor == "end" else (self.x, self.x + wide)
+
+    def covers(self, other: Label) -> bool:
+        """Whether the words of both would lie on each other."""
+        (left, right), (begin, end) = self.reach, other.reach
+        return abs(self.y - other.y) < 15 and left < end and begin < right
 
 
 @dataclass(frozen=True)
@@ -196,7 +207,11 @@ class Axes:
         on_the_right = x < (self.left + self.right) / 2
         self.rules.append(Upright(x, x, self.upper, self.lower, kind))
         place, anchor = (x + 6, "begin") if on_the_right else (x - 6, "end")
-        self.labels.append(Label(place, round((self.upper + self.lower) / 2, 1), kind, label, anchor))
+        beside = Label(place, round((self.upper + self.lower) / 2, 1), kind, label, anchor)
+        for other in self.labels:
+            if beside.covers(other):
+                beside = replace(beside, y=min(round(other.y + 16, 1), self.lower - 6))
+        self.labels.append(beside)
 
     def dot(self, x: float, y: float, kind: str) -> None:
         """Draw one point."""

@@ -89,7 +89,7 @@ def _of_those_judged(ppv: JudgedShare) -> str:
 def _of_all_flagged(whole: FlaggedShare) -> str:
     if not whole.judged:
         return (
-            "what share of all flagged had the condition is unknown: on no night were all cases that "
+            "what share of all new cases had the condition is unknown: on no night were all cases that "
             "lots marked judged"
         )
     return (
@@ -166,7 +166,7 @@ def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dic
     return {
         "number": number,
         "title": shown.text(series.title or label, 200),
-        "label": label,
+        "label": shown.text(series.series, 200) + (f": {label}" if series.title else ""),
         "sentences": [line[0].upper() + line[1:] + "." for line in sentences(series)],
         "figures": _figures(series),
         "attention": _attention(used),
@@ -193,10 +193,14 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
             _of_judged(ppv, "judged had it", "no flagged case has been judged"),
         ),
         (
-            "PPV of all flagged",
+            "PPV of new cases",
             shown.percent(whole.value),
             shown.interval(whole.low, whole.high),
-            _of_judged(whole, "drawn by lot had it", "no night's drawn cases have all been judged"),
+            _of_judged(
+                whole,
+                "drawn by lot had it, each weighed by its night",
+                "no night's drawn cases have all been judged",
+            ),
         ),
         (
             "Missed a night",

@@ -196,6 +196,11 @@ def confusion(model: ModelDocument) -> dict[str, object] | None:
     return {"classes": [shown.name(classes[i]) for i in order], "rows": rows}
 
 
+def _untold(rows: int) -> str:
+    """What is said of rows without a label."""
+    return f" ({shown.plural(rows, 'row')} without a label left out)" if rows else ""
+
+
 def evaluation(run: RunDocument) -> list[dict[str, object]]:
     """Return promised against observed figures where the night's file carried labels."""
     tables: list[dict[str, object]] = []
@@ -222,6 +227,7 @@ def evaluation(run: RunDocument) -> list[dict[str, object]]:
                     "class": shown.name(point.label),
                     "cases": shown.plural(ill, "case"),
                     "others": shown.plural(others, "other"),
+                    "untold": _untold(run.counts.scored - ill - others),
                     "prevalence": shown.percent(ill / (ill + others)),
                     "promised_at": shown.percent(point.prevalence),
                     "rows": rows,

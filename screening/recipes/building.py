@@ -67,11 +67,12 @@ def build_bare(recipe: Recipe, **overrides: Any) -> Fitted:
     return _made(parts, parts.bare, overrides)
 
 
-def param_grid(recipe: Recipe) -> dict[str, list[Any]]:
+def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
     """The recipe's search by the names that its estimator has, for ``GridSearchCV(build(recipe), ...)``.
 
     Settings whose parts do not go together, which the recipe's own search leaves out, fail there.
     """
+    recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     parts, search = Parts(recipe), dict(recipe.search)
     of_kernel = {name: search.pop(name) for name in list(search) if parts.owners(name)[0][0] == "kernel"}
     grid: dict[str, list[Any]] = {}

@@ -26,6 +26,7 @@ from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.discoveries import is_discovery
 from screening.scoring.flags import Flag, Flags
 from screening.scoring.standing import Standing, rarity_range
+from screening.scoring.truth import truth
 from screening.scoring.unflagged import Unflagged
 from screening.sources.columns import Columns, absent
 from screening.statistics.operating_point import performance
@@ -96,7 +97,7 @@ class Night:
             self.standing.add(scored.score)
             self.unflagged.add(batch.id, scored.flagged)
         if batch.label is not None:
-            self._add_labels(batch.label, batch.group, scored, scores)
+            self._add_labels(truth(self.model, batch), batch.group, scored, scores)
 
     def _add_groups(self, group: np.ndarray, scored: Scored, display: Columns | None) -> None:
         names, first, place = np.unique(group, return_index=True, return_inverse=True)
@@ -116,9 +117,12 @@ class Night:
     def _add_labels(
         self, label: np.ndarray, group: np.ndarray | None, scored: Scored, scores: np.ndarray
     ) -> None:
-        codes = self.task.target(label)
-        group = np.full(len(codes), "") if group is None else group
-        self.labelled.append((codes, scores, scored.decisions.argmax(axis=1), group))
+        told = np.flatnonzero(label != "")
+        if not len(told):
+            return
+        group = np.full(len(label), "") if group is None else group
+        largest = scored.decisions.argmax(axis=1)
+        self.labelled.append((self.task.target(label[told]), scores[told], largest[told], group[told]))
 
     def counted(self, refused: Mapping[str, int]) -> Counts:
         """Rows read, scored, refused and flagged."""

@@ -17,7 +17,7 @@ from screening.cluster import opened
 from screening.cohort.cohort import Cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
-from screening.documents.notebook import run_html
+from screening.documents.notebook import Brief, InBrief, run_brief
 from screening.documents.shape import plain
 from screening.documents.stored import run_in
 from screening.errors import UsageError
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 BATCH_ROWS = 16_384
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(InBrief):
     """A finished run.
 
     Parameters
@@ -67,8 +67,8 @@ class Run:
         """Whether it was scored beside the champion and has no page."""
         return bool((self.document.get("ledger") or {}).get("shadow"))
 
-    def _repr_html_(self) -> str:
-        return run_html(run_in(self.document))
+    def brief(self) -> Brief:
+        return run_brief(run_in(self.document))
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from screening.documents.lesions import LesionFacts
 from screening.documents.model import ModelDocument
-from screening.documents.notebook import model_html
+from screening.documents.notebook import Brief, InBrief, model_brief
 from screening.documents.stored import model_in
 from screening.documents.tables import elements, table, word
 from screening.errors import ModelError
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from screening.sources.columns import Columns
 
 
-@dataclass
-class Model:
+@dataclass(repr=False)
+class Model(InBrief):
     """The machines of the folds with everything needed to score a new cohort.
 
     Parameters
@@ -205,8 +205,8 @@ class Model:
         chance = self.score_frame(frame)["chance"].to_numpy(float)
         return np.column_stack([1 - chance, chance])
 
-    def _repr_html_(self) -> str:
-        return model_html(self.facts)
+    def brief(self) -> Brief:
+        return model_brief(self.facts)
 
     @cached_property
     def sealed(self) -> dict[str, object]:

@@ -60,7 +60,7 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
         filled = np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values)
         best = max((_either_way(filled, positive) for positive in watched.T), default=0.5)
         if best > SUSPICIOUS:
-            words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome"
+            words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
             found.append(_leak("ranks_alone", name, best, words))
     for name in cohort.contract.features:
         gone = absent(cohort.values[name]).astype(float)

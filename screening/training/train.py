@@ -26,7 +26,7 @@ from screening.training.erasing import HELD, held_rows
 from screening.training.lesions import by_lesions, refuse_without_lesions
 from screening.training.planning import laid
 from screening.validation.blending import held_out_by
-from screening.validation.checks import check_model, check_promise
+from screening.validation.checks import check_model, check_promise, refuse_too_few
 from screening.validation.elsewhere import Elsewhere
 from screening.validation.held_out import Effort, HeldOut, Progress
 from screening.validation.lesson import labels_of
@@ -131,6 +131,8 @@ def train(
         cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, max_rows=max_rows, seed=seed
     )
     sample, task, rule = ground.sample, ground.task, ground.rule
+    if not lesions:  # of which there may be more than rows of voxels tell
+        refuse_too_few(task, task.is_watched(labels_of(sample)), rule)
     others = recipes_of(beside, recipe, task, sample.n_rows)
 
     # The machines of the folds are the model: holding rows out is the training.

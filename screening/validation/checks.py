@@ -8,6 +8,7 @@ import numpy as np
 
 from screening.errors import RecipeError, UsageError
 from screening.statistics.operating_point import FLAG_EVERYTHING, OperatingPoint
+from screening.statistics.rules import Rule, pick
 from screening.validation.choice import FARTHEST_APART, ROUNDING, apart
 from screening.validation.task import Task
 from screening.validation.validation import Validation
@@ -18,6 +19,28 @@ ERRORS_SHORT, SHORT = 3.0, 0.05
 REMEDY = (
     "try another recipe (logistic, svm_weighted), more settings with --search, or fewer columns with --drop"
 )
+
+
+def refuse_too_few(task: Task, watched: np.ndarray, rule: Rule) -> None:
+    """Refuse a sensitivity that no method could promise from so few cases, before any is trained.
+
+    Parameters
+    ----------
+    watched : ndarray of bool, shape (n_rows, n_watched)
+        Of which class the rows to train on are cases.
+
+    Raises
+    ------
+    UsageError
+        Naming the class, its cases and how many the rule needs.
+    """
+    if rule.name != "min_sensitivity":
+        return
+    for name, positive in zip(task.watched, watched.T, strict=True):
+        m, n = int(positive.sum()), int((~positive).sum())
+        # The best there could be: beside flagging everything, all cases and nobody else.
+        if pick(rule, np.array([m, m]), np.array([n, 0]), design=1.0) == 0:
+            raise UsageError(_too_few(name, m, rule))
 
 
 def check_promise(task: Task, points: Sequence[OperatingPoint]) -> None:
@@ -32,23 +55,37 @@ def check_promise(task: Task, points: Sequence[OperatingPoint]) -> None:
         if point.threshold > FLAG_EVERYTHING or point.rule.name != "min_sensitivity":
             continue
         asked, m = point.rule.value or 0.0, point.n_positive
-        sure = "" if point.rule.confidence is None else f" with confidence {point.rule.confidence:g}"
-        least = 1 - 1 / (m + 1)
-        if point.rule.confidence is None and asked <= least:
+        if point.rule.confidence is None and asked <= _most(m, point.rule):
             raise UsageError(
                 f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as "
                 "most others, and no threshold parts them. Add a column that tells them apart, ask for less "
                 "with --min-sensitivity, or take another rule such as --g-mean"
             )
-        raise UsageError(
-            f"{m} case(s) of {name} are too few to promise sensitivity {asked:g}{sure}: every row would be "
-            f"flagged. Bring {_needed(asked)} cases or more, or ask for less: --min-sensitivity "
-            f"{np.floor(100 * least) / 100:g}, or another rule such as --max-flag-rate 0.1"
-        )
+        raise UsageError(_too_few(name, m, point.rule))
 
 
-def _needed(asked: float) -> str:
-    return "more" if asked >= 1 else str(int(np.ceil(1 / (1 - asked) - 1 - 1e-9)))
+def _too_few(name: str, m: int, rule: Rule) -> str:
+    asked = rule.value or 0.0
+    sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
+    return (
+        f"{m} case(s) of {name} are too few to promise sensitivity {asked:g}{sure}: every row would be "
+        f"flagged. Bring {_needed(rule)} cases or more, or ask for less: --min-sensitivity "
+        f"{np.floor(100 * _most(m, rule)) / 100:g}, or another rule such as --max-flag-rate 0.1"
+    )
+
+
+def _most(m: int, rule: Rule) -> float:
+    """The sensitivity that a threshold at the lowest of m cases promises."""
+    return 1 - 1 / (m + 1) if rule.confidence is None else float((1 - rule.confidence) ** (1 / m))
+
+
+def _needed(rule: Rule) -> str:
+    """How many cases promise what is asked with a threshold at the lowest."""
+    asked = rule.value or 0.0
+    if asked >= 1:
+        return "more"
+    cases = 1 / (1 - asked) - 1 if rule.confidence is None else np.log(1 - rule.confidence) / np.log(asked)
+    return str(int(np.ceil(cases - 1e-9)))
 
 
 def check_model(

@@ -13,6 +13,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.siphash import siphash
 from screening.errors import UsageError
+from screening.statistics.alike import occurrence
 from screening.statistics.tally import units_of
 
 SLABS_PER_FOLD = 4
@@ -57,7 +58,19 @@ def row_keys(cohort: Cohort, seed: int) -> np.ndarray:
     table = cohort.features[sorted(cohort.features.columns)]
     if cohort.label is not None:
         table = table.assign(**{"": cohort.label})
-    return pd.util.hash_pandas_object(table, index=False, hash_key=f"{seed:016d}"[-16:]).to_numpy()
+    hashes = pd.util.hash_pandas_object(table, index=False, hash_key=f"{seed:016d}"[-16:]).to_numpy()
+    return _told_apart(hashes, seed)
+
+
+def _told_apart(hashes: np.ndarray, seed: int) -> np.ndarray:
+    """Keys of which the copies of a row have one each, shape (n,); the first keeps its hash.
+
+    With one key for all, copies would be dealt in turn, one a fold: a row held out would meet every other
+    of its own label in training and a share of those of the other label, and all figures would be too good.
+    """
+    copy = occurrence(hashes)
+    numbers = np.arange(1, copy.max(initial=0) + 1).astype(str)
+    return hashes ^ np.append(np.uint64(0), keys(numbers, seed))[copy]
 
 
 def units(cohort: Cohort, target: np.ndarray, folds: int) -> Units:

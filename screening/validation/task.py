@@ -99,8 +99,16 @@ def ask(cohort: Cohort, multi_class: bool) -> Task:
     UsageError
         No label column, one class only, a positive value that does not occur, or a binary recipe with
         more than two classes and no positive value.
+    CohortError
+        A row has no label: it would count as one without the condition.
     """
     classes, column = cohort.classes, cohort.contract.label or "label"
+    untold = 0 if cohort.label is None else int((cohort.label == "").sum())
+    if untold:
+        raise CohortError(
+            f"column '{column}': {untold} of {cohort.n_rows} rows have no label; "
+            "fill the label column, or leave these rows out"
+        )
     if len(classes) < 2:
         raise UsageError(f"column {column}: there must be rows of at least two classes")
     named = (
