@@ -13,15 +13,10 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy.optimize import isotonic_regression
-from scipy.special import logsumexp
 
 from screening import read_cohort, train
 from screening.documents.validation import Calibration
 from screening.statistics.chances import calibrate
-from screening.statistics.isotonic import rising
-from screening.statistics.logistic import coefficients
 from screening.statistics.operating_point import FLAG_EVERYTHING, Rule
 from screening.storage.chances import CHANCES, Chances
 from screening.storage.model import save_model
@@ -124,29 +119,3 @@ def test_where_no_chance_is_earned_no_file_has_a_column_of_it(place, tmp_path, m
 
     assert "chance" not in pd.read_parquet(tmp_path / "scores.parquet").columns
     assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns
-
-
-@given(arrays(float, st.integers(1, 40), elements=st.floats(-5, 5, width=16)), st.integers(0, 2**32))
-def test_rising_steps_are_the_nearest_that_never_fall(values, seed):
-    weights = np.random.default_rng(seed).uniform(0.1, 3.0, len(values))
-
-    steps = rising(values, weights)
-
-    assert (np.diff(steps) >= 0).all()
-    np.testing.assert_allclose(steps, isotonic_regression(values, weights=weights).x, atol=1e-12)
-
-
-@given(st.integers(2, 4), st.sampled_from([1e-3, 1.0, 1e3]), st.integers(0, 2**32))
-def test_coefficients_of_logistic_regression_leave_the_loss_no_slope(n_classes, penalty, seed):
-    rng = np.random.default_rng(seed)
-    x, codes = rng.normal(size=(30, 3)) * [1, 5, 0.2], np.arange(30) % n_classes
-    weight = rng.uniform(0.1, 3.0, 30)
-
-    coef, _, arrived = coefficients(x, codes, weight, penalty)
-
-    design = np.column_stack([x, np.ones(30)])
-    scores = design @ (coef if n_classes > 2 else np.concatenate([0 * coef, coef])).T
-    error = np.exp(scores - logsumexp(scores, axis=1, keepdims=True)) - np.eye(n_classes)[codes]
-    slope = ((weight[:, None] * error).T @ design)[-len(coef) :] + penalty * coef * [1, 1, 1, 0]
-    assert arrived
-    np.testing.assert_allclose(slope, 0, atol=1e-6)

@@ -105,7 +105,7 @@ def test_a_night_is_scored_without_scikit_learn_pandas_and_a_database(desk, stor
     assert read & {"sklearn", "joblib", "numba", "pandas", "sqlalchemy"} == set()
 
 
-def test_one_machine_is_trained_without_pandas_scikit_learn_and_most_of_scipy(desk, tmp_path):
+def test_one_machine_is_trained_without_pandas_and_all_of_scipy_and_scikit_learn(desk, tmp_path):
     code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
     where = [desk / "past.csv", "--contract", desk / "cohort.toml", "--out", tmp_path / "model"]
     how = [*QUICK[:-1], "logistic"]
@@ -115,19 +115,8 @@ def test_one_machine_is_trained_without_pandas_scikit_learn_and_most_of_scipy(de
     )
 
     read = set(answer.stdout.split())
-    assert "screening.machines.baselines" in read
-    assert read & {"pandas", "scipy.stats", "scipy.optimize", "sklearn", "joblib"} == set()
-
-
-@pytest.mark.parametrize("recipe", ["svm_weighted", "one_class", "wu_amari", "auto"])
-def test_machines_on_plain_bases_are_those_on_the_bases_of_scikit_learn(recipe, desk, tmp_path):
-    words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK[2:], "--recipe", recipe]
-    screen(*words, "--out", tmp_path / "with")
-
-    subprocess.run([sys.executable, "-m", "screening", *words, "--out", tmp_path / "without"], check=True)
-
-    arrays = [(tmp_path / each / "arrays.npz").read_bytes() for each in ("with", "without")]
-    assert arrays[0] == arrays[1]
+    assert {"sklearn.base", "screening.machines.baselines"} <= read
+    assert read & {"pandas", "scipy.stats", "sklearn.linear_model", "sklearn.metrics"} == set()
 
 
 def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_path):

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from screening import machines
 from screening.cli.boundary import boundary, exits
 from screening.cli.check import check
 from screening.cli.compare import compare
@@ -97,7 +96,6 @@ def screen(
 
 def main() -> None:
     """Run the `screen` command."""
-    machines.only_here = True
     with boundary():
         # A process runs one command, and typer would make the options of all of them.
         named = [each for each in app.registered_commands if [each.name] == sys.argv[1:2]]

@@ -80,6 +80,7 @@ def train(
 
     from screening.cluster import opened
     from screening.cohort import read_cohort
+    from screening.machines.scikit_alone import leave_named_unread
     from screening.page import render_model
     from screening.page.site_templates import check_templates
     from screening.recipes.loading import load_recipe
@@ -91,6 +92,7 @@ def train(
     from screening.validation.elsewhere import fitted_by
 
     leave_pandas_unread()
+    leave_named_unread()
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder:
         past = read_cohort(

@@ -16,30 +16,11 @@ Setting = Mapping[str, object]
 """Parameters of a recipe by name: numbers, words or lists, as the recipe has them."""
 
 
-def _held(one: Any) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}
-
-
-def _equal(one: object, other: object) -> bool:
-    return _held(one) == _held(other) if type(one) is type(other) else NotImplemented
-
-
-def _hashed(one: object) -> int:
-    return hash(tuple(_held(one).values()))
-
-
-def _shown(one: object) -> str:
-    held = ", ".join(f"{name}={value!r}" for name, value in _held(one).items())
-    return f"{type(one).__qualname__}({held})"
-
-
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def document(declared: type[T]) -> type[T]:
     """A part of a document: a frozen dataclass that knows every key it may have."""
     declared.__pydantic_config__ = {"extra": "forbid", "populate_by_name": True}  # type: ignore[attr-defined]
-    # A hundred types: what dataclasses would compile for each of them anew is the same for all.
-    declared.__eq__, declared.__hash__, declared.__repr__ = _equal, _hashed, _shown  # type: ignore[assignment]
-    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(declared)
+    return dataclass(frozen=True, kw_only=True)(declared)
 
 
 def named(key: str) -> Any:

@@ -10,22 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache
-from numba.core.runtime import rtsys
 
 from screening.kernels.telling import tell_of_no_cache
-
-
-class _Loaded(FunctionCache):
-    """Machine code kept on disk, read without what only compiling needs: numba's registers.
-
-    Filling them takes longer than the folds of a ward; a loop that is not on disk fills them, as ever.
-    """
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        rtsys.initialize(target_context)
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -39,10 +25,7 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:
-            dispatcher: Any = numba.njit(**options)(function)
-            if options.get("cache"):
-                dispatcher._cache = _Loaded(function)
-            return dispatcher
+            return numba.njit(**options)(function)
         except (RuntimeError, OSError):
             if not options.get("cache"):
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -67,17 +67,6 @@ def beside_others(jobs: int, function: Callable[[*Given], Result], *given: *Give
     """function(*given) as one of so many jobs at a time: its sweeps take its share of the cores."""
     with _at(replace(_current.get(), threads=max(1, available_cores() // max(jobs, 1)))):
         return function(*given)
-
-
-def in_turn(jobs: int, calls: Sequence[Callable[[], Result]]) -> Iterator[Result]:
-    """What each call returns, in their order, so many at a time; whoever stops early waits for none."""
-    if jobs == 1:
-        yield from (call() for call in calls)
-        return
-    from multiprocessing.pool import ThreadPool
-
-    with ThreadPool(jobs) as pool:
-        yield from pool.imap(lambda call: call(), calls)
 
 
 @contextmanager

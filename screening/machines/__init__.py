@@ -28,9 +28,6 @@ _FOUND_IN = {
     "TwoClassSVM": "two_class",
 }
 
-# A process that is nothing but a `screen` command sets this first: nobody else sees its machines (`surface`).
-only_here = False
-
 # What a recipe may say, known without reading scikit-learn. There is no stopping by test rows: a score that
 # the machine was chosen by is no test.
 STOPS = ("fixed", "inner")

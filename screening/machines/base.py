@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import numbers
-from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from screening.factors import why_not
 from screening.kernels import KERNELS, Gaussian, Kernel, Precision
 from screening.machines import STOPS, landmarks
 from screening.machines.fitted import FittedKernel
 from screening.machines.stopping import Judged, inner_scores, passes_worth
-from screening.machines.surface import BaseEstimator, check_is_fitted, validate_data
 
 STOP_FOLDS = 5
 FEW_ROWS, EXACT_TOL = 40, 1e-10
@@ -120,8 +122,6 @@ class KernelMachine(Checked, FittedKernel):
     def _seed(self) -> int:
         if isinstance(self.random_state, numbers.Integral):
             return int(self.random_state)
-        from sklearn.utils import check_random_state
-
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _tol(self, n_rows: int) -> float:
@@ -172,7 +172,7 @@ class KernelMachine(Checked, FittedKernel):
 
         def fit(rows: np.ndarray) -> Judged:
             part = None if groups is None else groups[rows]
-            inner = self.unfitted().scaled_to(x).set_params(stop="fixed", class_weight=class_weight)
+            inner = clone(self).scaled_to(x).set_params(stop="fixed", class_weight=class_weight)
             return inner.fit(x[rows], codes[rows], groups=part)
 
         return passes_worth(inner_scores(fit, x, codes, groups, most, STOP_FOLDS, self._seed))
@@ -183,10 +183,6 @@ class KernelMachine(Checked, FittedKernel):
 
     def _codes(self, decisions: np.ndarray) -> np.ndarray:
         return (decisions[:, 0] > 0).astype(int)
-
-    def unfitted(self) -> Self:
-        """A machine of the same parameters that has learned nothing."""
-        return type(self)(**deepcopy(self.get_params(deep=False)))
 
     def scaled_to(self, x: np.ndarray) -> Self:
         """The same machine with the gamma, a number, that these rows give: fits on parts of them agree."""
@@ -227,6 +223,4 @@ def check_labels(y: np.ndarray) -> None:
     ValueError
     """
     if y.dtype.kind not in "biuSU":  # the full check takes as long as a small fit
-        from sklearn.utils.multiclass import check_classification_targets
-
         check_classification_targets(y)

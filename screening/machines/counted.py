@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import _check_sample_weight
 
 ClassWeight = Mapping[Any, float] | str | None
 MOST_REPEATED = 20_000
@@ -75,8 +77,6 @@ def counted_rows(
     given = None
     rows = np.arange(len(x))
     if sample_weight is not None:
-        from sklearn.utils.validation import _check_sample_weight
-
         given = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         rows = np.flatnonzero(given > 0)
         given = given[rows]
@@ -93,8 +93,6 @@ def counted_rows(
             raise ValueError("sample_weight leaves a class without rows")
     by_code = None
     if class_weight is not None and classes is not None:
-        from sklearn.utils.class_weight import compute_class_weight
-
         per_class = compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=given)
         if not (np.isfinite(per_class) & (per_class > 0)).all():
             raise ValueError(f"class_weight must be > 0 for every class, got {class_weight!r}")

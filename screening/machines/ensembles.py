@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from screening.machines.base import check_labels
-from screening.machines.surface import BaseEstimator, ClassifierMixin, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 _SMALLEST = 1e-9
 
@@ -32,7 +32,7 @@ class _Ensemble(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
         x, answers = validate_data(self, X, y, dtype=np.float64)
-        check_labels(answers)
+        check_classification_targets(answers)
         self.check_parameters()
         self.classes_, codes = np.unique(answers, return_inverse=True)
         if len(self.classes_) < 2:

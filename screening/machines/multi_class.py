@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
 
 from screening import solvers
 from screening.factors.base import Factor
@@ -17,7 +18,6 @@ from screening.machines.first_pass import Basis
 from screening.machines.fitted import FittedMultiClass
 from screening.machines.passes import fit_passes
 from screening.machines.schemes import SCHEMES, Classes, OneVsRest
-from screening.machines.surface import ClassifierMixin
 from screening.solvers.kernel_rows import Gram
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import validate_data
 
 from screening import solvers
 from screening.factors.base import Factor
@@ -15,7 +17,6 @@ from screening.machines.base import KernelMachine
 from screening.machines.counted import counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
-from screening.machines.surface import OutlierMixin, validate_data
 from screening.machines.training import solved
 from screening.solvers.kernel_rows import Gram
 

@@ -7,10 +7,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
-from screening.machines.base import Checked, check_labels
+from screening.machines.base import Checked
 from screening.machines.fitted import FittedTrees
-from screening.machines.surface import ClassifierMixin, validate_data
 
 
 class TreeMachine(ClassifierMixin, Checked, FittedTrees):
@@ -37,7 +39,7 @@ class TreeMachine(ClassifierMixin, Checked, FittedTrees):
         """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
         # Trees split at float32 values; rows are cast once here, not once a tree.
         x, answers = validate_data(self, X, y, dtype=np.float32, order="C")
-        check_labels(answers)
+        check_classification_targets(answers)
         self.check_parameters()
         self.classes_, codes = np.unique(answers, return_inverse=True)
         if len(self.classes_) < 2:

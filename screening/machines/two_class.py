@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from screening import solvers
 from screening.factors.base import Factor
@@ -17,12 +20,8 @@ from screening.machines.base import KernelMachine, check_labels, classes_and_cod
 from screening.machines.counted import ClassWeight, counted_rows
 from screening.machines.first_pass import Basis
 from screening.machines.passes import Dual, fit_passes
-from screening.machines.surface import ClassifierMixin, check_is_fitted
 from screening.machines.training import Training, solve_two_class
 from screening.solvers.kernel_rows import Gram
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 
 class TwoClassSVM(ClassifierMixin, KernelMachine):
@@ -186,7 +185,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         )
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
-            rest = self.unfitted().with_kernel(kernel)
+            rest = clone(self).with_kernel(kernel)
             rest.set_params(remedies=others, passes=n_passes, stop="fixed", class_weight=counted.class_weight)
             passes = passes.moved(remedy.threshold(rest, whole, all_codes, all_units))
         if len(x) == n_given:

@@ -33,11 +33,14 @@ class MovedBoundary(Remedy):
         check_count("folds", self.folds, least=2)
 
     def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> float:
+        from sklearn.base import clone
+
         decisions = np.full(len(x), np.nan)
         for train, test in inner_folds(codes, groups, self.folds, self.seed):
             part = None if groups is None else groups[train]
-            inner = machine.unfitted().fit(x[train], codes[train], groups=part)
-            decisions[test] = inner.decision_function(x[test])
+            decisions[test] = (
+                clone(machine).fit(x[train], codes[train], groups=part).decision_function(x[test])
+            )
         known = np.isfinite(decisions)
         weights = machine.class_weight or {0: 1.0, 1: 1.0}
         return best_g_mean(decisions[known], codes[known] == 1, weights[1] / (weights[0] + weights[1]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.kernels.kept import njit
-from screening.solvers.face_loops import places, solve_face
+from screening.solvers.face_loops import solve_face
 from screening.solvers.loops import INFINITY, pair_steps, single_steps
 from screening.solvers.smo import LAST_DIGITS, PATIENCE, STOP, VISITS, WORTH
 
@@ -43,7 +43,7 @@ def undecided(equality, s, upper, alpha, v):
             keep[t] = (up and low) or (up and v[t] >= bottom) or (low and v[t] <= top)
         else:
             keep[t] = (up and low) or (up and v[t] < violation) or (low and v[t] > -violation)
-    return places(keep)
+    return np.flatnonzero(keep)
 
 
 @njit
@@ -63,26 +63,14 @@ def _moved_at_once(
         s, c, upper, alpha, v,
         mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
     )  # fmt: skip
-    climbed, size = 0.0, 0.0
-    for t in range(v.size):
-        rise = -0.5 * s[t] * (v[t] + levels[t]) * (alpha[t] - before[t])
-        climbed += rise  # what the objective rose by
-        size += abs(rise)
+    climbed = -0.5 * s * (v + levels) * (alpha - before)  # their sum is what the objective rose by
     # Where c spans many decades the block's inverse can be lost to rounding. A move uphill is taken back,
     # and pairs go on alone for twice as long, or move and pairs undo each other for ever.
-    if climbed > _UPHILL * size:
+    if climbed.sum() > _UPHILL * np.abs(climbed).sum():
         alpha[:] = before
         v[:] = levels
         kept[PATIENCE] *= 2.0
     kept[VISITS] = 0.0
-
-
-@njit
-def _largest(v):
-    largest = 0.0
-    for t in range(v.size):
-        largest = max(largest, abs(v[t]))
-    return largest
 
 
 @njit(nogil=True, cache=True)
@@ -115,7 +103,7 @@ def climb(
         done += steps
         kept[VISITS] += steps * alpha.size
         stuck = steps < wanted
-        stop = max(asked, LAST_DIGITS * _largest(v))
+        stop = max(asked, LAST_DIGITS * np.abs(v).max())
         if stuck or done == limit or gap <= stop:
             break
         if may_leave and undecided(coupling is None, signs, upper, alpha, v).size < WORTH * alpha.size:

@@ -19,17 +19,6 @@ RIDGE = 1e-6
 
 
 @njit
-def places(mask):
-    """Where the mask is set. numba's own functions of whole arrays bring SciPy's linear algebra with them."""
-    found, n = np.empty(mask.size, np.int64), 0
-    for t in range(mask.size):
-        if mask[t]:
-            found[n] = t
-            n += 1
-    return found[:n].copy()
-
-
-@njit
 def subtract(row, factor, other):
     for j in range(row.size):
         row[j] -= factor * other[j]
@@ -160,7 +149,7 @@ def solve_face(
     """Move all free alphas to their optimum, and the levels v of all points with them."""
     widest()
     before = flush_tiny()
-    free = places((alpha > 0.0) & (alpha < upper))
+    free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     inside, moved = np.empty(free.size, np.bool_), np.zeros(free.size)
     inverse = invert(
         free, c, inside, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru

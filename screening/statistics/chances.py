@@ -13,14 +13,11 @@ import numpy as np
 from screening.documents.chances import chance_along
 from screening.documents.validation import Bin, Calibration, DecisionCurve, ScoreCurve
 from screening.statistics.intervals import design_effect, wilson
-from screening.statistics.isotonic import rising
-from screening.statistics.logistic import coefficients
 from screening.statistics.tally import group_codes
 
 FEWEST_CASES = 50
 FEWEST_GROUPS = 20
 BINS = 10
-SHRINKAGE = 1e-3
 
 
 def calibrate(
@@ -176,10 +173,12 @@ def _capped(
 
 
 def _isotonic(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from scipy.optimize import isotonic_regression
+
     knots, place = np.unique(scores, return_inverse=True)
     size = np.bincount(place, weights=weight)
     share = np.bincount(place, weights=weight * positive) / size
-    chances = rising(share, size)
+    chances = isotonic_regression(share, weights=size).x
     # Between two knots that are level with it, a knot says nothing.
     kept = np.concatenate([[True], np.diff(chances) != 0, [True]])
     kept = kept[:-1] | kept[1:]
@@ -204,10 +203,29 @@ def _cross_fitted(
 
 def _logistic(x: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Intercept and slope of a logistic regression on one variable."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
     centre, spread = float(np.mean(x)), float(np.std(x)) or 1.0
+    z = np.column_stack([np.ones(len(x)), (x - centre) / spread])
     # A trace of shrinkage keeps perfectly separated scores from an infinite slope.
-    coef, _, _ = coefficients(((x - centre) / spread)[:, None], positive.astype(int), weight, SHRINKAGE)
-    slope, intercept = coef[0]
+    shrinkage = np.diag([0.0, 1e-3])
+
+    def loss(beta: np.ndarray) -> float:
+        odds = z @ beta
+        return float(weight @ (np.logaddexp(0, odds) - positive * odds) + beta @ shrinkage @ beta / 2)
+
+    def gradient(beta: np.ndarray) -> np.ndarray:
+        return z.T @ (weight * (expit(z @ beta) - positive)) + shrinkage @ beta
+
+    def hessian(beta: np.ndarray) -> np.ndarray:
+        p = expit(z @ beta)
+        return (z * (weight * p * (1 - p))[:, None]).T @ z + shrinkage
+
+    found = minimize(
+        loss, np.zeros(2), jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-9}
+    )
+    intercept, slope = found.x
     return np.array([intercept - slope * centre / spread, slope / spread])
 
 

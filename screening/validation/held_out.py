@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.documents.validation import SearchFacts
 from screening.kernels import shared
-from screening.kernels.placing import available_cores, beside_others, in_turn
+from screening.kernels.placing import beside_others
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipes.recipe import Recipe
@@ -157,18 +157,17 @@ def hold_out(
     """
     lesson = effort.lesson(cohort, recipe, task, plan)
     most = shared.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)
-    jobs = min(available_cores() if effort.jobs < 0 else max(effort.jobs, 1), most)
-    progress = effort.progress
+    jobs, progress = min(effective_n_jobs(effort.jobs), most), effort.progress
     total = plan.folds * (len(candidates) + len(plan.fold) - 1)
     finished = 0
 
     def here(deal: int, settings: Sequence[Parameters]) -> Iterator[FoldFit]:
         held = [plan.fold[deal] == k for k in range(plan.folds)]
-        fits = [partial(beside_others, jobs, fit_fold, lesson, each, settings) for each in held]
+        tasks = [delayed(beside_others)(jobs, fit_fold, lesson, each, settings) for each in held]
         # Threads: the solvers release the interpreter lock, and a patient's table is not copied to workers.
         # Small matrix products by many threads of their own mostly wait for each other.
         with threadpool_limits(1, user_api="blas"):
-            yield from in_turn(jobs, fits)
+            yield from Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks)
 
     def run(deal: int, settings: Sequence[Parameters]) -> list[FoldFit]:
         nonlocal finished
