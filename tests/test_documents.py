@@ -252,3 +252,24 @@ def test_an_element_of_a_wrong_type_is_refused_by_the_name_it_stands_under(tmp_p
         tables({"points": [1]}, "points")
     with pytest.raises(ModelError, match="something in it"), as_stored(tmp_path):
         tables({"Anna Smith": [1]}, "Anna Smith")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("model", "validation", "curves", "yes", "sensitivity_low"),
+        ("model", "validation", "search", "scores"),
+        ("score_counts", "yes", "counts"),
+        ("scale", "past_cases"),
+    ],
+    ids=lambda place: place[-1],
+)
+def test_columns_that_are_read_side_by_side_are_of_one_length(night, place):
+    document = stored(night / "run" / "run.json")
+    part = document
+    for step in place[:-1]:
+        part = part[step]
+    part[place[-1]].pop()
+
+    with pytest.raises(ModelError, match=rf"{place[-2]}.*not of one length"):
+        run_in(document)

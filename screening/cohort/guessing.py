@@ -33,22 +33,10 @@ DATED = re.compile(r".*(date|datum)|fecha|data|admission|admitted|aufnahme")
 OTHER_DATES = frozenset(("birth", "death", "discharge", "review", "follow"))
 # The last word of a name, or the first where a number follows: MRN, patient_id, CaseID, Fallnummer, visit no.
 KEYS = frozenset(("id", "mrn", "pid", "uid", "uuid", "identifier", "key", "fallnummer", "patientennummer"))
-WHOSE = frozenset(
-    (
-        "patient",
-        "pat",
-        "case",
-        "fall",
-        "subject",
-        "encounter",
-        "visit",
-        "stay",
-        "admission",
-        "accession",
-        "dossier",
-        "séjour",
-    )
-)
+WHOSE = frozenset((
+    "patient", "pat", "case", "fall", "subject", "encounter", "visit", "stay", "admission", "accession",
+    "dossier", "séjour",
+))  # fmt: skip
 NUMBERED = frozenset(("nr", "no", "num", "number", "nummer", "id"))
 # In French the number comes first: N° dossier, numéro de séjour.
 NUMBER_OF, FILES = frozenset(("n", "numéro")), frozenset(("dossier", "séjour", "patient"))

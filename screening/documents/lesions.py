@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from screening.documents.shape import document
+from screening.documents.shape import document, even
 
 
 @document
@@ -14,6 +14,9 @@ class Froc:
     threshold: Sequence[float]
     sensitivity: Sequence[float]
     false_positives: Sequence[float]
+
+    def __post_init__(self) -> None:
+        even(self.threshold, self.sensitivity, self.false_positives)
 
 
 @document

@@ -10,7 +10,7 @@ from screening.documents.figures import Observed
 from screening.documents.geometry import Geometry
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
-from screening.documents.shape import document, rare
+from screening.documents.shape import document, even, rare
 from screening.documents.validation import Confusion, PerClass
 from screening.documents.voxels import Voxels
 
@@ -88,6 +88,9 @@ class ReachingCounts:
     thresholds: Sequence[float | None]
     counts: Sequence[int]
 
+    def __post_init__(self) -> None:
+        even(self.thresholds, self.counts)
+
 
 @document
 class Discoveries:
@@ -133,6 +136,9 @@ class ScoreScale:
     high: float
     tonight: Sequence[int]
     past_cases: Sequence[int]
+
+    def __post_init__(self) -> None:
+        even(self.tonight, self.past_cases)
 
 
 @document

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
@@ -70,6 +70,12 @@ def rare(default: Any = None, beside: str | None = None) -> Any:
     Other fields with a default are always written: they came with a later version, and older files lack them.
     """
     return field(default=default, metadata={"rare": beside or ""})
+
+
+def even(*columns: Sequence[object]) -> None:
+    """ValueError unless columns that are read side by side are of one length."""
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError("columns that are read side by side are not of one length")
 
 
 def plain(found: object) -> dict[str, object]:

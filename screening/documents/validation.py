@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from screening.documents.beside import BesideFacts
 from screening.documents.figures import Area, OperatingPoint, PredictiveValues, Ranking, Rates
 from screening.documents.lesions import LesionFacts
-from screening.documents.shape import Setting, document, named, rare
+from screening.documents.shape import Setting, document, even, named, rare
 
 
 @document
@@ -37,6 +37,9 @@ class Curve:
     flag_rate: Sequence[float | None]
     ppv: Sequence[float | None]
     npv: Sequence[float | None]
+
+    def __post_init__(self) -> None:
+        even(*vars(self).values())
 
 
 @document
@@ -77,6 +80,9 @@ class ScoreCurve:
     score: Sequence[float]
     probability: Sequence[float]
 
+    def __post_init__(self) -> None:
+        even(self.score, self.probability)
+
 
 @document
 class Bin:
@@ -98,6 +104,9 @@ class DecisionCurve:
     threshold: Sequence[float]
     model: Sequence[float]
     all: Sequence[float]
+
+    def __post_init__(self) -> None:
+        even(self.threshold, self.model, self.all)
 
 
 @document
@@ -141,7 +150,7 @@ class Forward:
 
 @document
 class SearchFacts:
-    """Settings tried, what each was worth, and why some could not be used."""
+    """Settings tried, what each was worth, and why some could not be used; a blend is worth one figure."""
 
     criterion: str
     n_candidates: int
@@ -150,6 +159,9 @@ class SearchFacts:
     scores: Sequence[float | None]
     dropped: Sequence[str | None]
 
+    def __post_init__(self) -> None:
+        even(self.scores, self.dropped)
+
 
 @document
 class Confusion:
@@ -157,6 +169,9 @@ class Confusion:
 
     classes: Sequence[str]
     counts: Sequence[Sequence[int]]
+
+    def __post_init__(self) -> None:
+        even(self.classes, self.counts, *self.counts)
 
 
 @document
