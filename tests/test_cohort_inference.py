@@ -83,6 +83,19 @@ def test_other_whole_numbers_are_no_dates(tmp_path, name, first):
     assert cohort.names == ["usable", name]
 
 
+def test_a_number_far_from_all_others_is_said(tmp_path):
+    rng = np.random.default_rng(0)
+    fever, tail = rng.normal(37, 0.7, N).round(1), np.exp(rng.normal(0, 1.5, N))
+
+    plain, slip = (
+        read_cohort(cohort_of(tmp_path, fever=[first, *fever[1:]], crp=tail)).notes for first in (37.1, 371)
+    )
+
+    assert not any("far from all others" in note for note in plain)
+    (said,) = (note for note in slip if "far from all others" in note)
+    assert said.startswith("column 'fever'")
+
+
 def test_often_missing_features_get_an_indicator(tmp_path):
     values = np.where(np.arange(N) % 10 == 0, np.nan, np.arange(N) + 0.5)
 

@@ -37,6 +37,16 @@ def test_a_threshold_that_found_no_past_case_is_attention():
     assert "This threshold would have found none of the past cases of yes." in Outline(render_run(run)).text
 
 
+def test_where_patients_have_several_rows_the_promise_says_that_it_is_of_rows():
+    run = nosocomial_run(refused=0)
+    alone = Outline(render_run(run)).text
+    run["model"]["operating_points"][0] |= {"n_groups": 60}
+    grouped = Outline(render_run(run)).text
+
+    assert " of 100 cases (" in alone and "positive rows" not in alone
+    assert " of 100 positive rows (" in grouped and "Of 100 flagged rows, about " in grouped
+
+
 def test_finding_all_past_cases_does_not_promise_to_miss_none():
     run = nosocomial_run(refused=0)
     run["model"]["operating_points"][0] |= {

@@ -55,7 +55,7 @@ def _lines(told: dict[str, object]) -> dict[str, object]:
         f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
         f"{run.ongoing} ongoing, {run.reviewed} reviewed, {run.known} known; {run.resolved} resolved"
         + ("" if run.in_force else " (not in force)")
-        + "".join(f"; {each.words}" for each in run.attention)
+        + "".join(f"; {each.words.removesuffix('.')}" for each in run.attention)
         for run in found.runs
     ]
     trail = found.audit

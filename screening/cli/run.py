@@ -72,7 +72,7 @@ def run(
                 f"{one.series} {one.night}{' in shadow' * one.shadow}: {one.status}"
                 + ("" if one.flagged is None else f", {one.flagged} of {one.scored} flagged")
                 + ("" if one.said is None else f": {one.said}")
-                + "".join(f"; {reason.words}" for reason in one.attention)
+                + "".join(f"; {reason.words.removesuffix('.')}" for reason in one.attention)
                 for one in lines
             ],
             "overview": str(found.page),

@@ -62,7 +62,7 @@ def status(
     if as_json:
         tell({"fine": fine, "series": [asdict(each) for each in found]}, as_json)
     for each in [] if as_json else found:
-        words = "; ".join([each.said, *(reason.words for reason in each.attention)])
+        words = "; ".join([each.said, *(reason.words.removesuffix(".") for reason in each.attention)])
         quiet = each.fine and not each.attention
         whose = "" if each.series is None else f"{each.series}  "
         tell({"ok" if quiet else "ATTENTION": f"{whose}{' '.join(words.split())}"}, as_json)

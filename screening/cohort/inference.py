@@ -88,6 +88,11 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
         if feature["type"] == "number" and summary.far_codes:
             done = "was listed in missing_values; review" if starter else "is read as a value; is it one?"
             notes.append(f"column '{name}': a number like -99, repeated and far from all others, {done}")
+        if feature["type"] == "number" and summary.stray:
+            notes.append(
+                f"column '{name}': a number lies far from all others; look at it, "
+                "or set `plausible` in a contract"
+            )
         if feature["missing"] == "no":
             notes.append(f"column '{name}' is ticked or blank; a blank is read as no")
         if feature.get("censored"):

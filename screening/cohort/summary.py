@@ -26,6 +26,10 @@ CODES = frozenset(
 )
 
 
+# So many times the middle nine tenths of the numbers beyond them: heavy tails of laboratories reach 50.
+STRAY = 100
+
+
 class ColumnSummary:
     """Counts of a column's kinds of cells, its distinct texts up to a limit, and a sample of its numbers."""
 
@@ -79,6 +83,15 @@ class ColumnSummary:
             return None
         least, most = np.percentile(numbers, [low, high])
         return float(f"{least:.6g}"), float(f"{most:.6g}")
+
+    @property
+    def stray(self) -> bool:
+        """Whether a number lies so far out that a decimal point may be lost in it, or a unit mistaken."""
+        middle = None if self.far_codes else self.percentiles(5, 95)
+        if middle is None:
+            return False
+        reach = STRAY * (middle[1] - middle[0])
+        return reach > 0 and not middle[0] - reach <= self.low <= self.high <= middle[1] + reach
 
     @property
     def far_codes(self) -> list[float]:

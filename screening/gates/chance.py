@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -55,8 +56,14 @@ def _log_choose(n: int, k: np.ndarray | int) -> np.ndarray:
 
 
 def _log_factorial(n: np.ndarray | int) -> np.ndarray:
+    n = np.asarray(n)
+    return _log_factorials(int(n.max(initial=0)).bit_length())[n]
+
+
+@cache
+def _log_factorials(power: int) -> np.ndarray:
     # Not SciPy's: reading its library takes longer than all gates together.
-    return np.array([math.lgamma(each + 1.0) for each in np.ravel(n)]).reshape(np.shape(n))
+    return np.array([math.lgamma(each + 1.0) for each in range(1 << power)])
 
 
 def other_shares(counts: Counts, past: Counts) -> float:

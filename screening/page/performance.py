@@ -109,15 +109,23 @@ def promise(model: ModelDocument, point: OperatingPointFacts) -> str:
     """Say in one sentence what a clinician may expect of the list."""
     if point.lesions:
         return lesions.sentence(point.lesions)
-    return _sentence(point, model.unit_of_review if model.multi else "")
+    rows = f"{model.unit_of_review}s"
+    if model.multi:
+        return _sentence(point, f"such {rows}", "flagged for it")
+    # The page counts patients; what is promised is of their rows or voxels.
+    grouped = point.n_groups is not None
+    return _sentence(
+        point, f"positive {rows}" if grouped else "cases", f"flagged {rows}" if grouped else "flagged"
+    )
 
 
-def _sentence(point: OperatingPoint, unit: str) -> str:
+def _sentence(point: OperatingPoint, kind: str, flagged: str) -> str:
+    """The promise: of what `kind` of rows, and what the flagged are called."""
     if point.flags_everything:
         return "Every row is flagged: with so few past cases no threshold could keep the promise."
     if point.sensitivity is None:
         return ""
-    kind, found = f"such {unit}s" if unit else "cases", round(100 * point.sensitivity)
+    found = round(100 * point.sensitivity)
     limits = shown.interval(point.sensitivity_low, point.sensitivity_high).replace("%", "")
     words = f"Expect it to find about {found} of 100 {kind}"
     words += f" (95% interval {limits})" if limits else ""
@@ -127,7 +135,7 @@ def _sentence(point: OperatingPoint, unit: str) -> str:
         return words
     whole = 100 if point.ppv >= 0.01 else 1000
     return (
-        f"{words} Of {whole:,} flagged{' for it' if unit else ''}, about {shown.count(whole * point.ppv)} "
+        f"{words} Of {whole:,} {flagged}, about {shown.count(whole * point.ppv)} "
         f"are {kind} (at a prevalence of {shown.percent(point.prevalence)})."
     )
 

@@ -6,6 +6,7 @@ import io
 import math
 import zipfile
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from screening.errors import ModelError
 _LARGEST = 1 << 30
 _LEAST, _FOLDS = 16 << 20, 16
 _MOST_ARRAYS = 100_000
+_MAGIC = np.lib.format.magic(1, 0)
 
 
 def pack(arrays: Mapping[str, np.ndarray], as_they_are: bool = False) -> bytes:
@@ -64,14 +66,22 @@ def _read(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> np.ndarray:
     """One array; nothing is allocated by what its header says, but by the bytes that are there."""
     if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError("compressed otherwise than it was written")
-    content = io.BytesIO(archive.read(item))  # no more than item.file_size
-    if np.lib.format.read_magic(content) != (1, 0):
+    content = archive.read(item)  # no more than item.file_size
+    if content[: len(_MAGIC)] != _MAGIC:
         raise ValueError("a newer kind of array")
-    shape, by_columns, kind = np.lib.format.read_array_header_1_0(content)
-    values = content.getbuffer()[content.tell() :]
+    start = len(_MAGIC) + 2
+    end = start + int.from_bytes(content[len(_MAGIC) : start], "little")
+    shape, by_columns, kind = _header(content[len(_MAGIC) : end])
+    values = memoryview(content)[end:]
     if kind.kind not in "biufU" or math.prod(shape) * kind.itemsize != len(values):
         raise ValueError("header and content differ")
     return np.ndarray(shape, kind, values, order="F" if by_columns else "C").copy()
+
+
+@lru_cache
+def _header(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    # Machines of one model have arrays of the same shapes, and numpy has Python parse each header.
+    return np.lib.format.read_array_header_1_0(io.BytesIO(text))
 
 
 def _is_finite(value: np.ndarray) -> bool:
