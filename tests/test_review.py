@@ -309,7 +309,7 @@ def test_status_is_one_line_and_exits_5_when_the_night_did_not_come(model, ward)
     assert "night 2026-03-01, 0.0 h ago" in screen("status", *came).stdout
     assert screen("status", *came).stdout.startswith("ok  ")
     # Recorded a moment ago, and yet the night of a long time ago.
-    assert "none since for more than 26 h" in screen("status", "--max-age", "26h", code=5).stdout
+    assert "entered late: no newer night has come" in screen("status", "--max-age", "26h", code=5).stdout
     assert len(screen("status", *came, "--night", "today", code=5).stdout.splitlines()) == 1
     assert "90m" in screen("status", "--max-age", "soon", code=2).stderr
     assert "YYYY-MM-DD" in screen("status", "--night", "soon", code=2).stderr

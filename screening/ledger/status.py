@@ -193,8 +193,10 @@ def _fault(connection: sa.Connection, series: str, last: sa.Row[Any], hours: flo
     begun = datetime.datetime.combine(
         datetime.date.fromisoformat(last.night), datetime.time(), due.now.tzinfo
     )
-    if datetime.timedelta(hours=hours) > due.max_age or due.now - begun > due.max_age + 2 * DAY:
+    if datetime.timedelta(hours=hours) > due.max_age:
         return f"none since for more than {due.max_age.total_seconds() / 3600:g} h"
+    if due.now - begun > due.max_age + 2 * DAY:
+        return "it was entered late: no newer night has come"
     return ""
 
 
