@@ -13,7 +13,6 @@ from screening.machines.fitted import Fitted, FittedKernel
 from screening.machines.orientation import oriented, oriented_decisions
 from screening.machines.passes import Pass, Passes
 from screening.machines.scorer import Scorer
-from screening.statistics.alike import occurrence
 
 
 class FoldEnsemble:
@@ -96,7 +95,7 @@ class FoldEnsemble:
         whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
         alike = np.unique(whole, return_inverse=True)[1].ravel()
         ends = np.cumsum([len(part) for part in parts])[:-1]
-        copy = np.concatenate([occurrence(part) for part in np.split(alike, ends)])
+        copy = np.concatenate([_occurrence(part) for part in np.split(alike, ends)])
         names = alike * (int(copy.max()) + 1) + copy
         _, first, place = np.unique(names, return_index=True, return_inverse=True)
         return together[first], np.split(place.ravel(), ends)
@@ -171,6 +170,14 @@ class FoldEnsemble:
         if not machines:
             raise ModelError("the model holds no machine")
         return cls(machines, kind, n_classes)
+
+
+def _occurrence(values: np.ndarray) -> np.ndarray:
+    """How many equal values stand before each one, shape (n,)."""
+    order = np.argsort(values, kind="stable")
+    before = np.empty(len(values), int)
+    before[order] = np.arange(len(values)) - np.searchsorted(values[order], values[order])
+    return before
 
 
 def _rows_at(rows: np.ndarray, places: np.ndarray | None) -> np.ndarray:

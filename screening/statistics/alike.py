@@ -29,14 +29,6 @@ def alike(x: np.ndarray) -> np.ndarray | None:
     return numbers.ravel() if many(counts, len(x)).any() else None
 
 
-def occurrence(values: np.ndarray) -> np.ndarray:
-    """How many equal values stand before each one, shape (n,)."""
-    order = np.argsort(values, kind="stable")
-    before = np.empty(len(values), int)
-    before[order] = np.arange(len(values)) - np.searchsorted(values[order], values[order])
-    return before
-
-
 def many(counts: np.ndarray, n_rows: int) -> np.ndarray:
     """Whether so many rows of all are enough to move a rate."""
     return counts >= max(FEWEST, LEAST * n_rows)

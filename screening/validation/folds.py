@@ -13,7 +13,6 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.siphash import siphash
 from screening.errors import UsageError
-from screening.statistics.alike import occurrence
 from screening.statistics.tally import units_of
 
 SLABS_PER_FOLD = 4
@@ -68,7 +67,9 @@ def _told_apart(hashes: np.ndarray, seed: int) -> np.ndarray:
     With one key for all, copies would be dealt in turn, one a fold: a row held out would meet every other
     of its own label in training and a share of those of the other label, and all figures would be too good.
     """
-    copy = occurrence(hashes)
+    import pandas as pd
+
+    copy = pd.Series(hashes).groupby(hashes, sort=False).cumcount().to_numpy()
     numbers = np.arange(1, copy.max(initial=0) + 1).astype(str)
     return hashes ^ np.append(np.uint64(0), keys(numbers, seed))[copy]
 
