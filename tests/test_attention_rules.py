@@ -313,7 +313,7 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(place, tmp_path, mo
     assert drawn["attention"] == pulse["attention"] == night["attention"] == kept
     assert ("past_review_date" in {each["code"] for each in kept}) == (trained.year == 2015)
     line = screen(*came).stdout
-    assert all(each["words"].removesuffix(".") in line for each in kept)
+    assert all("; " + each["words"].removesuffix(".") in line for each in kept)
     assert line.startswith("ATTENTION" if kept else "ok")
     screen(*came, "--strict", code=5 if kept else 0)
 

@@ -14,6 +14,7 @@ import typer
 from screening.cli.printing import printable
 
 if TYPE_CHECKING:
+    from screening.documents.reason import Reason
     from screening.documents.shadow import NightsBeside
     from screening.storage.model import Model
 
@@ -58,6 +59,11 @@ def attention_of(model: Model, as_json: bool) -> dict[str, object]:
 def sentences(reasons: Iterable[Mapping[str, object]]) -> list[str]:
     """Why something wants attention, a line each: what was found, and what to do."""
     return [" ".join(str(each[key]) for key in ("words", "remedy") if each[key]) for each in reasons]
+
+
+def in_a_row(reasons: Iterable[Reason]) -> str:
+    """What was found, as the rest of a line that says something already."""
+    return "".join(f"; {each.words.removesuffix('.')}" for each in reasons)
 
 
 def agreement(found: NightsBeside) -> list[str]:

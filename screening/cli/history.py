@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.console import agreement, tell
+from screening.cli.console import agreement, in_a_row, tell
 from screening.cli.options import AsJson, LedgerHere, SeriesAsked
 from screening.errors import UsageError
 
@@ -55,7 +55,7 @@ def _lines(told: dict[str, object]) -> dict[str, object]:
         f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
         f"{run.ongoing} ongoing, {run.reviewed} reviewed, {run.known} known; {run.resolved} resolved"
         + ("" if run.in_force else " (not in force)")
-        + "".join(f"; {each.words.removesuffix('.')}" for each in run.attention)
+        + in_a_row(run.attention)
         for run in found.runs
     ]
     trail = found.audit

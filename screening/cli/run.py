@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from screening.cli import logs
-from screening.cli.console import tell
+from screening.cli.console import in_a_row, tell
 from screening.cli.options import AsJson, Cluster
 from screening.errors import UsageError
 from screening.spelling import did_you_mean
@@ -72,7 +72,7 @@ def run(
                 f"{one.series} {one.night}{' in shadow' * one.shadow}: {one.status}"
                 + ("" if one.flagged is None else f", {one.flagged} of {one.scored} flagged")
                 + ("" if one.said is None else f": {one.said}")
-                + "".join(f"; {reason.words.removesuffix('.')}" for reason in one.attention)
+                + in_a_row(one.attention)
                 for one in lines
             ],
             "overview": str(found.page),

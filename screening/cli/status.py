@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.console import ATTENTION, tell
+from screening.cli.console import ATTENTION, in_a_row, tell
 from screening.cli.options import AsJson, LedgerHere, names_from
 from screening.documents.series import EACH
 from screening.errors import UsageError
@@ -62,7 +62,7 @@ def status(
     if as_json:
         tell({"fine": fine, "series": [asdict(each) for each in found]}, as_json)
     for each in [] if as_json else found:
-        words = "; ".join([each.said, *(reason.words.removesuffix(".") for reason in each.attention)])
+        words = each.said + in_a_row(each.attention)
         quiet = each.fine and not each.attention
         whose = "" if each.series is None else f"{each.series}  "
         tell({"ok" if quiet else "ATTENTION": f"{whose}{' '.join(words.split())}"}, as_json)
