@@ -17,8 +17,9 @@ from screening.cohort.reading import check_cohort, open_cohort
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.gates.drift import Gates
-from screening.gates.profiling import profile, profile_of
+from screening.gates.profiling import profile
 from screening.storage.model import save_model
+from screening.training.card import profile_of
 
 
 def test_the_stream_stops_before_the_first_batch_and_keeps_the_faults_of_the_contract(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +11,6 @@ from screening.contract.contract import Contract
 from screening.documents.model import NumberProfile, Profile, TextProfile
 from screening.gates.chance import effective_units
 from screening.sources.columns import Columns, absent
-
-if TYPE_CHECKING:
-    from screening.cohort.cohort import Cohort
 
 # Format 1 had 20 bins, no `n_rows`, and the number of groups where now their effective number stands.
 FORMAT = 2
@@ -49,11 +45,6 @@ def profile(features: Columns, contract: Contract, groups: np.ndarray | None = N
                 counts=dict(ordered[:MOST_CATEGORIES]), more=sum(n for _, n in ordered[MOST_CATEGORIES:])
             )
     return Profile(format=FORMAT, n_rows=features.n_rows, n_units=units, features=described)
-
-
-def profile_of(cohort: Cohort) -> Profile:
-    """The `profile` of a cohort's rows as its table has them, normalised or not."""
-    return profile(cohort.measured, cohort.contract, cohort.group)
 
 
 def _numbers(values: np.ndarray) -> NumberProfile:

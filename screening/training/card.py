@@ -18,12 +18,13 @@ from screening.documents.model import (
     MemberAlone,
     MemberFacts,
     ModelDocument,
+    Profile,
     RecipeFacts,
     TrainingFacts,
 )
 from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
-from screening.gates.profiling import profile_of
+from screening.gates.profiling import profile
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
@@ -262,3 +263,8 @@ def _window(cohort: Cohort) -> list[str] | None:
     days = np.sort(np.asarray(cohort.time).astype("datetime64[D]"))
     days = days[~np.isnat(days)]
     return [str(days[0]), str(days[-1])] if len(days) else None
+
+
+def profile_of(cohort: Cohort) -> Profile:
+    """The `profile` of a cohort's rows as its table has them, normalised or not."""
+    return profile(cohort.measured, cohort.contract, cohort.group)
