@@ -6,6 +6,7 @@ import importlib.util
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from types import UnionType
 from typing import Union, get_args, get_origin, get_type_hints
@@ -208,6 +209,13 @@ def test_a_key_that_no_type_knows_is_noticed(night):
         read(RunDocument, document, "run.json")
 
 
+# Older ones describe fewer of the nested keys.
+as_in_the_docs = pytest.mark.skipif(
+    tuple(map(int, version("pydantic").split(".")[:2])) < (2, 14), reason="the docs are of pydantic 2.14"
+)
+
+
+@as_in_the_docs
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_the_command_prints_the_schema_that_the_docs_keep(name):
     printed = CliRunner().invoke(app, ["schema", name])
@@ -216,6 +224,7 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
     assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
 
 
+@as_in_the_docs
 def test_the_schemas_in_the_docs_are_current():
     place = ROOT / "docs" / "schemas.py"
     script = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("schemas", place))

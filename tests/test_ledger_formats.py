@@ -39,7 +39,8 @@ def of_before(told, before):
         return {key: of_before(told[key], value) for key, value in before.items()}
     if isinstance(before, list):
         return [of_before(*pair) for pair in zip(told, before, strict=True)]
-    return told
+    # SciPy's versions find a quantile to ten digits, not to the last one.
+    return before if isinstance(before, float) and told == pytest.approx(before, rel=1e-9) else told
 
 
 TOLD = as_json(KEPT.with_suffix(".json").read_text())
