@@ -385,6 +385,21 @@ def test_a_purge_erases_everybody_of_old_nights_and_keeps_the_counts(site):
         history(ledger, verify=True)
 
 
+def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_are_not(site):
+    forget(site)
+    one = pages.render_run(read_document(site / "runs/1", "run"))
+    told(site, "purge", "--older-than", "1d")
+    purged = read_document(site / "runs/1", "run")
+    everybody = pages.render_run(purged)
+    n = purged["counts"]["flagged"]
+
+    assert f"1 of {n} flagged are not named here: erased since, or in flagged.csv alone." in one
+    assert f"{n} of {n} flagged are not named here" in everybody
+    assert "Nobody was flagged" not in everybody
+    asked = screen("explain", site / "runs/1", SECRET, code=2)
+    assert f"{purged['counts']['scored']} rows were scored, of which some were erased" in asked.stderr
+
+
 def test_a_purge_of_another_series_touches_nothing(site):
     said = told(site, "purge", "--older-than", "1d", "--series", "ward-8")
 
