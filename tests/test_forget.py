@@ -232,6 +232,14 @@ def test_twice_is_once(site):
     assert [again[key] for key in ("runs", "comparisons", "models", "pages")] == [[], [], [], []]
 
 
+def test_an_id_that_nothing_knows_is_said_to_be_unknown_and_is_not_told(site):
+    words = ["--ledger", site / "screening.db", "--runs", site / "runs", "--models", site / "models"]
+    known, unknown = (screen("forget", name, *words).stderr for name in (SECRET, "00123"))
+
+    assert "nothing here knows this id" in unknown and "00123" not in unknown
+    assert known == ""
+
+
 def test_a_dry_run_says_the_same_and_touches_nothing(site):
     files = {path: path.read_bytes() for path in site.rglob("*.*") if path.is_file()}
     said = forget(site, "--dry-run")
