@@ -176,7 +176,11 @@ def _converted_back(told: np.ndarray, conversion: Conversion) -> tuple[np.ndarra
 def _as_whole(told: np.ndarray, conversion: Conversion, density: Density, units: float) -> UnitShift:
     now, then, stretch = _converted_back(told, conversion)
     honest, bound = (HONEST, KNOWN_BOUND) if conversion.known else (HONEST_WIDE, OTHER_BOUND)
-    if abs(float(np.median(then) - np.median(now))) < LEAST_MOVE * density.width:
+    before, after = float(np.median(now)), float(np.median(then))
+    if abs(after - density.middle) >= abs(before - density.middle):
+        # Values in a heap, such as a default, are likelier the more they are drawn apart, wherever that puts them.
+        return UnitShift(conversion, 0.0, bound)
+    if abs(after - before) < LEAST_MOVE * density.width:
         bound = np.inf
     log = density.evidence(then, units, honest) - density.evidence(now, units, honest) - units * stretch
     return UnitShift(conversion, float(np.exp(min(log, 600.0))), bound)
