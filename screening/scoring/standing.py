@@ -91,7 +91,7 @@ class Standing:
         )
 
     def _found(self, threshold: float) -> Share:
-        """Share of cases at or above a score, expected of new ones, with its interval: as the operating point's."""
+        """Share of cases at or above a score, expected of new ones, as the operating point has it."""
         m = len(self.past)
         hits = m - int(np.searchsorted(self.past, threshold, side="left"))
         told = Evidence(hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING)
