@@ -120,8 +120,8 @@ def _nights(connection: sa.Connection, track: _Track, nights: Sequence[str]) -> 
         for row in connection.execute(flagged.where(CASES.c.entry.in_(some), CASES.c.state.is_not(None))):
             cases[row.entry].add(row.case_id)
         runs = sa.select(RUNS.c.entry, RUNS.c.model, RUNS.c.facts)
-        for row in connection.execute(runs.where(RUNS.c.entry.in_(some))):
-            facts[row.entry], models[row.entry] = json.loads(row.facts), row.model
+        for run in connection.execute(runs.where(RUNS.c.entry.in_(some))):
+            facts[run.entry], models[run.entry] = json.loads(run.facts), run.model
     return [_night(models[entry], frozenset(cases[entry]), facts[entry]) for entry in entries]
 
 
