@@ -213,6 +213,13 @@ def test_whole_numbers_that_count_the_rows_are_no_feature_whatever_their_name(tm
     assert read_cohort(path).names == ["usable", "platelets"]
 
 
+def test_whole_numbers_too_large_for_floats_to_tell_apart_are_no_feature(tmp_path):
+    far = np.random.default_rng(1).integers(2**54, 2**60, N)
+    path = cohort_of(tmp_path, accession=far, copies=[2**60, *range(N - 1)])
+
+    assert read_cohort(path).names == ["usable", "copies"]
+
+
 def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
     days = pd.date_range("2024-01-13", periods=N).strftime("%d.%m.%Y")
     columns = {"visit date": days, "birth date": days, "Discharge-Date": days}
