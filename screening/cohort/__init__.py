@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from screening.cohort.reading import (
         CohortStream,
         check_cohort,
-        infer_contract,
         open_cohort,
         read_cohort,
         starter_contract,
@@ -25,7 +24,6 @@ __all__ = [
     "Encoder",
     "Feature",
     "check_cohort",
-    "infer_contract",
     "open_cohort",
     "read_cohort",
     "starter_contract",
