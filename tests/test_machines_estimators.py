@@ -321,7 +321,7 @@ def test_logistic_regression_that_stops_early_says_so():
 
 
 def test_logistic_regression_refuses_a_single_class():
-    with pytest.raises(ValueError, match="two classes"):
+    with pytest.raises(ValueError, match="at least 2 classes"):
         Logistic().fit(np.zeros((5, 2)), np.ones(5, int))
 
 

@@ -48,20 +48,14 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
         if feature.type == "category":
             levels = len(set(values[~gone].tolist()))
             if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
-                found.append(
-                    _leak(
-                        "nearly_unique",
-                        name,
-                        levels,
-                        f"{name}: {levels} categories, nearly one a row, like an id",
-                    )
-                )
+                words = f"{name}: {levels} categories, nearly one a row, like an id"
+                found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
             continue
         filled = np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values)
         best = max((_either_way(filled, positive) for positive in watched.T), default=0.5)
         if best > SUSPICIOUS:
             words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
-            found.append(_leak("ranks_alone", name, best, words))
+            found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
     for name in cohort.contract.features:
         gone = absent(cohort.values[name]).astype(float)
         best = max((_either_way(gone, positive) for positive in watched.T), default=0.5)
@@ -69,12 +63,8 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
             words = (
                 f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"
             )
-            found.append(_leak("missing_tells", name, best, words))
+            found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
     return found
-
-
-def _leak(code: str, column: str, figure: float, said: str) -> Leak:
-    return Leak(code=code, column=column, figure=float(figure), said=said)
 
 
 def _either_way(values: np.ndarray, positive: np.ndarray) -> float:
