@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from screening.spelling import did_you_mean
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from screening.factors.base import Factor
     from screening.machines.fitted import Fitted
 
 
@@ -55,13 +55,36 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> BaseEstimator:
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
         return blended([build(member) for member in members_for(recipe, several_classes=False)])
-    return builder(recipe)(overrides)
+    return Builder(recipe).estimator(overrides)
 
 
-def builder(recipe: Recipe) -> Callable[[Mapping[str, object]], Any]:
-    """``build`` for many overrides of one recipe, no blend: its parts are looked up once."""
-    parts = Parts(recipe)
-    return partial(_made, parts, parts.estimator)
+class Builder:
+    """``build`` for many overrides of one recipe, no blend: its parts are looked up once.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._parts = Parts(recipe)
+        self._varied = self._parts.varied_names
+
+    def estimator(self, overrides: Mapping[str, object]) -> BaseEstimator:
+        """What ``build`` makes of the recipe."""
+        return _made(self._parts, self._parts.estimator, overrides)
+
+    def factor(self, overrides: Mapping[str, object]) -> Factor:
+        """The factor of that."""
+        return _made(self._parts, self._parts.factor, overrides)
+
+    def families(self, settings: Sequence[Mapping[str, object]]) -> list[list[int]]:
+        """Numbers of the settings, together those that differ in values tried on one first pass alone."""
+        found: dict[str, list[int]] = {}
+        for at, setting in enumerate(settings):
+            rest = {name: value for name, value in setting.items() if name not in self._varied}
+            found.setdefault(repr(sorted(rest.items())), []).append(at)
+        return [*found.values()]
 
 
 def build_bare(recipe: Recipe, **overrides: Any) -> Fitted:

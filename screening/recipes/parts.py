@@ -65,6 +65,12 @@ class Parts:
         names = self.recipe.parameters
         return {name for name in names if [part for part, _ in self.owners(name)] == ["factor"]}
 
+    @property
+    def varied_names(self) -> set[str]:
+        """Those of them of which the factor can have several values tried on one first pass."""
+        varies: frozenset[str] = getattr(self.types.get("factor"), "varies", frozenset())
+        return {name for name in self.factor_names if self.owners(name)[0][1] in varies}
+
     def owners(self, name: str) -> list[tuple[str, str]]:
         """Parts a parameter goes to, each with the parameter's name there.
 
@@ -162,6 +168,10 @@ class Parts:
             estimator = getattr(machines, name[self.recipe.machine])(**composed, **given)
         estimator.check_parameters()
         return estimator
+
+    def factor(self, parameters: dict[str, object]) -> Factor | None:
+        """The factor by itself, its parameters checked (ValueError)."""
+        return self._factor(self._values(parameters))
 
     def bare(self, parameters: dict[str, object]) -> Fitted:
         """What a stored state of such a machine is restored to."""
