@@ -49,7 +49,7 @@ def retrain(
 
     from functools import partial
 
-    from screening.cohort import read_cohort
+    from screening.cohort.reading import read_cohort
     from screening.ledger import judged, open_ledger, record_retraining
     from screening.page import render_model
     from screening.page.site_templates import check_templates
