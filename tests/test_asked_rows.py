@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from machines_cohort import three_clouds, two_clouds
 
-from screening import load_recipe
+from screening import MultiClassSVM, TwoClassSVM, load_recipe
 from screening.cohort.cohort import Cohort
 from screening.factors import ClassDecay
 from screening.kernels import Gaussian, shared, sweep
 from screening.kernels.near import neighbours, neighbours_within
-from screening.machines import MultiClassSVM, TwoClassSVM
 from screening.machines.passes import Passes
+from screening.recipes.building import Builder
 from screening.validation.lesson import Rows
 
 COSTS = [{"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)]
@@ -126,6 +126,65 @@ def test_the_first_pass_of_all_reaches_decides_on_the_rows_once(reaches, monkeyp
     np.testing.assert_allclose(together, alone, atol=2e-2)
 
 
+@pytest.mark.parametrize(
+    "fixed",
+    [{}, {"per_class": True}, {"empty": "nearest"}, {"passes": 0}, {"normalise": True}],
+    ids=repr,
+)
+def test_reaches_tried_together_make_the_machines_that_each_makes_in_its_turn(fixed, monkeypatch):
+    rows, z = learned("shao_local", 120)
+    settings = [fixed | {"Q": reach, "C": cost} for cost in (1.0, 50.0) for reach in (0.1, 0.4, 1.0)]
+    every = np.arange(len(rows.x))
+    together, decided = rows.tried(every, settings, z)
+    monkeypatch.setattr(Builder, "families", lambda _, settings: [[at] for at in range(len(settings))])
+
+    in_turn, expected = rows.tried(every, settings, z)
+
+    for one, other in zip(together, in_turn, strict=True):
+        ours, theirs = one.state(), other.state()
+        assert ours.keys() == theirs.keys()
+        assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+        assert one.factor == other.factor
+    np.testing.assert_allclose(decided, expected, atol=1e-9)
+
+
+def test_later_passes_of_reaches_tried_together_start_elsewhere_and_decide_the_same():
+    rows, z = learned("shao_local", 120)
+    settings = [{"passes": 3, "Q": reach} for reach in (0.1, 0.4, 1.0)]
+    every = np.arange(len(rows.x))
+
+    together = rows.tried(every, settings, z)[1]
+    alone = [rows.tried(every, [setting], z)[1][0] for setting in settings]
+
+    np.testing.assert_allclose(together, alone, atol=3e-2)
+
+
+def test_where_passes_are_counted_by_gain_each_reach_counts_its_own():
+    x, y = three_clouds(90)
+    factors = [ClassDecay("local", Q=reach) for reach in (0.2, 1.0)]
+    machine = MultiClassSVM(Gaussian(0.5), passes=2, stop="inner", factor=factors[0])
+
+    together = machine.fit_each(factors, x, y)
+
+    for factor, one in zip(factors, together, strict=True):
+        alone = MultiClassSVM(Gaussian(0.5), passes=2, stop="inner", factor=factor).fit(x, y)
+        assert np.array_equal(one.class_scores(x), alone.class_scores(x))
+
+
+def test_settings_of_one_first_pass_are_those_that_differ_in_what_the_factor_lets_vary():
+    builder = Builder(load_recipe("shao_local"))
+    settings = [
+        {"Q": 0.1, "C": 1.0},
+        {"Q": 0.1, "C": 2.0},
+        {"Q": 0.2, "C": 1.0},
+        {"Q": 0.2, "C": 1.0, "empty": "nearest"},
+        {"C": 1.0, "Q": 0.3},
+    ]
+
+    assert builder.families(settings) == [[0, 2, 4], [1], [3]]
+    assert Builder(load_recipe("williams")).families([{"kappa": 0.1}, {"kappa": 0.2}]) == [[0], [1]]
+
+
 def test_the_chosen_setting_is_held_out_as_its_machines_say_it_again(cohort: Cohort):
     from screening import train
 
@@ -144,10 +203,10 @@ def test_the_chosen_setting_is_held_out_as_its_machines_say_it_again(cohort: Coh
     st.integers(0, 5),
     st.integers(1, 300),
     st.integers(0, 40),
-    st.sampled_from([None, 0.0, 0.4, 2.0]),
+    st.one_of(st.none(), st.lists(st.sampled_from([0.0, 0.4, 0.8, 1.5, 2.0]), min_size=1, max_size=6)),
     st.sampled_from([-1, 1, 0]),
 )
-def test_neighbours_by_a_kernel_that_is_held_have_the_bits_of_those_by_distances(seed, n, m, reach, side):
+def test_neighbours_by_a_kernel_that_is_held_have_the_bits_of_those_by_distances(seed, n, m, reaches, side):
     rng = np.random.default_rng(seed)
     x, centres = rng.normal(size=(n, 3)), rng.normal(size=(m + 7, 3))
     kernel = Gaussian(0.4)
@@ -158,7 +217,11 @@ def test_neighbours_by_a_kernel_that_is_held_have_the_bits_of_those_by_distances
     wanted = np.full(len(at), side) if side else rng.choice([-1, 1], len(at))
     told = (c_x, c, sides, wanted)
 
-    made = neighbours(kernel, x[at], centres[places], *told).within(reach)
-    held = neighbours_within(kernel(centres, x), places, at, *told).within(reach)
+    made = neighbours(kernel, x[at], centres[places], *told, reaches)
+    held = neighbours_within(kernel(centres, x), places, at, *told, reaches)
+    alone = [neighbours(kernel, x[at], centres[places], *told, [reach]) for reach in reaches or ()]
 
     assert all(np.array_equal(getattr(made, name), getattr(held, name)) for name in vars(made))
+    for k, one in enumerate(alone):
+        assert np.array_equal(made.total[k], one.total[0]) and np.array_equal(made.count[k], one.count[0])
+        assert np.array_equal(made.nearest, one.nearest)

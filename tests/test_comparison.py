@@ -15,10 +15,10 @@ import pytest
 from commands import screen
 from comparison_outcomes import outcome
 
-from screening.cohort import read_cohort
+from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
-from screening.comparison.checkpoints import Shelf
-from screening.comparison.judging import judge
+from screening.comparison.checkpoints import Checkpoints
+from screening.comparison.plan import Ground, Unit, judged
 from screening.errors import ModelError, UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe
@@ -96,7 +96,7 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
 
     first, second = (
-        judge(each, recipe, task, Rule("g_mean"), 1, plan, seed=0)
+        judged(Unit(Ground("one", each, Rule("g_mean"), plan, []), recipe, task, task, 1, "svm"), seed=0)
         for each in (whole, replace(whole, label=flipped.astype(object)))
     )
 
@@ -174,20 +174,20 @@ def test_a_stopped_comparison_goes_on_from_its_finished_methods(folder, tmp_path
     pd.testing.assert_frame_equal(again.scores, fresh.scores)
 
 
-def test_kept_folds_of_other_settings_are_refused_by_name(folder, tmp_path):
-    Shelf(tmp_path / "kept", {"seed": 0, "folds": 5})
+def test_checkpoints_of_other_settings_are_refused_by_name(folder, tmp_path):
+    Checkpoints(tmp_path / "kept", {"seed": 0, "folds": 5})
     with pytest.raises(UsageError, match=r"another folds, seed.*delete that folder"):
-        Shelf(tmp_path / "kept", {"seed": 1, "folds": 3})
+        Checkpoints(tmp_path / "kept", {"seed": 1, "folds": 3})
 
 
 def test_a_damaged_kept_fold_is_computed_again(tmp_path):
-    shelf = Shelf(tmp_path / "kept", {})
-    shelf.keep("a", outcome([0.1, 0.9]))
+    checkpoints = Checkpoints(tmp_path / "kept", {})
+    checkpoints.keep("a", outcome([0.1, 0.9]))
     place = tmp_path / "kept" / "a.npz"
-    np.testing.assert_array_equal(shelf.take("a").scores[:, 0], [0.1, 0.9])
+    np.testing.assert_array_equal(checkpoints.take("a").scores[:, 0], [0.1, 0.9])
     place.write_bytes(place.read_bytes()[:-30])
 
-    assert shelf.take("a") is None
+    assert checkpoints.take("a") is None
     assert oct((tmp_path / "kept").stat().st_mode)[-3:] == "700"
 
 

@@ -232,6 +232,14 @@ def test_twice_is_once(site):
     assert [again[key] for key in ("runs", "comparisons", "models", "pages")] == [[], [], [], []]
 
 
+def test_an_id_that_nothing_knows_is_said_to_be_unknown_and_is_not_told(site):
+    words = ["--ledger", site / "screening.db", "--runs", site / "runs", "--models", site / "models"]
+    known, unknown = (screen("forget", name, *words).stderr for name in (SECRET, "00123"))
+
+    assert "nothing here knows this id" in unknown and "00123" not in unknown
+    assert known == ""
+
+
 def test_a_dry_run_says_the_same_and_touches_nothing(site):
     files = {path: path.read_bytes() for path in site.rglob("*.*") if path.is_file()}
     said = forget(site, "--dry-run")
@@ -383,6 +391,21 @@ def test_a_purge_erases_everybody_of_old_nights_and_keeps_the_counts(site):
     assert (site / "runs/2/run.json").read_bytes() == kept
     with open_ledger(site / "screening.db") as ledger:
         history(ledger, verify=True)
+
+
+def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_are_not(site):
+    forget(site)
+    one = pages.render_run(read_document(site / "runs/1", "run"))
+    told(site, "purge", "--older-than", "1d")
+    purged = read_document(site / "runs/1", "run")
+    everybody = pages.render_run(purged)
+    n = purged["counts"]["flagged"]
+
+    assert f"1 of {n} flagged are not named here: erased since, or in flagged.csv alone." in one
+    assert f"{n} of {n} flagged are not named here" in everybody
+    assert "Nobody was flagged" not in everybody
+    asked = screen("explain", site / "runs/1", SECRET, code=2)
+    assert f"{purged['counts']['scored']} rows were scored, of which some were erased" in asked.stderr
 
 
 def test_a_purge_of_another_series_touches_nothing(site):

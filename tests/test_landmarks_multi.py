@@ -41,9 +41,9 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
     c = np.ones((150, 1))
 
     once = SCHEMES[scheme](Classes(y, 3, counts.astype(float)), 2.0, cost_ratio, 1e-6)
-    dual = once.solve(KERNEL(x, x), c)
+    (dual,) = once.solve(KERNEL(x, x), [c])
     twice = SCHEMES[scheme](Classes(y[again], 3, np.ones(len(again))), 2.0, cost_ratio, 1e-6)
-    repeated = twice.solve(KERNEL(x[again], x[again].copy()), np.ones((len(again), 1)))
+    (repeated,) = twice.solve(KERNEL(x[again], x[again].copy()), [np.ones((len(again), 1))])
 
     there = KERNEL(x, x[again]) @ repeated.weights + repeated.intercept
     np.testing.assert_allclose(KERNEL(x, x) @ dual.weights + dual.intercept, there, atol=1e-4)
@@ -55,7 +55,7 @@ def test_a_row_without_a_part_in_the_solution_has_no_loss(scheme):
     x, y = three_clouds(300)
     posed = SCHEMES[scheme](Classes(y, 3, np.ones(300)), 1.0, 1.0, 1e-6)
 
-    dual = posed.solve(KERNEL(x, x), np.ones((300, 1)))
+    (dual,) = posed.solve(KERNEL(x, x), [np.ones((300, 1))])
     margins = posed.margins(KERNEL(x, x) @ dual.weights + dual.intercept)
 
     used = np.any(dual.weights != 0, axis=1)
@@ -103,7 +103,7 @@ def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeata
 def test_a_multi_class_model_trained_on_landmarks_says_what_they_cost(tmp_path):
     from flow_cohorts import voxels, written
 
-    from screening.cohort import read_cohort
+    from screening.cohort.reading import read_cohort
     from screening.training import train as training
 
     path = written(voxels(8, 100), tmp_path / "past.csv")

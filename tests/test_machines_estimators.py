@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.errors import ModelError
 from screening.factors import (
     AdaptiveBumps,
@@ -29,14 +30,8 @@ from screening.factors import (
     OneSidedMarginDecay,
 )
 from screening.kernels import Gaussian, Laplacian
-from screening.machines import (
-    BalancedForest,
-    Logistic,
-    MultiClassSVM,
-    OneClassSVM,
-    RandomForest,
-    TwoClassSVM,
-)
+from screening.machines.baselines import Logistic
+from screening.machines.forests import BalancedForest, RandomForest
 from screening.machines.scikit_alone import Later
 from screening.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
 from screening.remedies.boundary import best_g_mean
@@ -321,7 +316,7 @@ def test_logistic_regression_that_stops_early_says_so():
 
 
 def test_logistic_regression_refuses_a_single_class():
-    with pytest.raises(ValueError, match="two classes"):
+    with pytest.raises(ValueError, match="at least 2 classes"):
         Logistic().fit(np.zeros((5, 2)), np.ones(5, int))
 
 

@@ -184,6 +184,17 @@ def test_two_wards_may_be_put_beside_each_other(ledger):
         compare_nights(ledger, "ward-1", "ward-1")
     with pytest.raises(UsageError, match="no series"):
         compare_nights(ledger, "ward-1", SHADOW)
+    with pytest.raises(UsageError, match="model aaaaaaaaaaaa has no night in shadow in series ward-1"):
+        compare_nights(ledger, "ward-1", "a" * 64)
+
+
+def test_nights_are_told_under_the_model_that_scored_them_whoever_is_champion_now(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, shadow(1, "a"))
+    before = compare_nights(ledger, "ward-1", SHADOW).one.model
+    promote(ledger, "ward-1", SHADOW, "better", {})
+
+    assert compare_nights(ledger, "ward-1", SHADOW).one.model == before != SHADOW[:12]
 
 
 def test_a_champion_put_in_place_behind_the_trails_back_is_found(ledger):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -59,8 +61,10 @@ def test_a_gram_is_made_once_for_a_path_of_costs(monkeypatch):
 def test_the_first_pass_is_solved_once_for_all_factors_on_it(monkeypatch):
     x, y = made()
     solved = []
-    solve = smo.solve
-    monkeypatch.setattr(smo, "solve", lambda *given, **more: solved.append(1) or solve(*given, **more))
+    solve = smo.solve_each
+    monkeypatch.setattr(
+        smo, "solve_each", lambda *given, **more: solved.extend(given[1]) or solve(*given, **more)
+    )
 
     with shared.over(x):
         for kappa in (0.1, 0.3, 1.0):
@@ -74,8 +78,10 @@ def test_a_solution_that_meets_no_bound_is_taken_under_wider_ones(monkeypatch):
     costs = (0.5, 1e3, 1e4, 1e5)
     alone = [TwoClassSVM(Gaussian(20.0), C=cost).fit(x, y).decision_function(x) for cost in costs]
     solved = []
-    solve = smo.solve
-    monkeypatch.setattr(smo, "solve", lambda *given, **more: solved.append(1) or solve(*given, **more))
+    solve = smo.solve_each
+    monkeypatch.setattr(
+        smo, "solve_each", lambda *given, **more: solved.extend(given[1]) or solve(*given, **more)
+    )
 
     with shared.over(x):
         together = [TwoClassSVM(Gaussian(20.0), C=cost).fit(x, y).decision_function(x) for cost in costs]
@@ -155,6 +161,46 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
     for problem, solution in zip(problems, solutions, strict=True):
         assert (solution.alphas <= problem.upper).all()
         assert problem.certificate(solution.alphas)[1] <= 1.01e-3
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=6), min_size=1, max_size=4), st.data())
+def test_several_c_at_once_have_the_bits_of_one_after_another(batches, data):
+    x, y = made(60)
+    signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
+    gram = Gaussian(20.0)(x, x)
+    factors = np.exp(-np.arange(5.0)[:, None] * np.abs(x[:, 1]))
+    costs = [data.draw(st.sampled_from([0.5, 1e3, 1e4])) for _ in batches]  # the larger ones meet no bound
+    found = []
+    for step in (6, 1):
+        with shared.over(x) as here:
+            here.keep(Gaussian(20.0), gram)
+            found.append([])
+            for cost, numbers in zip(costs, batches, strict=True):
+                problem = Problem(gram, signs, ones, -ones, cost * ones, 0.0)
+                for first in range(0, len(numbers), step):
+                    found[-1] += solvers.solve_each(problem, factors[numbers[first : first + step]])
+
+    for together, alone in zip(*found, strict=True):
+        assert np.array_equal(together.alphas, alone.alphas)
+        assert (together.intercept, together.gap, together.n_iter) == (
+            alone.intercept, alone.gap, alone.n_iter,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [200, 600], ids=["all points looked at", "points left out"])
+def test_each_of_several_c_is_solved_from_the_one_before(n):
+    x, y = made(n)
+    signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(n)
+    problem = Problem(Gaussian(0.5)(x, x), signs, ones, -ones, 10.0 * ones, 0.0)
+    factors = np.stack([ones, ones + 1e-4 * signs])
+
+    first, second = smo.solve_each(problem, factors)
+    alone = smo.solve(replace(problem, c=factors[1]))
+
+    assert second.n_iter < alone.n_iter / 2
+    assert replace(problem, c=factors[1]).certificate(second.alphas)[1] <= 1.01e-3
+    assert np.array_equal(first.alphas, smo.solve(problem).alphas)
 
 
 def test_other_rows_are_never_taken_for_the_shared_ones():

@@ -16,6 +16,7 @@ from screening.gates.profiling import profile
 from screening.scoring.past import Past
 from screening.scoring.standing import BINS, Standing, rarity_range
 from screening.sources.columns import Columns
+from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
 
 TASK = TaskFacts(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
@@ -66,6 +67,19 @@ def test_stopping_finds_the_past_cases_at_or_above_the_last_score_reviewed():
     assert found.score == 90.0 and found.n_cases == 20
     assert found.found.value == pytest.approx(1 - 11 / 21)
     assert found.all_found.value == pytest.approx(1 - 1 / 21)
+
+
+@pytest.mark.parametrize(
+    "rule", [Rule("min_sensitivity", 0.9), Rule("threshold", 11.0), Rule("min_sensitivity", 0.999)]
+)
+def test_the_whole_list_finds_what_the_operating_point_promises_with_its_interval(rule):
+    scores, ill = np.arange(100.0), np.arange(100) % 5 == 0
+    point = choose(scores, ill, rule)
+
+    found = standing(scores, ill, threshold=point.threshold).stopping([3.0, 2.0, 1.0], 2).all_found
+
+    promised = (point.sensitivity, point.sensitivity_low, point.sensitivity_high)
+    assert (found.value, found.low, found.high) == pytest.approx(promised)
 
 
 @pytest.mark.parametrize(("capacity", "waiting"), [(None, [3.0, 2.0]), (2, [3.0, 2.0]), (5, [])])

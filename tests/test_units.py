@@ -78,6 +78,17 @@ def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_nigh
     assert all(0.7 * changed / n_rows <= share <= changed / n_rows + 0.01 for share in shares)
 
 
+@pytest.mark.parametrize("value", [35.5, 37.0, 41.0])
+def test_one_default_in_every_row_is_no_other_unit(value):
+    contract = Contract.from_dict({"features": {"temperature": {"type": "number"}}})
+    past = pd.DataFrame({"temperature": np.random.default_rng(0).normal(37.1, 0.6, 600).round(1)})
+    gates = Gates(profile(Columns.of(past), contract), contract)
+    gates.add(Columns.of(pd.DataFrame({"temperature": [value] * 60})))
+
+    assert gates.stops() == []
+    assert {reason.code for reason in gates.attention()} <= {"values_differ", "outside_range"}
+
+
 def test_a_declared_unit_allows_its_own_conversions_only():
     assert stopped("creatinine", 88.42, 20, unit="mg/dL") == 1
     assert stopped("creatinine", 88.42, 20, unit="umol/L") == 0
@@ -216,4 +227,4 @@ def test_values_farther_off_than_can_be_squared_are_no_fault_of_the_night():
     gates = Gates(profile(past, contract), contract)
     gates.add(Columns.of(pd.DataFrame({"temperature": rng.normal(37, 1, 60) * 1.8 + 32})))
 
-    assert len(gates.stops()) == 1
+    assert "degrees F instead of degrees C" in " ".join(reason.words for reason in gates.stops())

@@ -68,9 +68,8 @@ def in_a_row(reasons: Iterable[Reason]) -> str:
 
 def agreement(found: NightsBeside) -> list[str]:
     """Two models beside each other, in lines: how far they agree, and what each found."""
-    lines = [
-        f"{found.nights} nights scored by both" + (f", {found.first} to {found.last}" if found.nights else "")
-    ]
+    nights = "1 night" if found.nights == 1 else f"{found.nights} nights"
+    lines = [f"{nights} scored by both" + (f", {found.first} to {found.last}" if found.nights else "")]
     if found.agreement is not None:
         kappa = "" if found.kappa is None else f", kappa {found.kappa:.2f}"
         lines.append(f"{100 * found.agreement:.1f} % said alike{kappa}: {found.both} flagged by both")

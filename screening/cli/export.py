@@ -87,4 +87,10 @@ def export(
             Form.fhir: lambda: fhir.fhir_of(flagged, id_system),
         }
         write_whole(Path(place), forms[to]())
-    tell({"run_id": flagged.run.run_id, "rows": len(flagged.rows), "out": place}, as_json)
+    told = {
+        "run_id": flagged.run.run_id,
+        "rows": len(flagged.rows),
+        "erased": flagged.run.erased,
+        "out": place,
+    }
+    tell(told, as_json)

@@ -11,6 +11,7 @@ import typer
 
 from screening.cli import options
 from screening.cli.console import tell
+from screening.cli.logs import note
 from screening.cli.options import AsJson, LedgerHere, Templates
 from screening.errors import ModelError, UsageError
 
@@ -59,6 +60,8 @@ def forget(
     with open_ledger(ledger) as book:
         erasure = Erasure(Whom(name), book, Places(runs, models, pages), last, dry_run, templates, signer)
         report = erasure.done("forget", reason)
+    if not report.found:
+        note("nothing here knows this id; ids are compared as text, zeros in front and all")
     tell(report.to_dict(), as_json)
     refuse_unfinished(report.left)
 

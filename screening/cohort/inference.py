@@ -19,6 +19,8 @@ from screening.spelling import did_you_mean
 INDICATOR_SHARE = 0.05
 # As many rows may have whole values without a gap by chance: the ages of a ward.
 FEW = 50
+# From here on neighbouring whole numbers are one float: nobody measures so finely, but systems number so.
+EXACT = 2.0**53
 LIKE_AN_ID = "looks like an id (name it with --id or --group)"
 INDEX_NAME = re.compile(
     rf"{PLACE_NAMES}|((row|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number|nummer|numéro|número)\.?",
@@ -154,6 +156,8 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         return "nested or binary"
     if not summary.present:
         return "no values"
+    if summary.clocked:
+        return "times of day or durations (write them as numbers, such as hours)"
     if summary.dates > summary.present / 2:
         if not summary.date_orders:
             return "dates, but not all possible ones in one order of day and month"
@@ -166,7 +170,7 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
         if counting and INDEX_NAME.fullmatch(name):
             return "a row index"
-        if summary.whole and distinct > 20 and names_somebody(name):
+        if summary.whole and distinct > 20 and (names_somebody(name) or summary.low >= EXACT):
             return LIKE_AN_ID
         if names_a_date(name) and summary.low >= 1 and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
             return "dates as numbers of days (format the cells as dates and save the table again)"

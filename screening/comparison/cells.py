@@ -10,7 +10,7 @@ from typing import Any
 
 from screening.cluster import Cluster
 from screening.cohort.reading import reread
-from screening.comparison.checkpoints import Shelf
+from screening.comparison.checkpoints import Checkpoints
 from screening.comparison.plan import Finisher, Unit, common_ground, judged, units_of
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
@@ -26,7 +26,7 @@ from screening.validation.outcome import Outcome
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Assignment:
     """What a worker is told of a cohort: where it lies, how it is read, and how folds are dealt.
 
     Parameters
@@ -74,7 +74,7 @@ class Told:
         return hash(self.mark)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Told) and other.mark == self.mark
+        return isinstance(other, Assignment) and other.mark == self.mark
 
     def units(self) -> list[Unit]:
         """Every method on the cohort, read again.
@@ -97,7 +97,7 @@ class Told:
 class Cell:
     """A method on a cohort, by its key, and the file that its outcome is written to."""
 
-    told: Told
+    assignment: Assignment
     key: str
     threads: int
     out: str
@@ -106,47 +106,52 @@ class Cell:
 def judge_cell(cell: Cell) -> None:
     """Judge a method on a cohort, and write the outcome."""
     with placed(cell.threads):
-        unit = next(each for each in _units(cell.told) if each.key == cell.key)
-        keep(Path(cell.out), judged(unit, cell.told.seed).arrays())
+        unit = next(each for each in _units(cell.assignment) if each.key == cell.key)
+        keep(Path(cell.out), judged(unit, cell.assignment.seed).arrays())
 
 
 @lru_cache(1)
-def _units(told: Told) -> list[Unit]:
-    return told.units()
+def _units(assignment: Assignment) -> list[Unit]:
+    return assignment.units()
 
 
-def shared_shelf(
-    cluster: Cluster, told: Sequence[Told], kept: Path | None, settings: dict[str, Any]
-) -> Shelf:
-    """A shelf that workers write to.
+def shared_checkpoints(
+    cluster: Cluster, assignments: Sequence[Assignment], kept: Path | None, settings: dict[str, Any]
+) -> Checkpoints:
+    """Checkpoints that workers write to.
 
     Raises
     ------
     UsageError
-        A cohort is no file that workers can read, they do not see it, or there is no folder for the shelf.
+        A cohort is no file that workers can read, they do not see it, or there is no folder for checkpoints.
     """
     if kept is None:
         raise UsageError("--cluster: name a folder for finished methods, which workers write to (kept)")
-    parts = [part for each in told for part in each.parts]
+    parts = [part for each in assignments for part in each.parts]
     for part in parts:
         refuse_unseen(part)
     cluster.check([*(path for part in parts for path in part.paths), kept.parent])
-    return Shelf(kept, settings)
+    return Checkpoints(kept, settings)
 
 
-def by_workers(cluster: Cluster, told: Sequence[Told], shelf: Shelf) -> Finisher:
-    """Have units finished by workers, which write to the shelf."""
-    cohorts = {each.name: each for each in told}
+def by_workers(cluster: Cluster, assignments: Sequence[Assignment], checkpoints: Checkpoints) -> Finisher:
+    """Have units finished by workers, which write checkpoints."""
+    cohorts = {each.name: each for each in assignments}
 
     def finish(waiting: Sequence[Unit]) -> Iterator[tuple[Unit, Outcome]]:
         cells = [
-            Cell(cohorts[unit.ground.name], unit.key, cluster.threads, str(shelf.place(unit.key).resolve()))
+            Cell(
+                cohorts[unit.ground.name],
+                unit.key,
+                cluster.threads,
+                str(checkpoints.place(unit.key).resolve()),
+            )
             for unit in waiting
         ]
         for unit, _ in zip(waiting, cluster.map(judge_cell, cells), strict=True):
-            outcome = shelf.take(unit.key)
+            outcome = checkpoints.take(unit.key)
             if outcome is None:
-                raise UsageError(f"{shelf.folder} was changed while it was needed; start again")
+                raise UsageError(f"{checkpoints.folder} was changed while it was needed; start again")
             yield unit, outcome
 
     return finish

@@ -13,7 +13,7 @@ from screening.validation.outcome import Outcome
 _SETTINGS = "settings.json"
 
 
-class Shelf:
+class Checkpoints:
     """A private folder (0700) with one file a finished fold.
 
     Parameters

@@ -9,8 +9,8 @@ import pandas as pd
 
 from screening.cluster import opened
 from screening.cohort.cohort import Cohort
-from screening.comparison.cells import Told, by_workers, shared_shelf
-from screening.comparison.checkpoints import Shelf
+from screening.comparison.cells import Assignment, by_workers, shared_checkpoints
+from screening.comparison.checkpoints import Checkpoints
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
 from screening.comparison.plan import Unit, common_ground, judged_on, side_by_side, units_of, work_through
 from screening.comparison.result import Comparison
@@ -138,11 +138,11 @@ def compare(
     decide = {key: value for key, value in plain(settings).items() if key not in METHODS}
     with opened(cluster) as workers:
         if workers is None:
-            shelf = None if kept is None else Shelf(kept, decide)
-            finish = side_by_side(seed, jobs, shelf)
+            checkpoints = None if kept is None else Checkpoints(kept, decide)
+            finish = side_by_side(seed, jobs, checkpoints)
         else:
-            told = [
-                Told(
+            assignments = [
+                Assignment(
                     parts=cohort.source.files, contract=cohort.contract,
                     need_label=bool((labels_of(cohort) != "").all()), n_rows=cohort.n_rows, name=name,
                     place=place, methods=methods, rule=rule, folds=folds, repeats=repeats,
@@ -150,9 +150,9 @@ def compare(
                 )
                 for place, (name, cohort) in enumerate(cohorts.items())
             ]  # fmt: skip
-            shelf = shared_shelf(workers, told, kept, decide)
-            finish = by_workers(workers, told, shelf)
-        outcomes = work_through(plan, shelf, progress, finish)
+            checkpoints = shared_checkpoints(workers, assignments, kept, decide)
+            finish = by_workers(workers, assignments, checkpoints)
+        outcomes = work_through(plan, checkpoints, progress, finish)
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
     entries = []
     for ground in grounds:

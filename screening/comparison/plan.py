@@ -9,19 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.comparison.checkpoints import Shelf
-from screening.comparison.judging import judge
+from screening.comparison.checkpoints import Checkpoints
 from screening.files import digest_of_json
 from screening.kernels.placing import beside_others
 from screening.recipes.blend import tells_apart
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
 from screening.training.planning import LARGEST_WHOLE, sample_rows
+from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan, planned, units
-from screening.validation.held_out import Progress
+from screening.validation.held_out import Effort, Progress
 from screening.validation.lesson import labels_of
-from screening.validation.outcome import Outcome
+from screening.validation.outcome import Outcome, outcome_of
 from screening.validation.task import Task, ask, watchable
+from screening.validation.validation import Validation
 
 
 @dataclass(frozen=True)
@@ -124,22 +125,33 @@ def _mark(recipe: Recipe) -> str:
 
 
 def judged(unit: Unit, seed: int) -> Outcome:
-    """What a method does on a cohort."""
+    """Every row held out by a method, its setting and its thresholds chosen as `train` chooses them.
+
+    Raises
+    ------
+    RecipeError
+        No setting of the method can be used.
+    """
     ground = unit.ground
-    return judge(
-        ground.sample, unit.recipe, unit.task, ground.rule, unit.search, ground.plan,
-        seed=seed, end_point=unit.end_point,
+    held_out = held_out_by(
+        ground.sample, unit.recipe, unit.task, ground.plan,
+        params={}, search=unit.search, seed=seed, effort=Effort(jobs=1),
     )  # fmt: skip
+    validation = Validation.of(held_out, ground.sample, unit.task, ground.groups)
+    if unit.task != unit.end_point:
+        validation = validation.pooled()
+    points = [validation.operating_point(m, ground.rule, seed) for m in range(validation.scores.shape[1])]
+    return outcome_of(held_out, validation, points)
 
 
-def side_by_side(seed: int, jobs: int, shelf: Shelf | None) -> Finisher:
+def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finisher:
     """Finish units on so many threads of this process, and keep what they come to."""
     from joblib import Parallel, delayed, effective_n_jobs
 
     def run(unit: Unit) -> tuple[Unit, Outcome]:
         outcome = judged(unit, seed)
-        if shelf is not None:
-            shelf.keep(unit.key, outcome)
+        if checkpoints is not None:
+            checkpoints.keep(unit.key, outcome)
         return unit, outcome
 
     def finish(waiting: Sequence[Unit]) -> Iterator[tuple[Unit, Outcome]]:
@@ -152,10 +164,11 @@ def side_by_side(seed: int, jobs: int, shelf: Shelf | None) -> Finisher:
 
 
 def work_through(
-    plan: Sequence[Unit], shelf: Shelf | None, progress: Progress | None, finish: Finisher
+    plan: Sequence[Unit], checkpoints: Checkpoints | None, progress: Progress | None, finish: Finisher
 ) -> dict[str, Outcome]:
     """Every unit's outcome by its key: what is kept is read, the rest finished."""
-    found = {unit.key: outcome for unit in plan if shelf and (outcome := shelf.take(unit.key)) is not None}
+    kept = {unit.key: checkpoints.take(unit.key) for unit in plan} if checkpoints else {}
+    found = {key: outcome for key, outcome in kept.items() if outcome is not None}
     total = sum(unit.work for unit in plan)
     done = sum(unit.work for unit in plan if unit.key in found)
     if progress is not None:

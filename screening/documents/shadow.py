@@ -20,8 +20,9 @@ class JudgedShare:
 class Flagging:
     """What one of the two flagged.
 
-    `only` counts flags of cases that the other did not flag on the same night, and `only_ppv` is of these
-    patients; `waiting_per_night` counts those new or ongoing.
+    `model` is that of these nights, or all where one took another's place between them. `only` counts flags
+    of cases that the other did not flag on the same night, and `only_ppv` is of these patients;
+    `waiting_per_night` counts those new or ongoing.
     """
 
     series: str

@@ -76,11 +76,13 @@ class FirstPass(Protocol):
     def mean_distance(self, x: np.ndarray, mine: np.ndarray) -> np.ndarray:
         """Of rows x[mine]: mean squared feature-space distance to the support vectors, one at least."""
 
-    def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: float | None) -> Near:
-        """Of rows x[mine]: squared feature-space distances to support vectors of a label within reach.
+    def near(
+        self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None
+    ) -> Near:
+        """Of rows x[mine]: squared feature-space distances to support vectors of a label within each reach.
 
-        ``sides`` holds each row's label, +1 or -1, ``reach`` how far (squared): None for the mean of the
-        row's nearest and farthest support vector.
+        ``sides`` holds each row's label, +1 or -1, ``reaches`` how far (squared): None for one, the mean of
+        the row's nearest and farthest support vector.
         """
 
     def support_distances(self) -> np.ndarray:
@@ -140,6 +142,10 @@ class Factor(Protocol):
     makes them from all outputs at once. ``machines`` are the machines it makes sense for.
     ``parameters`` is called once a pass, on the training rows; what it returns (numbers and arrays with one
     entry a support vector) is stored with the model and handed back by ``first_pass.remembered(self)``.
+
+    A kind may name fields, in a class variable ``varies``, of which several values are tried on one first
+    pass: their second passes are then trained together. Where it also has
+    ``log_each(x, first_pass, remembered)``, that gives log c of all of them, from what each remembers.
     """
 
     name: ClassVar[str]

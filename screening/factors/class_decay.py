@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,6 +40,7 @@ class ClassDecay:
     scope: ClassVar[str] = "joint"
     machines: ClassVar[frozenset[str]] = frozenset({"multi_class"})
     kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
+    varies: ClassVar[frozenset[str]] = frozenset({"Q"})
 
     def __post_init__(self) -> None:
         if self.form not in ("weighted", "local"):
@@ -56,25 +58,34 @@ class ClassDecay:
 
     def log_at(self, x: np.ndarray, first_pass: JointFirstPass) -> np.ndarray:
         """log c at the rows of x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
-        decisions, remembered = np.abs(first_pass.decisions(x)), first_pass.remembered(self)
+        return self.log_each(x, first_pass, [first_pass.remembered(self)])[0]
+
+    def log_each(
+        self, x: np.ndarray, first_pass: JointFirstPass, remembered: Sequence[Remembered]
+    ) -> list[np.ndarray]:
+        """The same of factors that differ in Q alone, by what each remembers: neighbours are met once."""
+        decisions = np.abs(first_pass.decisions(x))
         every = np.arange(len(x))
         if self.per_class:
-            rates = [self._rate(x, every, m, each, remembered) for m, each in enumerate(first_pass.outputs)]
-            return -np.column_stack(rates) * decisions
+            of_class = [
+                self._rates(x, every, m, each, remembered) for m, each in enumerate(first_pass.outputs)
+            ]
+            return list(-np.stack(of_class, axis=-1) * decisions)
         predicted = first_pass.predicted(x)
-        rate = np.empty(len(x))
+        rates = np.empty((len(remembered), len(x)))
         for m, machine in enumerate(first_pass.outputs):
             mine = np.flatnonzero(predicted == m)
-            rate[mine] = self._rate(x, mine, m, machine, remembered)
-        return -rate * decisions[every, predicted]
+            rates[:, mine] = self._rates(x, mine, m, machine, remembered)
+        return list(-rates * decisions[every, predicted])
 
-    def _rate(
-        self, x: np.ndarray, mine: np.ndarray, m: int, machine: FirstPass, remembered: Remembered
+    def _rates(
+        self, x: np.ndarray, mine: np.ndarray, m: int, machine: FirstPass, remembered: Sequence[Remembered]
     ) -> np.ndarray:
-        """p_m at the rows x[mine]."""
+        """p_m at the rows x[mine], (n_remembered, n)."""
         if not len(machine.support_labels):
-            return np.zeros(len(mine))
+            return np.zeros((len(remembered), len(mine)))
         if self.form == "weighted":
-            return remembered["weights"][m] * machine.mean_distance(x, mine)
-        near = machine.near(x, mine, np.full(len(mine), -1), float(remembered["reach"][m]))
-        return mean_of_near(near, self.empty)
+            weights = np.array([each["weights"][m] for each in remembered])
+            return weights[:, None] * machine.mean_distance(x, mine)
+        reaches = [float(each["reach"][m]) for each in remembered]
+        return mean_of_near(machine.near(x, mine, np.full(len(mine), -1), reaches), self.empty)

@@ -42,4 +42,4 @@ class DistanceDecay:
         decision = first_pass.decision(x)
         sides = np.where(decision > 0, -1, 1)
         near = first_pass.near(x, np.arange(len(x)), sides, None)
-        return -np.abs(decision) * mean_of_near(near, self.empty)
+        return -np.abs(decision) * mean_of_near(near, self.empty)[0]

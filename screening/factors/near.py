@@ -36,7 +36,7 @@ def check_empty(empty: str) -> None:
 
 
 def mean_of_near(near: Near, empty: str) -> np.ndarray:
-    """Mean squared distance of what is within reach, (n,); 0 comes back for a row whose side is empty.
+    """Mean squared distance of what is within each reach, (n_reaches, n); 0 for a row whose side is empty.
 
     Parameters
     ----------
@@ -52,15 +52,16 @@ def mean_of_near(near: Near, empty: str) -> np.ndarray:
 
 
 def near_mean(distances: np.ndarray, reach: np.ndarray, empty: str) -> np.ndarray:
-    """The same of a matrix of distances, (n, m), with infinities for what does not count.
+    """The same of a matrix of distances, (n, m), with infinities for what does not count, shape (n,).
 
     Parameters
     ----------
     reach : ndarray of shape (n,)
     """
     inside = distances < reach[:, None]
-    total = np.where(inside, distances, 0.0).sum(axis=1)
-    return mean_of_near(Near(total, inside.sum(axis=1), distances.min(axis=1, initial=np.inf)), empty)
+    total, count = np.where(inside, distances, 0.0).sum(axis=1), inside.sum(axis=1)
+    nearest = distances.min(axis=1, initial=np.inf)
+    return mean_of_near(Near(total[None], count[None], nearest), empty)[0]
 
 
 def right_side(first_pass: FirstPass) -> np.ndarray:

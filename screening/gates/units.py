@@ -27,6 +27,7 @@ LEAST_MOVE = 1.5
 # Share of values that fit no distribution at all, and how much wider than the others they lie.
 STRAY, STRAY_WIDTH = 0.02, 4.0
 LEAST_WIDTH = 0.02
+FAR = 20.0
 # A single value counts as converted where that makes it so much likelier; chance does that once in as many.
 ROW_RATIO = 1000.0
 FEWEST_ROWS, LEAST_SHARE = 3, 0.05
@@ -82,7 +83,11 @@ class Density:
         scale = max(abs(self.middle), 1e-12)
         self.width = max(float(high - low) / 2.563, LEAST_WIDTH * (1.0 if log else scale))
         smooth = max(self.width * max(n_units, 2.0) ** -0.2, LEAST_WIDTH * self.width)
-        grid = np.linspace(centers.min() - 8 * self.width, centers.max() + 8 * self.width, 1000)
+        # A training value far from all others would leave no point of the grid among them.
+        ends = np.clip(
+            [centers.min(), centers.max()], self.middle - FAR * self.width, self.middle + FAR * self.width
+        )
+        grid = np.linspace(ends[0] - 8 * self.width, ends[1] + 8 * self.width, 1000)
         apart = (grid[:, None] - centers) / smooth
         self._grid = grid
         with np.errstate(over="ignore"):  # too far apart to be squared is far enough
@@ -176,7 +181,11 @@ def _converted_back(told: np.ndarray, conversion: Conversion) -> tuple[np.ndarra
 def _as_whole(told: np.ndarray, conversion: Conversion, density: Density, units: float) -> UnitShift:
     now, then, stretch = _converted_back(told, conversion)
     honest, bound = (HONEST, KNOWN_BOUND) if conversion.known else (HONEST_WIDE, OTHER_BOUND)
-    if abs(float(np.median(then) - np.median(now))) < LEAST_MOVE * density.width:
+    before, after = float(np.median(now)), float(np.median(then))
+    if abs(after - density.middle) >= abs(before - density.middle):
+        # A heap of values, such as a default, is likelier the more it is drawn apart, wherever that puts it.
+        return UnitShift(conversion, 0.0, bound)
+    if abs(after - before) < LEAST_MOVE * density.width:
         bound = np.inf
     log = density.evidence(then, units, honest) - density.evidence(now, units, honest) - units * stretch
     return UnitShift(conversion, float(np.exp(min(log, 600.0))), bound)

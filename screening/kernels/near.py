@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,15 +16,15 @@ _TASK = 4096  # rows a thread takes at a time
 
 @dataclass(frozen=True)
 class Near:
-    """Of each row: what is closer than its reach on the side it looks at, (n,) each.
+    """Of each row: what is closer than each reach on the side it looks at.
 
     Parameters
     ----------
-    total : ndarray
+    total : ndarray of shape (n_reaches, n)
         Sum of their squared distances under K~.
-    count : ndarray
+    count : ndarray of shape (n_reaches, n)
         Their number.
-    nearest : ndarray
+    nearest : ndarray of shape (n,)
         The smallest squared distance to that side, within reach or not; infinite where it is empty.
     """
 
@@ -33,33 +32,11 @@ class Near:
     count: np.ndarray
     nearest: np.ndarray
 
-
-@dataclass(frozen=True)
-class Neighbours:
-    """Rows, and the centres of one side that each of them looks at: what is near is counted for any reach.
-
-    Parameters
-    ----------
-    n_rows : int
-    count : callable
-        From a reach a row, and arrays for the results, to these filled.
-    """
-
-    n_rows: int
-    count: Callable[..., None]
-
-    def within(self, reach: float | None) -> Near:
-        """Squared feature-space distances under K~ of what is within reach.
-
-        Parameters
-        ----------
-        reach : float or None
-            Squared; with None it is the mean of each row's nearest and farthest centre of either side.
-        """
-        limit = np.full(self.n_rows, np.nan if reach is None else reach)
-        total, count, nearest = np.empty((3, self.n_rows))
-        self.count(limit, total, count, nearest)
-        return Near(total, count, nearest)
+    @classmethod
+    def empty(cls, n_reaches: int, n: int) -> Near:
+        """Room for so many reaches and rows, to be filled."""
+        total, count = np.empty((2, n_reaches, n))
+        return cls(total, count, np.empty(n))
 
 
 def neighbours(
@@ -70,8 +47,9 @@ def neighbours(
     c: np.ndarray,
     sides: np.ndarray,
     wanted: np.ndarray,
-) -> Neighbours:
-    """The centres of one side around rows, under K~.
+    reaches: Sequence[float] | None,
+) -> Near:
+    """The centres of one side that are near rows, under K~.
 
     Parameters
     ----------
@@ -82,6 +60,8 @@ def neighbours(
         +1 or -1.
     wanted : ndarray of shape (n,)
         The side each row looks at.
+    reaches : sequence of float, or None
+        Squared; None is the one mean of each row's nearest and farthest centre of either side.
     """
     from screening.kernels.compiled import prepare
     from screening.kernels.sweep import padded, rate_of, run_in_threads
@@ -92,17 +72,17 @@ def neighbours(
 
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
     kind = SQUARED if kernel.norm == 2 else ABSOLUTE
-    told = _floats(c_x, c, sides, wanted)
+    told = _floats(c_x, c, sides, wanted, _numbers(reaches))
+    found = Near.empty(len(told[-1]), len(rows))
 
-    def count(*found: np.ndarray) -> None:
-        def task(first: int) -> None:
-            near_block(
-                rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *told, *found
-            )
+    def task(first: int) -> None:
+        near_block(
+            rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *told,
+            found.total, found.count, found.nearest,
+        )  # fmt: skip
 
-        run_in_threads(task, range(0, len(rows), _TASK), None)
-
-    return Neighbours(len(rows), count)
+    run_in_threads(task, range(0, len(rows), _TASK), None)
+    return found
 
 
 def neighbours_within(
@@ -113,7 +93,8 @@ def neighbours_within(
     c: np.ndarray,
     sides: np.ndarray,
     wanted: np.ndarray,
-) -> Neighbours:
+    reaches: Sequence[float] | None,
+) -> Near:
     """The same, to the bit, from a kernel that is held.
 
     Parameters
@@ -127,11 +108,19 @@ def neighbours_within(
     from screening.kernels.compiled import prepare
 
     prepare()
-    from screening.kernels.near_loops import apart_within, near_among
+    from screening.kernels.near_loops import near_within
 
-    here, weights, sides, wanted = _floats(c_x, c, sides, wanted)
-    apart = apart_within(across, places.view(np.uint64), at.view(np.uint64), here, weights)
-    return Neighbours(len(at), partial(near_among, apart, sides, wanted))
+    told = _floats(c_x, c, sides, wanted, _numbers(reaches))
+    found = Near.empty(len(told[-1]), len(at))
+    near_within(
+        across, places.view(np.uint64), at.view(np.uint64), *told, found.total, found.count, found.nearest
+    )
+    return found
+
+
+def _numbers(reaches: Sequence[float] | None) -> np.ndarray:
+    """As the loops know them."""
+    return np.array([np.nan] if reaches is None else reaches, float)
 
 
 def _floats(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -30,42 +30,67 @@ def _spanned(row, lowest, highest):
 
 
 @njit(inline="always")
-def _added(row, mine, side, limit, total, count, nearest):
+def _of_side(row, mine, side, lowest, highest):
+    """What is not of the wanted side goes out of any reach."""
     for t in range(row.size):
-        near = row[t] if mine * side[t] > 0.0 else np.inf
-        nearest[t] = -maximum(-nearest[t], -near)
-        inside = near < limit[t]
-        total[t] += near if inside else 0.0
+        wanted = mine * side[t] > 0.0
+        highest[t] = maximum(highest[t], row[t] if wanted else -np.inf)
+        row[t] = row[t] if wanted else np.inf
+        lowest[t] = -maximum(-lowest[t], -row[t])
+
+
+@njit(inline="always")
+def _added(row, limit, total, count):
+    for t in range(row.size):
+        inside = row[t] < limit[t]
+        total[t] += row[t] if inside else 0.0
         count[t] += 1.0 if inside else 0.0
 
 
 @njit(inline="always")
-def _counted(apart, sides, wanted, reach, room, total, count, nearest):
-    """Sum, number and smallest of the distances of a block of rows, in whole lanes, to the centres."""
+def _counted(apart, sides, wanted, reaches, room, total, count, nearest):
+    """Sum and number, for each reach, and smallest of the distances of a block of rows, in whole lanes.
+
+    Where a row does not look `apart` gets infinities.
+    """
     wide, width = apart.shape[1], wanted.size
-    side, limit, lowest, highest = room[0, :wide], room[1, :wide], room[2, :wide], room[3, :wide]
-    sums, counts, low = room[4, :wide], room[5, :wide], room[6, :wide]
-    room[:], low[:], lowest[:], highest[:] = 0.0, np.inf, np.inf, -np.inf
-    side[:width], limit[:width] = wanted, reach
-    if np.isnan(limit).any():
+    side, limit, middle, lowest, highest = (
+        room[0, :wide], room[1, :wide], room[2, :wide], room[3, :wide], room[4, :wide],
+    )  # fmt: skip
+    sums, counts = room[5, :wide], room[6, :wide]
+    room[:], lowest[:], highest[:] = 0.0, np.inf, -np.inf
+    side[:width] = wanted
+    if np.isnan(reaches).any():
         for i in range(sides.size):
             _spanned(apart[i], lowest, highest)
-        for t in range(width):
-            if np.isnan(limit[t]):
-                limit[t] = (lowest[t] + highest[t]) / 2.0
+        middle[:] = (lowest + highest) / 2.0
+        lowest[:], highest[:] = np.inf, -np.inf
     for i in range(sides.size):
-        _added(apart[i], sides[i], side, limit, sums, counts, low)
-    total[:], count[:], nearest[:] = sums[:width], counts[:width], low[:width]
+        _of_side(apart[i], sides[i], side, lowest, highest)
+    nearest[:] = lowest[:width]
+    closest, farthest = lowest.min(), highest.max()
+    for q in range(reaches.size):
+        reach, last = reaches[q], reaches[max(q - 1, 0)]
+        # Reaches before or beyond all distances find the same.
+        if q == 0 or not (max(reach, last) <= closest or min(reach, last) > farthest):
+            sums[:], counts[:] = 0.0, 0.0
+            if np.isnan(reach):
+                limit[:] = middle
+            else:
+                limit[:] = reach
+            for i in range(sides.size):
+                _added(apart[i], limit, sums, counts)
+        total[q], count[q] = sums[:width], counts[:width]
 
 
 @njit(nogil=True, cache=True)
 def near_block(
-    x, start, stop, centres, kind, rate, c_x, c, sides, wanted, reach, total, count, nearest,
+    x, start, stop, centres, kind, rate, c_x, c, sides, wanted, reaches, total, count, nearest,
 ):  # fmt: skip
-    """Sum, number and smallest of the squared distances below `reach` to the centres of the wanted side.
+    """Sum and number of the squared distances below each of `reaches` to the centres of the wanted side.
 
-    A reach that is NaN is the mean of the row's nearest and farthest centre, of either side. One lane is one
-    row, so that a row's result does not depend on its batch.
+    A reach that is NaN is the mean of the row's nearest and farthest centre, of either side. `nearest` gets
+    the smallest. One lane is one row, so that a row's result does not depend on its batch.
     """
     widest()
     before = flush_tiny()
@@ -83,15 +108,15 @@ def near_block(
             _apart(row, c[i], c_x[first:last])
         lanes = apart[:, : -(-(last - first) // LANES) * LANES]
         _counted(
-            lanes, sides, wanted[first:last], reach[first:last], room,
-            total[first:last], count[first:last], nearest[first:last],
+            lanes, sides, wanted[first:last], reaches, room,
+            total[:, first:last], count[:, first:last], nearest[first:last],
         )  # fmt: skip
     restore(before)
 
 
 @njit(nogil=True, cache=True)
-def apart_within(across, places, at, c_x, c):
-    """The same distances from a kernel that is held: centres are its rows `places`, rows its columns `at`."""
+def near_within(across, places, at, c_x, c, sides, wanted, reaches, total, count, nearest):
+    """The same from a kernel that is held: centres are its rows `places`, rows its columns `at`."""
     widest()
     before = flush_tiny()
     apart = np.zeros((c.size, -(-at.size // LANES) * LANES))
@@ -100,21 +125,12 @@ def apart_within(across, places, at, c_x, c):
         for t in range(at.size):
             row[t] = known[at[t]]
         _apart(row, c[i], c_x)
-    restore(before)
-    return apart
-
-
-@njit(nogil=True, cache=True)
-def near_among(apart, sides, wanted, reach, total, count, nearest):
-    """As `near_block`, of distances that are held."""
-    widest()
-    before = flush_tiny()
     room = np.empty((7, BLOCK))
     for first in range(0, wanted.size, BLOCK):
         last = min(first + BLOCK, wanted.size)
         lanes = apart[:, first : min(first + BLOCK, apart.shape[1])]
         _counted(
-            lanes, sides, wanted[first:last], reach[first:last], room,
-            total[first:last], count[first:last], nearest[first:last],
+            lanes, sides, wanted[first:last], reaches, room,
+            total[:, first:last], count[:, first:last], nearest[first:last],
         )  # fmt: skip
     restore(before)

@@ -6,7 +6,7 @@ look there before they compute. Rows are recognised by identity, so other rows a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
@@ -77,7 +77,7 @@ class Shared:
         self.rows = rows
         self._asked = asked
         self._across: tuple[Kernel, np.ndarray] | None = None
-        self._trained: tuple[Kernel, np.ndarray, Any] | None = None
+        self._trained: list[tuple[Kernel, np.ndarray, Any]] = []
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self._part = part
         self._distances: dict[int, np.ndarray] = {}
@@ -114,12 +114,12 @@ class Shared:
         if gram is not self._gram:
             self._kernel, self._gram, self.solutions = kernel, gram, {}
 
-    def trained(self, kernel: Kernel, basis: np.ndarray, before: Any) -> None:
-        """Take note of the machine fitted last: the rows it stands on, and what its last pass follows."""
-        self._trained = (kernel, basis, before)
+    def trained(self, kernel: Kernel, machines: Sequence[tuple[np.ndarray, Any]]) -> None:
+        """Take note of the machines fitted last: the rows each stands on, and what its last pass follows."""
+        self._trained = [(kernel, *each) for each in machines]
 
     def trained_on(self, basis: np.ndarray, x: np.ndarray) -> tuple[Any, np.ndarray] | None:
-        """What the last pass of the machine fitted last follows, and K between the shared rows and x.
+        """What the last pass of a machine fitted last follows, and K between the shared rows and x.
 
         None for another machine or for rows that were not to be asked about, and where K takes much of the
         memory or the Gram is not exact.
@@ -128,14 +128,14 @@ class Shared:
         from screening.kernels.base import EXACT_ROWS
 
         n = len(self.rows)
-        if x is not self._asked or self._trained is None or self._trained[1] is not basis:
+        if x is not self._asked or n > EXACT_ROWS or 32 * n * len(x) > self.memory:
             return None
-        if n > EXACT_ROWS or 32 * n * len(x) > self.memory:
-            return None
-        kernel, _, before = self._trained
-        if self._across is None or self._across[0] != kernel:
-            self._across = (kernel, sweep.gram(kernel, self.rows, x, dtype=np.float64))
-        return before, self._across[1]
+        for kernel, rows, before in self._trained:
+            if rows is basis:
+                if self._across is None or self._across[0] != kernel:
+                    self._across = (kernel, sweep.gram(kernel, self.rows, x, dtype=np.float64))
+                return before, self._across[1]
+        return None
 
     @cached_property
     def largest_distance(self) -> float:

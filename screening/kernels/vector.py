@@ -116,5 +116,3 @@ flush_tiny = intrinsic(_flush_tiny)
 restore = intrinsic(_restore)
 fused = intrinsic(_fused)
 scaled = intrinsic(_scaled)
-
-LOG2_E = 1.4426950408889634

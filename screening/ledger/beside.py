@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from screening.documents.series import shown_series
+from screening.documents.series import DIGITS, shown_series
 from screening.documents.shadow import Flagging, JudgedShare, NightsBeside
 from screening.documents.tables import number, of, table
 from screening.errors import UsageError
 from screening.ledger.asking import portions
 from screening.ledger.book import Ledger
-from screening.ledger.champions import champion, find_series
+from screening.ledger.champions import champion, every_series, find_series
 from screening.ledger.judged import mean_of, of_judged
 from screening.ledger.recognising import in_force
 from screening.ledger.tables import CASES, RUNS
@@ -35,6 +35,7 @@ class _Track:
 class _Night:
     """What one of the two made of a night."""
 
+    model: str
     cases: frozenset[str]
     units: int
     waiting: int
@@ -98,6 +99,11 @@ def _beside(connection: sa.Connection, series: str, text: str) -> _Track:
     if found:
         nights = {run.night: run.entry for run in in_force(connection, series, found[0])}
         return _Track(series, found[0], True, nights)
+    if DIGITS.fullmatch(text) and not any(each.startswith(text) for each in every_series(connection)):
+        raise UsageError(
+            f"model {text[:12]} has no night in shadow in series {shown_series(series)}; "
+            "score it with --shadow first"
+        )
     other = find_series(connection, text)
     if other == series:
         raise UsageError(f"--beside {text}: a series beside itself; give a shadow's model or another series")
@@ -108,22 +114,24 @@ def _nights(connection: sa.Connection, track: _Track, nights: Sequence[str]) -> 
     entries = [track.nights[night] for night in nights]
     cases: dict[int, set[str]] = {entry: set() for entry in entries}
     facts: dict[int, dict[str, object]] = {}
+    models: dict[int, str] = {}
     for some in portions(entries):
         flagged = sa.select(CASES.c.entry, CASES.c.case_id)
         for row in connection.execute(flagged.where(CASES.c.entry.in_(some), CASES.c.state.is_not(None))):
             cases[row.entry].add(row.case_id)
-        for row in connection.execute(sa.select(RUNS.c.entry, RUNS.c.facts).where(RUNS.c.entry.in_(some))):
-            facts[row.entry] = json.loads(row.facts)
-    return [_night(frozenset(cases[entry]), facts[entry]) for entry in entries]
+        runs = sa.select(RUNS.c.entry, RUNS.c.model, RUNS.c.facts)
+        for run in connection.execute(runs.where(RUNS.c.entry.in_(some))):
+            facts[run.entry], models[run.entry] = json.loads(run.facts), run.model
+    return [_night(models[entry], frozenset(cases[entry]), facts[entry]) for entry in entries]
 
 
-def _night(cases: frozenset[str], facts: Mapping[str, object]) -> _Night:
+def _night(model: str, cases: frozenset[str], facts: Mapping[str, object]) -> _Night:
     counts, each = table(facts, "counts"), facts["minutes_per_review"]
     waiting = of(int, counts["new"]) + of(int, counts["ongoing"])
     minutes = None if each is None else waiting * number(each)
     units = of(int, counts["cases"]) + of(int, table(facts, "unflagged")["cases"])
     read = facts.get("table")
-    return _Night(cases, units, waiting, minutes, None if read is None else of(str, read))
+    return _Night(model, cases, units, waiting, minutes, None if read is None else of(str, read))
 
 
 def _agreement(pairs: Sequence[tuple[_Night, _Night]]) -> tuple[float | None, float | None]:
@@ -143,7 +151,7 @@ def _flagging(track: _Track, pairs: Sequence[tuple[_Night, _Night]], last: Mappi
     only = {name for night, other in pairs for name in night.cases - other.cases}
     return Flagging(
         series=shown_series(track.series),
-        model=track.model[:12],
+        model=", ".join(dict.fromkeys(night.model[:12] for night in mine)) or track.model[:12],
         shadow=track.shadow,
         cases_per_night=mean_of(len(night.cases) for night in mine),
         waiting_per_night=mean_of(night.waiting for night in mine),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self, TypeGuard
 
@@ -13,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from screening.factors import why_not
+from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel, Precision
 from screening.machines import STOPS, landmarks
 from screening.machines.fitted import FittedKernel
@@ -157,6 +158,18 @@ class KernelMachine(Checked, FittedKernel):
             reason = why_not(self.factor, self.kind, getattr(self, "scheme", None), self._kernel.name)
             if reason:
                 raise ValueError(reason)
+
+    def fit_each(self, factors: Sequence[Factor], X: ArrayLike, y: ArrayLike, **known: Any) -> Sequence[Self]:
+        """The machine fitted with each of several factors.
+
+        Parameters
+        ----------
+        factors : sequence of Factor
+            Equal but for fields that they let vary.
+        X, y, **known
+            As ``fit`` has them.
+        """
+        return [clone(self).set_params(factor=factor).fit(X, y, **known) for factor in factors]
 
     def _passes_wanted(
         self,

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from screening.machines.base import Checked
+from screening.machines.classifier import ByClass, Classifier, check_class_weight, weight_by_class
 from screening.machines.fitted import FittedLinear
 
 
-class Logistic(ClassifierMixin, Checked, FittedLinear):
+class Logistic(Classifier, FittedLinear):
     """Logistic regression with an L2 penalty, two classes or more.
 
     Parameters
@@ -29,9 +23,7 @@ class Logistic(ClassifierMixin, Checked, FittedLinear):
     max_iter : int
     """
 
-    def __init__(
-        self, C: float = 1.0, class_weight: str | dict[Hashable, float] = "none", max_iter: int = 2000
-    ) -> None:
+    def __init__(self, C: float = 1.0, class_weight: ByClass = "none", max_iter: int = 2000) -> None:
         self.C = C
         self.class_weight = class_weight
         self.max_iter = max_iter
@@ -40,35 +32,12 @@ class Logistic(ClassifierMixin, Checked, FittedLinear):
         """Refuse parameters out of range (ValueError)."""
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be > 0, got {self.C!r}")
-        if not isinstance(self.class_weight, dict) and self.class_weight not in ("none", "balanced"):
-            raise ValueError(f"class_weight must be 'none' or 'balanced', got {self.class_weight!r}")
+        check_class_weight(self.class_weight)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Logistic:
-        """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
-        x, answers = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(answers)
-        self.check_parameters()
-        self.classes_, codes = np.unique(answers, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError("logistic regression needs rows of two classes or more, got one class")
-        weight = self._by_class(codes)[codes]
+    def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
+        weight = weight_by_class(self.class_weight, self.classes_, codes)[codes]
         coef, self.n_iter_ = _most_likely(x, codes, weight, self.C, self.max_iter)
         self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
-        return self
-
-    def _by_class(self, codes: np.ndarray) -> np.ndarray:
-        """What a row of each class weighs, (n_classes,)."""
-        if isinstance(self.class_weight, dict):
-            return compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
-        counts = np.bincount(codes)
-        return (
-            len(codes) / (len(counts) * counts) if self.class_weight == "balanced" else np.ones(len(counts))
-        )
-
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Labels out of ``classes_``, (n_rows,)."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
 
 def _most_likely(

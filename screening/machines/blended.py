@@ -8,7 +8,7 @@ import numpy as np
 
 from screening.errors import ModelError
 from screening.machines.fitted import Fitted
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.fold_ensemble import FoldEnsemble, under
 
 # Scores that spread by less than this share of their size are not divided by their spread.
 FLAT = 1e-12
@@ -78,9 +78,7 @@ class BlendedEnsemble:
         """
         members = []
         for j, (build, kind) in enumerate(builders):
-            prefix = f"member{j}/"
-            own = {name[len(prefix) :]: value for name, value in state.items() if name.startswith(prefix)}
-            members.append(FoldEnsemble.from_state(build, kind, n_classes, own))
+            members.append(FoldEnsemble.from_state(build, kind, n_classes, under(state, f"member{j}/")))
         centres, scales = state["blend/centres"], state["blend/scales"]
         shape = (len(members), 1 if n_classes == 2 else n_classes)
         sound = centres.shape == scales.shape == shape and np.isfinite(centres).all() and (scales > 0).all()

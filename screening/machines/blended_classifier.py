@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from screening.machines.blended import BlendedEnsemble, standards
+from screening.machines.classifier import Classifier
 from screening.machines.fold_ensemble import FoldEnsemble
 
 
-class BlendedClassifier(ClassifierMixin, BaseEstimator):
+class BlendedClassifier(Classifier):
     """The blend as an estimator: every member fitted on folds at its own parameters, two classes.
 
     Parameters
@@ -38,16 +38,9 @@ class BlendedClassifier(ClassifierMixin, BaseEstimator):
         if self.folds < 2:
             raise ValueError(f"folds must be >= 2, got {self.folds!r}")
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> BlendedClassifier:
-        """Fit to labelled rows, X (n_rows, n_features), y (n_rows,) of two classes."""
-        x, answers = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(answers)
-        self.check_parameters()
-        self.classes_, codes = np.unique(answers, return_inverse=True)
-        if len(self.classes_) > 2:
+    def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
+        if len(self.classes_) > 2:  # in scikit-learn's words, which its checks look for
             raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
-        if len(self.classes_) < 2:
-            raise ValueError("the labels hold 1 class; there must be at least 2 classes")
         folds = min(self.folds, int(np.bincount(codes).min()))
         if folds < 2:
             raise ValueError("the rarer class has one row: nothing is left to standardise scores by")
@@ -66,17 +59,11 @@ class BlendedClassifier(ClassifierMixin, BaseEstimator):
             centres.append(centre)
             scales.append(scale)
         self.ensemble_ = BlendedEnsemble(fitted, np.array(centres), np.array(scales))
-        return self
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Mean standardised decision, (n_rows,); higher is the second of ``classes_``."""
         check_is_fitted(self)
-        return self.ensemble_.decisions(validate_data(self, X, reset=False, dtype=np.float64))[:, 0]
-
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Labels out of ``classes_``, (n_rows,)."""
-        decisions = self.decision_function(X)
-        return self.classes_[(decisions > 0).astype(int)]
+        return self.ensemble_.decisions(self._rows(X))[:, 0]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from screening.machines.classifier import ByClass, check_class_weight, weight_by_class
 from screening.machines.fitted import FittedBoosting
 from screening.machines.tree_machine import TreeMachine
 from screening.machines.trees import DEEPEST, Trees, in_preorder, rounded_down
@@ -46,7 +46,7 @@ class Boosting(TreeMachine, FittedBoosting):
         n_rounds: int = 100,
         max_leaf_nodes: int = 15,
         min_samples_leaf: int = 10,
-        class_weight: str | dict[Hashable, float] = "none",
+        class_weight: ByClass = "none",
         seed: int = 0,
     ) -> None:
         self.learning_rate = learning_rate
@@ -62,22 +62,16 @@ class Boosting(TreeMachine, FittedBoosting):
             raise ValueError(f"learning_rate must be > 0, got {self.learning_rate!r}")
         if self.max_leaf_nodes < 2:
             raise ValueError(f"max_leaf_nodes must be > 1, got {self.max_leaf_nodes!r}")
-        if not isinstance(self.class_weight, dict) and self.class_weight not in ("none", "balanced"):
-            raise ValueError(f"class_weight must be 'none' or 'balanced', got {self.class_weight!r}")
+        check_class_weight(self.class_weight)
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
-        counts = np.bincount(codes)
-        if isinstance(self.class_weight, dict):
-            by_class = np.array([self.class_weight.get(name, 1.0) for name in self.classes_])
-        else:
-            balanced = self.class_weight == "balanced"
-            by_class = len(codes) / (len(counts) * counts) if balanced else np.ones(len(counts))
+        weight = weight_by_class(self.class_weight, self.classes_, codes)[codes]
         library = lightgbm()
         if library is None:
-            self.model_ = self._by_scikit_learn(x, codes, by_class[codes])
+            self.model_ = self._by_scikit_learn(x, codes, weight)
         else:
-            text = self._by_lightgbm(library, x, codes, by_class[codes]).model_to_string()
-            self.trees_ = read_text(text, len(counts))
+            text = self._by_lightgbm(library, x, codes, weight).model_to_string()
+            self.trees_ = read_text(text, len(self.classes_))
 
     def _by_scikit_learn(self, x: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from screening.kernels import input_distances, rescaled_distances, shared, sweep
-from screening.kernels.near import Near, Neighbours, neighbours, neighbours_within
+from screening.kernels.near import Near, neighbours, neighbours_within
 from screening.machines.basis import Basis
 from screening.machines.sums import Key
 
@@ -63,6 +63,10 @@ class Stage:
         other._factor = factor
         return other
 
+    def followed_by(self, one: Pass) -> Stage:
+        """The pass after it, of which this one's factor is a part of c."""
+        return Stage(self.basis, one, self, self._factor, self.class_counts, self.rows, self.places)
+
     @property
     def factor(self) -> Factor:
         """Which only a pass has that another follows."""
@@ -84,20 +88,18 @@ class Stage:
             return self.one.c
         if self.previous is None:
             return np.ones((len(x), 1))
-        return self.keep("c", x, lambda: self._c_from_previous(x))
-
-    def _c_from_previous(self, x: np.ndarray) -> np.ndarray:
-        assert self.previous is not None
         before = self.previous
-        assert before.one.scale is not None
-        return np.exp(before.one.scale.added(np.log(before.c(x)), before.log_factor_at(x)))
+        return self.keep("c", x, lambda: c_after([before], x)[0])
 
     def log_factor_at(self, x: np.ndarray) -> np.ndarray:
         """log of this pass's own factor, as the factor has it, (n, 1) or (n, n_outputs)."""
         if self.factor.scope == "joint":
-            log_c = np.asarray(self.factor.log_at(x, self))
-            return log_c[:, None] if log_c.ndim == 1 else log_c
+            return _columns(self.factor.log_at(x, self))
         return np.column_stack([self.factor.log_at(x, output) for output in self.outputs])
+
+    def same_pass(self, other: Stage) -> bool:
+        """Whether the other is this pass, if for another factor."""
+        return self._kept is other._kept
 
     def learn(self) -> tuple[dict[str, np.ndarray], ...]:
         """Have the factor take its parameters from the training rows."""
@@ -143,6 +145,29 @@ class Stage:
     def largest_distance(self) -> float:
         with shared.over(self.rows) as here:
             return here.largest_distance
+
+
+def log_factors_at(stages: Sequence[Stage], x: np.ndarray) -> list[np.ndarray]:
+    """Each stage's ``log_factor_at``, at once where they are one pass and their factors know how."""
+    first = stages[0]
+    at_once = getattr(first.factor, "log_each", None)
+    if at_once is None or not all(each.same_pass(first) for each in stages):
+        return [each.log_factor_at(x) for each in stages]
+    return [_columns(log_c) for log_c in at_once(x, first, [each.remembered(each.factor) for each in stages])]
+
+
+def c_after(stages: Sequence[Stage], x: np.ndarray) -> list[np.ndarray]:
+    """c of the pass that follows each of the stages, at the rows of x."""
+    c = []
+    for each, now in zip(stages, log_factors_at(stages, x), strict=True):
+        assert each.one.scale is not None
+        c.append(np.exp(each.one.scale.added(np.log(each.c(x)), now)))
+    return c
+
+
+def _columns(log_c: np.ndarray) -> np.ndarray:
+    log_c = np.asarray(log_c)
+    return log_c[:, None] if log_c.ndim == 1 else log_c
 
 
 class Output:
@@ -215,19 +240,15 @@ class Output:
     def feature_distances(self, x: np.ndarray) -> np.ndarray:
         return self._distances(self._stage.basis.columns(x, self.places), self._c(self._stage.c(x)), x)
 
-    def near(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: float | None) -> Near:
-        if reach is None:  # then nobody asks again
-            return self._around(x, mine, sides, reach).within(reach)
-        asked = ("near", self._m, mine.tobytes(), sides.tobytes())
-        return self._stage.keep(asked, x, lambda: self._around(x, mine, sides, reach)).within(reach)
-
-    def _around(self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reach: float | None) -> Neighbours:
+    def near(
+        self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None
+    ) -> Near:
         labels, held = self.support_labels, self._stage.basis.held(x)
         looked = np.ones(len(labels), bool)
-        if reach is not None:  # then a side at which no row looks says nothing
+        if reaches is not None:  # then a side at which no row looks says nothing
             looked = np.isin(labels, sides)
         c_x, c = self._both_c(x, mine)
-        told = (c_x, c[looked], labels[looked], sides)
+        told = (c_x, c[looked], labels[looked], sides, reaches)
         if held is not None and held.dtype == np.float64:
             return neighbours_within(held, self.places[looked], mine, *told)
         return neighbours(self.kernel, x[mine], self.support_vectors[looked], *told)

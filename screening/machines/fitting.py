@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from screening.factors.base import Factor
 from screening.kernels import Scale, shared
 from screening.kernels.base import Kernel
 from screening.machines.basis import Basis
-from screening.machines.first_pass import Stage
+from screening.machines.first_pass import Stage, log_factors_at
 from screening.machines.passes import Dual, Pass, Passes
 from screening.solvers.kernel_rows import Gram
 
@@ -22,13 +22,13 @@ def fit_passes(
     gram: Gram,
     labels: np.ndarray,
     class_counts: np.ndarray,
-    solve: Callable[[np.ndarray], Dual],
-    factor: Factor | None = None,
+    solve: Callable[[Sequence[np.ndarray]], list[Dual]],
+    factors: Sequence[Factor | None],
     n_passes: int = 0,
     normalise: bool = False,
     name: Hashable = None,
-) -> Passes:
-    """Train, build c from what was learned, train again: ``n_passes`` times.
+) -> list[Passes]:
+    """Train, build c from what was learned, train again: ``n_passes`` times, for each of several factors.
 
     Parameters
     ----------
@@ -38,8 +38,9 @@ def fit_passes(
         K over ``rows``; never changed.
     labels : ndarray of shape (n_rows, n_outputs)
     solve : callable
-        From c, (n_rows, 1) or (n_rows, n_outputs), to the Dual of K~.
-    factor : Factor or None
+        From several c, each (n_rows, 1) or (n_rows, n_outputs), to the Duals of K~.
+    factors : sequence of Factor or None
+        On one first pass; equal but for fields that they let vary, where they are several.
     n_passes : int
         Number of rescalings; 0 is the plain machine.
     normalise : bool
@@ -53,35 +54,46 @@ def fit_passes(
         first = None if plain is None else plain.get(("first", name))
         if first is None:
             ones = np.ones((len(rows), 1))
-            one = Pass(solve(ones), labels, ones)
+            one = Pass(solve([ones])[0], labels, ones)
             first = Stage(
                 Basis(kernel, rows, gram), one, None, None, class_counts, rows, np.arange(len(rows))
             )
             if plain is not None:
                 plain["first", name] = first
-        passes, before = _passes(
-            first.under(factor), factor, solve, n_passes if factor is not None else 0, normalise
+        stages = [first.under(factor) for factor in factors]
+        for _ in range(n_passes if factors[0] is not None else 0):
+            stages = _next(stages, solve, normalise)
+        machines = [_passes(stage, factor) for stage, factor in zip(stages, factors, strict=True)]
+        here.trained(
+            kernel, [(each.rows, last.previous) for each, last in zip(machines, stages, strict=True)]
         )
-        here.trained(kernel, passes.rows, before)
-        return passes
+        return machines
 
 
-def _passes(
-    stage: Stage, factor: Factor | None, solve: Callable[[np.ndarray], Dual], n_passes: int, normalise: bool
-) -> tuple[Passes, Stage | None]:
-    """A first pass and those that follow it, and the last but one of them over all rows."""
-    basis, rows = stage.basis, stage.rows
-    chain: list[Pass] = []
-    for _ in range(n_passes):
-        remembered = stage.learn()
-        before, now = np.log(stage.one.c), stage.log_factor_at(rows)
+def _next(
+    stages: list[Stage], solve: Callable[[Sequence[np.ndarray]], list[Dual]], normalise: bool
+) -> list[Stage]:
+    """The pass that follows each of these, which get their factors."""
+    remembered = [stage.learn() for stage in stages]
+    factors = []
+    for stage, kept, now in zip(stages, remembered, log_factors_at(stages, stages[0].rows), strict=True):
+        before = np.log(stage.one.c)
         scale = Scale.over(before, now, normalise)
-        stage.one = replace(stage.one, scale=scale, remembered=remembered)
-        chain.append(stage.one)
-        c = np.exp(scale.added(before, now))
-        one = Pass(solve(c), stage.one.labels, c)
-        stage = Stage(basis, one, stage, factor, stage.class_counts, rows, stage.places)
-    chain.append(stage.one)
+        stage.one = replace(stage.one, scale=scale, remembered=kept)
+        factors.append(np.exp(scale.added(before, now)))
+    return [
+        stage.followed_by(Pass(dual, stage.one.labels, c))
+        for stage, dual, c in zip(stages, solve(factors), factors, strict=True)
+    ]
+
+
+def _passes(last: Stage, factor: Factor | None) -> Passes:
+    """All passes up to the last one, on the union of their support vectors."""
+    chain: list[Pass] = []
+    stage: Stage | None = last
+    while stage is not None:
+        chain.insert(0, stage.one)
+        stage = stage.previous
     kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
     taken = tuple(one.take(kept) for one in chain)
-    return Passes(basis.kernel, rows[kept], kept, taken, factor, stage.class_counts), stage.previous
+    return Passes(last.kernel, last.rows[kept], kept, taken, factor, last.class_counts)

@@ -91,11 +91,10 @@ class FoldEnsemble:
         Rows of one machine keep places of their own where they are alike: each has its weight and its bump.
         """
         parts = [machine.passes_kept.rows for machine in self.standing]
-        together = np.ascontiguousarray(np.concatenate(parts))
-        whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
-        alike = np.unique(whole, return_inverse=True)[1].ravel()
+        together = np.concatenate(parts)
+        alike = np.unique(as_bytes(together), return_inverse=True)[1].ravel()
         ends = np.cumsum([len(part) for part in parts])[:-1]
-        copy = np.concatenate([_occurrence(part) for part in np.split(alike, ends)])
+        copy = np.concatenate([occurrence(part) for part in np.split(alike, ends)])
         names = alike * (int(copy.max()) + 1) + copy
         _, first, place = np.unique(names, return_index=True, return_inverse=True)
         return together[first], np.split(place.ravel(), ends)
@@ -162,8 +161,7 @@ class FoldEnsemble:
             return cls([build().restore(state)], kind, n_classes)
         machines = []
         for k in range(int(state["n_machines"])):
-            prefix = f"machine{k}/"
-            own = {name[len(prefix) :]: value for name, value in state.items() if name.startswith(prefix)}
+            own = under(state, f"machine{k}/")
             if "rows" in state:
                 own["rows"] = _rows_at(state["rows"], own.pop("places", None))
             machines.append(build().restore(own))
@@ -172,7 +170,18 @@ class FoldEnsemble:
         return cls(machines, kind, n_classes)
 
 
-def _occurrence(values: np.ndarray) -> np.ndarray:
+def under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def as_bytes(rows: np.ndarray) -> np.ndarray:
+    """Each row of numbers as a single value, shape (n,): two are equal where all their bytes are."""
+    whole = np.ascontiguousarray(rows, dtype=np.float64)
+    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
+
+
+def occurrence(values: np.ndarray) -> np.ndarray:
     """How many equal values stand before each one, shape (n,)."""
     order = np.argsort(values, kind="stable")
     before = np.empty(len(values), int)

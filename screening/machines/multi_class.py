@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +21,7 @@ from screening.machines.basis import Basis
 from screening.machines.counted import ClassWeight, counted_rows
 from screening.machines.fitted import FittedMultiClass
 from screening.machines.fitting import fit_passes
+from screening.machines.passes import Passes
 from screening.machines.schemes import SCHEMES, Classes, OneVsRest
 from screening.solvers.kernel_rows import Gram
 
@@ -143,6 +148,32 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         groups : array-like of shape (n_rows,), optional
             What inner folds must not split.
         """
+        (passes,) = self._trained([self.factor], X, y, sample_weight, groups)
+        self._keep(passes)
+        return self
+
+    def fit_each(
+        self, factors: Sequence[Factor], X: ArrayLike, y: ArrayLike, **known: Any
+    ) -> Sequence[MultiClassSVM]:
+        """As the base has it, all on one first pass, and each second pass from the one before."""
+        if self.stop != "fixed":  # then each factor has as many passes as it gains by
+            return super().fit_each(factors, X, y, **known)
+        machines = []
+        for factor, passes in zip(factors, self._trained(factors, X, y, **known), strict=True):
+            machine = copy(self)
+            machine.factor = factor
+            machine._keep(passes)
+            machines.append(machine)
+        return machines
+
+    def _trained(
+        self,
+        factors: Sequence[Factor | None],
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> list[Passes]:
         given, answers = self._learned(X, y)
         check_labels(answers)
         self.check_parameters()
@@ -165,21 +196,20 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         n_solutions = (n_passes + 1) * len(self.classes_)
         gram: Gram = solvers.gram_within(kernel, x, n_solutions) if self.by_rows else kernel(x, x)
         scheme = self._scheme(codes, weights)
-        passes = fit_passes(
+        machines = fit_passes(
             kernel,
             x,
             gram,
             scheme.labels,
             class_counts,
-            lambda c: scheme.solve(gram, c),
-            self.factor,
+            partial(scheme.solve, gram),
+            factors,
             n_passes,
             self.normalise,
             name=scheme.name,
         )
         rows = counted.rows if chosen is None else counted.rows[chosen.rows]
-        self._keep(replace(passes, support=rows[passes.support]))
-        return self
+        return [replace(passes, support=rows[passes.support]) for passes in machines]
 
     def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:
         """The scheme over rows of these classes that stand for so many each."""
@@ -194,7 +224,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
         def near(first: landmarks.Landmarks) -> np.ndarray:
             rows = np.ascontiguousarray(x[first.rows])
             pilot = self._scheme(codes[first.rows], first.weights)
-            dual = pilot.solve(kernel(rows, rows), np.ones((len(rows), 1)))
+            (dual,) = pilot.solve(kernel(rows, rows), [np.ones((len(rows), 1))])
             decisions = Basis(kernel, rows).times(x, dual.weights) + dual.intercept
             return self._scheme(codes, np.ones(len(x))).margins(decisions) < landmarks.NEAR_MARGIN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -122,13 +123,14 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
         gram: Gram = kernel(x, x) if n_rows <= EXACT_ROWS else solvers.KernelRows(x, kernel)
 
-        def solve(c: np.ndarray) -> Dual:
-            return solved(self._problem(gram, c[:, 0], weights), self._tol(n_rows) / weights.max())
+        def solve(factors: Sequence[np.ndarray]) -> list[Dual]:
+            tol = self._tol(n_rows) / weights.max()
+            return [solved(self._problem(gram, c[:, 0], weights), tol) for c in factors]
 
         labels = np.ones((n_rows, 1), np.int8)
         counts = np.array([n_rows])
-        passes = fit_passes(
-            kernel, x, gram, labels, counts, solve, self.factor, self._n_passes, normalise=True
+        (passes,) = fit_passes(
+            kernel, x, gram, labels, counts, solve, [self.factor], self._n_passes, normalise=True
         )
         rows = counted.rows if chosen is None else counted.rows[chosen.rows]
         # Rows on the boundary are inside, whatever the last digit of their decision says.

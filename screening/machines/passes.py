@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,7 @@ from screening.errors import ModelError
 from screening.factors.base import Factor
 from screening.kernels import Scale, shared
 from screening.kernels.base import Kernel
-from screening.machines.basis import Basis
-from screening.machines.first_pass import Stage
+from screening.machines.first_pass import c_after
 from screening.machines.scorer import Scorer
 
 
@@ -109,25 +108,7 @@ class Passes:
         """f of the last pass (or of pass ``upto``) at the rows of x, (n, n_outputs)."""
         if upto is not None:
             return replace(self, chain=self.chain[: upto + 1]).decisions(x)
-        here = shared.current()
-        known = None if here is None else here.trained_on(self.rows, x)
-        return self.scorer.decisions(x)[0] if known is None else self._among_others(x, *known)
-
-    def _among_others(self, x: np.ndarray, before: Stage | None, held: np.ndarray) -> np.ndarray:
-        """The decisions at rows that others are asked about too: what comes before the last pass is known.
-
-        Parameters
-        ----------
-        before : Stage or None
-            The last pass but one over all training rows.
-        held : ndarray of shape (n_rows, n)
-            K between all training rows and those of x.
-        """
-        if before is not None:
-            before.basis.across = (x, held)
-        basis = Basis(self.kernel, self.rows, across=(x, held[self.support]))
-        at = np.arange(len(self.rows))
-        return Stage(basis, self.last, before, self.factor, self.class_counts, self.rows, at).decisions(x)
+        return decisions_of([self], x)[0]
 
     def factors(self, x: np.ndarray) -> np.ndarray:
         """The product of all factors at the rows of x: c of the last pass, (n, 1) or (n, n_outputs)."""
@@ -215,6 +196,31 @@ class Passes:
         if not chain or wrong or passes.rows.ndim != 2 or passes.support.shape != (n_basis,):
             raise ModelError("the model's arrays do not fit each other")
         return passes
+
+
+def decisions_of(machines: Sequence[Passes], x: np.ndarray) -> list[np.ndarray]:
+    """f of the last pass of several machines at the rows of x, (n, n_outputs) each.
+
+    By one product where they were trained together on shared rows, and x is what all are asked about.
+    """
+    here = shared.current()
+    known = [None if here is None else here.trained_on(each.rows, x) for each in machines]
+    found = [one for one in known if one is not None]
+    if len(found) < len(machines):
+        return [each.scorer.decisions(x)[0] for each in machines]
+    before, held = [stage for stage, _ in found if stage is not None], found[0][1]
+    n_outputs = len(machines[0].last.dual.intercept)
+    weights = np.zeros((len(machines), n_outputs, len(held)))
+    for own, each in zip(weights, machines, strict=True):
+        own[:, each.support] = each.last.coefficients.T
+    sums = (weights.reshape(-1, len(held)) @ held).reshape(len(machines), n_outputs, len(x))
+    c = [np.ones((len(x), 1))] * len(machines)
+    if before:
+        before[0].basis.across = (x, held)
+        c = c_after(before, x)
+    return [
+        own.T * factor + each.last.dual.intercept for own, factor, each in zip(sums, c, machines, strict=True)
+    ]
 
 
 def _pass_from(state: Mapping[str, np.ndarray], t: int) -> Pass:

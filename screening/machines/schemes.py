@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from screening.machines.passes import Dual
-from screening.machines.training import SUPPORT, Training, embedded, joined, solve_two_class
+from screening.machines.training import SUPPORT, Training, embedded, joined, solve_two_class_each
 from screening.solvers.coupled import (
     CoupledProblem,
     CrammerSingerProblem,
@@ -60,23 +60,28 @@ class OneVsRest:
     def _own(self) -> np.ndarray:
         return self.classes.codes[:, None] == np.arange(self.classes.n_classes)
 
-    def solve(self, gram: Gram, c: np.ndarray) -> Dual:
-        """One C-SVC for each column of ``labels``, rows labelled 0 left out.
+    def solve(self, gram: Gram, factors: Sequence[np.ndarray]) -> list[Dual]:
+        """At each c one C-SVC for each column of ``labels``, rows labelled 0 left out.
 
         Parameters
         ----------
         gram : ndarray of shape (n_rows, n_rows)
-        c : ndarray of shape (n_rows, 1) or (n_rows, n_outputs)
+        factors : sequence of ndarray of shape (n_rows, 1) or (n_rows, n_outputs)
         """
-        n_outputs = self.labels.shape[1]
-        return joined([self._one(gram, self.labels[:, m], c[:, m % c.shape[1]]) for m in range(n_outputs)])
+        of_outputs = [
+            self._one(gram, labels, np.stack([c[:, m % c.shape[1]] for c in factors]))
+            for m, labels in enumerate(self.labels.T)
+        ]
+        return [joined(each) for each in zip(*of_outputs, strict=True)]
 
-    def _one(self, gram: Gram, labels: np.ndarray, c: np.ndarray) -> Dual:
-        whole = Training(gram, labels, c, self._costs(labels), self.tol)
+    def _one(self, gram: Gram, labels: np.ndarray, factors: np.ndarray) -> list[Dual]:
+        """One output at each c, (m, n_rows)."""
+        whole = Training(gram, labels, factors[0], self._costs(labels), self.tol)
         inside = np.flatnonzero(labels)
         if len(inside) == len(labels):
-            return solve_two_class(whole)
-        return embedded(solve_two_class(whole.take(inside)), inside, len(labels))
+            return solve_two_class_each(whole, factors)
+        duals = solve_two_class_each(whole.take(inside), factors[:, inside])
+        return [embedded(dual, inside, len(labels)) for dual in duals]
 
     def _costs(self, labels: np.ndarray) -> np.ndarray:
         ratio, weights = self.cost_ratio, self.classes.weights
@@ -130,7 +135,10 @@ class OneVsOne(OneVsRest):
 class AllAtOnce(OneVsRest):
     """One problem for all classes, over one kernel and without intercept."""
 
-    def solve(self, gram: Gram, c: np.ndarray) -> Dual:
+    def solve(self, gram: Gram, factors: Sequence[np.ndarray]) -> list[Dual]:
+        return [self._at_once(gram, c) for c in factors]
+
+    def _at_once(self, gram: Gram, c: np.ndarray) -> Dual:
         assert isinstance(gram, np.ndarray)  # see `MultiClassSVM.by_rows`
         upper = self._row_costs()
         weights, alphas, gap, n_iter = self._solution(gram, c[:, 0], upper)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,7 +72,7 @@ Solve = Callable[[Training], Dual]
 
 def solve_two_class(training: Training) -> Dual:
     """C-SVC: min 1/2 a'Qa - 1'a, 0 <= a <= costs, sum s_i a_i = 0."""
-    return solved(two_class_problem(training), training.tol)
+    return solve_two_class_each(training, training.c[None])[0]
 
 
 def two_class_problem(training: Training) -> solvers.Problem:
@@ -87,6 +87,12 @@ def two_class_problem(training: Training) -> solvers.Problem:
     )
 
 
+def solve_two_class_each(training: Training, factors: np.ndarray) -> list[Dual]:
+    """The same at each of several c, (m, n), in place of ``training.c``."""
+    problem = two_class_problem(training)
+    return duals_of(problem, solvers.solve_each(problem, factors, training.tol))
+
+
 def solved(problem: solvers.Problem, tol: float) -> Dual:
     """Solve, and drop what is too small to be a support vector."""
     return dual_of(problem, solvers.solve(problem, tol))
@@ -94,15 +100,18 @@ def solved(problem: solvers.Problem, tol: float) -> Dual:
 
 def dual_of(problem: solvers.Problem, solution: solvers.Solution) -> Dual:
     """A solution as a dual, without what is too small to be a support vector."""
-    alphas = without_dust(solution.alphas)
+    return duals_of(problem, [solution])[0]
+
+
+def duals_of(problem: solvers.Problem, solutions: Sequence[solvers.Solution]) -> list[Dual]:
+    """Solutions, at whatever c, as duals."""
+    alphas = without_dust(np.stack([each.alphas for each in solutions]))
     margin = (alphas > 0) & problem.free(alphas)
-    return Dual(
-        weights=(problem.signs * alphas)[:, None],
-        intercept=np.array([solution.intercept]),
-        margin=margin[:, None],
-        gap=solution.gap,
-        n_iter=solution.n_iter,
-    )
+    weights = problem.signs * alphas
+    return [
+        Dual(weights[k][:, None], np.array([each.intercept]), margin[k][:, None], each.gap, each.n_iter)
+        for k, each in enumerate(solutions)
+    ]
 
 
 def without_dust(alphas: np.ndarray) -> np.ndarray:
@@ -118,7 +127,7 @@ def embedded(dual: Dual, rows: np.ndarray, n_rows: int) -> Dual:
     return replace(dual, weights=weights, margin=margin)
 
 
-def joined(duals: list[Dual]) -> Dual:
+def joined(duals: Sequence[Dual]) -> Dual:
     """Several one-output duals as one of several outputs."""
     return Dual(
         weights=np.hstack([dual.weights for dual in duals]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -170,17 +171,20 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         for remedy in reversed(self.remedies):
             solve_pass = partial(remedy.solve, solve=solve_pass)
 
-        def solve(c: np.ndarray) -> Dual:
-            return solve_pass(Training(gram, labels, c[:, 0], costs, self._tol(len(x)), inside, counts))
+        def solve(factors: Sequence[np.ndarray]) -> list[Dual]:
+            return [
+                solve_pass(Training(gram, labels, c[:, 0], costs, self._tol(len(x)), inside, counts))
+                for c in factors
+            ]
 
-        passes = fit_passes(
+        (passes,) = fit_passes(
             kernel,
             x,
             gram,
             labels[:, None],
             counted.per_class(2) if len(x) == n_given and chosen is None else np.bincount(codes, minlength=2),
             solve,
-            self.factor,
+            [self.factor],
             n_passes,
             self.normalise,
             name=None if self.remedies else (labels.tobytes(), costs.tobytes(), self._tol(len(x))),

@@ -66,7 +66,7 @@ def sentences(series: SeriesFacts) -> list[str]:
     return [
         f"{shown.plural(series.nights, 'night')}, {shown.name(series.first)} to {shown.name(series.last)}: "
         f"{shown.ratio(work.cases_per_night)} flagged a night, {shown.ratio(work.waiting_per_night)} of them "
-        "not yet reviewed" + ("" if minutes is None else f", about {shown.count(minutes)} minutes"),
+        "not judged before" + ("" if minutes is None else f", about {shown.count(minutes)} minutes"),
         _of_those_judged(series.ppv),
         _of_all_flagged(series.ppv_flagged),
         _missed(series.misses),
@@ -212,7 +212,7 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
             "Flagged a night",
             shown.ratio(work.cases_per_night),
             "",
-            f"{shown.ratio(work.waiting_per_night)} not yet reviewed",
+            f"{shown.ratio(work.waiting_per_night)} not judged before",
         ),
     ]
 

@@ -51,7 +51,6 @@ class Worklist:
     n_lines: int
     unnamed: str
     pictured: bool
-    total: str
 
 
 def worklist(run: RunDocument, volumes: Sequence[Patient], places: int) -> Worklist:
@@ -70,7 +69,6 @@ def worklist(run: RunDocument, volumes: Sequence[Patient], places: int) -> Workl
     named: list[Case | GroupFacts] = [*run.cases, *(run.groups or ())]
     columns = list(next((each.display for each in named if each.display), {}))
     states = {line.state for line in flagged}
-    total = run.to_review
     return Worklist(
         parts=_parts(run, flagged),
         near=near,
@@ -83,10 +81,19 @@ def worklist(run: RunDocument, volumes: Sequence[Patient], places: int) -> Workl
         order="furthest above the threshold first" if run.model.by_excess else "highest score first",
         odds="Chance" if any(case.chance is not None for case in run.cases) and not run.groups else "Rarity",
         n_lines=len(flagged),
-        unnamed=shown.count(total - len(flagged)) if total > len(flagged) else "",
+        unnamed=_unnamed(run.to_review, len(flagged), erased=bool(run.erased)),
         pictured=bool(run.groups),
-        total=shown.count(total),
     )
+
+
+def _unnamed(flagged: int, named: int, *, erased: bool) -> str:
+    """Say where those are who were flagged and are not in the list."""
+    if flagged <= named:
+        return ""
+    more, total = shown.count(flagged - named), shown.count(flagged)
+    if erased:
+        return f"{more} of {total} flagged are not named here: erased since, or in flagged.csv alone."
+    return f"{more} more are flagged and stand in flagged.csv alone: {shown.count(named)} of {total} shown."
 
 
 def _rows(run: RunDocument, places: int) -> list[Line]:

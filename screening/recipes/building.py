@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from screening.spelling import did_you_mean
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from screening.factors.base import Factor
     from screening.machines.fitted import Fitted
 
 
@@ -55,13 +55,36 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> BaseEstimator:
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
         return blended([build(member) for member in members_for(recipe, several_classes=False)])
-    return builder(recipe)(overrides)
+    return Builder(recipe).estimator(overrides)
 
 
-def builder(recipe: Recipe) -> Callable[[Mapping[str, object]], Any]:
-    """``build`` for many overrides of one recipe, no blend: its parts are looked up once."""
-    parts = Parts(recipe)
-    return partial(_made, parts, parts.estimator)
+class Builder:
+    """``build`` for many overrides of one recipe, no blend: its parts are looked up once.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._parts = Parts(recipe)
+        self._varied = self._parts.varied_names
+
+    def estimator(self, overrides: Mapping[str, object]) -> BaseEstimator:
+        """What ``build`` makes of the recipe."""
+        return _made(self._parts, self._parts.estimator, overrides)
+
+    def factor(self, overrides: Mapping[str, object]) -> Factor:
+        """The factor of that."""
+        return _made(self._parts, self._parts.factor, overrides)
+
+    def families(self, settings: Sequence[Mapping[str, object]]) -> list[list[int]]:
+        """Numbers of the settings, together those that differ in values tried on one first pass alone."""
+        found: dict[str, list[int]] = {}
+        for at, setting in enumerate(settings):
+            rest = {name: value for name, value in setting.items() if name not in self._varied}
+            found.setdefault(repr(sorted(rest.items())), []).append(at)
+        return [*found.values()]
 
 
 def build_bare(recipe: Recipe, **overrides: Any) -> Fitted:
@@ -106,9 +129,7 @@ def _made(parts: Parts, make: Callable[[dict[str, object]], Any], overrides: Map
         raise RecipeError(f"recipe {recipe.name}: {error}") from None
 
 
-def candidates_for(
-    recipe: Recipe, n: int, rng: np.random.Generator, grid: dict[str, list[Any]] | None = None
-) -> list[dict[str, object]]:
+def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dict[str, object]]:
     """Settings to choose among.
 
     The first is the default and, where there is a factor, the second its limit (no pass), so that
@@ -121,8 +142,6 @@ def candidates_for(
     n : int, >= 1
         Wanted; fewer where the grid has fewer.
     rng : numpy Generator
-    grid : dict of list, optional
-        ``search`` if None; ``paper_search`` is the other sensible one.
 
     Returns
     -------
@@ -131,8 +150,7 @@ def candidates_for(
     """
     if n < 1:
         raise RecipeError(f"at least one candidate is needed, got {n}")
-    grid = recipe.search if grid is None else grid
-    parts = Parts(recipe)
+    grid, parts = recipe.search, Parts(recipe)
     names = [name for name in recipe.parameters if name in grid]
     names += [name for name in grid if name not in names]
     default = {name: recipe.parameters[name] for name in names if name in recipe.parameters}

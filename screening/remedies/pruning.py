@@ -22,8 +22,8 @@ from screening.machines.training import (
     without_dust,
 )
 from screening.remedies.base import Remedy
-from screening.solvers import Problem
-from screening.solvers.without_one import Without, WithoutOne
+from screening.solvers import Problem, Solutions
+from screening.solvers.without_one import WithoutOne
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _Search:
             dual = dual_of(problem, solutions[at]) if self.trained is solve_two_class else duals[at]
         return Step(best, dual, *told[best])
 
-    def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, Without]:
+    def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, Solutions]:
         """The plain machine without each of these rows, from what it is with all of them."""
         inside = np.zeros(len(self.rows), bool)
         inside[self.minority] = inside[self.left] = True

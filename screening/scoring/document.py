@@ -64,7 +64,7 @@ def run_document(
         format=FORMATS["run"],
         run_id=key[:12],
         date=date,
-        model=run_model_in({"id": model.id, "digest": model.digest} | model.sealed),
+        model=run_model_in(with_id(model)),
         input=InputFacts(
             files=source.files,
             delimiter=source.delimiter,
@@ -113,3 +113,8 @@ def _prevalence(model: Model, flagged: int, scored: int) -> Share | None:
 def _voxels(blocks: Blocks, stream: CohortStream, scores: Path) -> Voxels | None:
     """The batches of a voxel run are read once more for it."""
     return None if blocks.voxels is None else blocks.voxels.pictured(stream, scores)
+
+
+def with_id(model: Model) -> dict[str, object]:
+    """The model as a run states it: as it was sealed, whatever version wrote it."""
+    return {"id": model.id, "digest": model.digest} | model.sealed

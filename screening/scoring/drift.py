@@ -120,7 +120,7 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
         Empty where the model holds no held-out scores.
     """
     table, task = model.held_out, Task.of(model.facts.task)
-    names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
+    names = task.score_columns
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
     names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
     if not table.n_rows or not set(names) <= set(table):

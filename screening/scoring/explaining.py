@@ -79,7 +79,9 @@ def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
     rows = table[table["id"] == name]
     rows = table[table["group"] == name] if rows.empty and "group" in table else rows
     if rows.empty:
-        return f"no row of this run has this id; ids are compared as text, and {len(table)} rows were scored"
+        scored = f"{document['counts']['scored']} rows were scored"
+        erased = ", of which some were erased since" if document.get("erased") else ""
+        return f"no row of this run has this id; ids are compared as text, and {scored}{erased}"
     if rows["flagged"].any():
         return f"this row was flagged, but the page names {document['cases_shown']} only; {REMEDY}"
     return f"this row was scored and not flagged, and reasons are kept for the nearest misses only; {REMEDY}"

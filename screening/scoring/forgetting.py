@@ -77,13 +77,19 @@ class Report:
     ledger: dict[str, int] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
 
+    @property
+    def found(self) -> bool:
+        """Whether the patient was known anywhere."""
+        return bool(any(self.ledger.values()) or any(getattr(self, key) for key in (*PATIENTS, "left")))
+
     def to_dict(self) -> dict[str, Any]:
         """As `--json` prints it."""
         lists = {key: [str(path) for path in getattr(self, key)] for key in PLACES}
         return {"ledger": self.ledger} | lists | {"retrain": self.retrain, "left": self.left}
 
 
-PLACES = ("runs", "comparisons", "models", "pages", "pieces")
+PATIENTS = ("runs", "comparisons", "models", "pages")
+PLACES = (*PATIENTS, "pieces")
 
 
 @dataclass(frozen=True)

@@ -226,10 +226,9 @@ class Night:
             np.concatenate(parts) for parts in zip(*self.labelled, strict=True)
         )
         together = group if self.groups else None
-        columns = [1] if self.task.kind == "binary" else self.task.watched_columns
         facts: dict[str, Observed | Confusion | Sequence[PerClass]] = {
-            name: performance(scores[:, m], codes == column, self.model.thresholds[m], together)
-            for m, (name, column) in enumerate(zip(self.task.watched, columns, strict=True))
+            name: performance(scores[:, m], codes == code, self.model.thresholds[m], together)
+            for m, (name, code) in enumerate(zip(self.task.watched, self.task.watched_codes, strict=True))
         }
         if self.task.kind == "multi":
             facts["confusion"], facts["per_class"] = per_class(codes, predicted, self.task.classes)

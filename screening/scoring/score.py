@@ -26,7 +26,7 @@ from screening.kernels.placing import placed
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
-from screening.scoring.document import run_document
+from screening.scoring.document import run_document, with_id
 from screening.scoring.fragments import decided_by
 from screening.scoring.gathering import Night
 from screening.scoring.remembering import night_of, remembered, waiting
@@ -216,9 +216,8 @@ def score(
         if not shadow:
             write_flagged(folder / "flagged.csv", tally, known, drawn)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
-        # The model as it was sealed, whatever version wrote it.
         run = replace(run, times=times, outputs=outputs)
-        document, text = written(plain(run) | {"model": _with_id(model)}, "run")
+        document, text = written(plain(run) | {"model": with_id(model)}, "run")
         if not shadow:
             page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
@@ -227,10 +226,6 @@ def score(
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)
     return Run(Path(out), document)
-
-
-def _with_id(model: Model) -> dict[str, Any]:
-    return {"id": model.id, "digest": model.digest} | model.sealed
 
 
 class _ScoreTable:

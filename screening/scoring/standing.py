@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from screening.documents.run import ScoreScale, Share, Stopping
+from screening.statistics.evidence import Evidence
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import FLAG_EVERYTHING
 from screening.statistics.p_values import group_maxima
@@ -90,13 +91,13 @@ class Standing:
         )
 
     def _found(self, threshold: float) -> Share:
-        """Share of cases at or above a score: expected of new ones, with its interval."""
+        """Share of cases at or above a score, expected of new ones, as the operating point has it."""
         m = len(self.past)
         hits = m - int(np.searchsorted(self.past, threshold, side="left"))
-        low, high = wilson(hits, m)
-        # As the operating point's: a new case is one more among m + 1 (METHODS 4).
-        expected = max(0.0, 1 - (m - hits + 1) / (m + 1))
-        return Share(value=expected, low=min(float(low), expected), high=float(high))
+        told = Evidence(hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING)
+        low, high = told.sensitivity_range()
+        # A new case is one more among m + 1 (METHODS 4).
+        return Share(value=1.0 if told.everything else hits / (m + 1), low=low, high=high)
 
 
 def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -177,3 +177,24 @@ class Solution:
     intercept: float
     gap: float
     n_iter: int
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """Solutions of problems over the same rows, as ``Solution`` has them.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (m, n)
+    intercepts, gaps, n_iters : ndarray of shape (m,)
+    """
+
+    alphas: np.ndarray
+    intercepts: np.ndarray
+    gaps: np.ndarray
+    n_iters: np.ndarray
+
+    def __getitem__(self, at: int) -> Solution:
+        return Solution(
+            self.alphas[at], float(self.intercepts[at]), float(self.gaps[at]), int(self.n_iters[at])
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from screening.kernels import shared
@@ -34,7 +36,12 @@ def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool
 
 
 def solve(problem: Problem, tol: float = 1e-3) -> Solution:
-    """Solve a dual problem: the one door through which every machine goes.
+    """Solve a dual problem: ``solve_each`` of one c."""
+    return solve_each(problem, problem.c[None], tol)[0]
+
+
+def solve_each(problem: Problem, factors: np.ndarray, tol: float = 1e-3) -> list[Solution]:
+    """Solve a dual problem at each of several c: the one door through which every machine goes.
 
     Where the caller shares work over these rows (``kernels.shared``), a two-class problem is solved once
     (the plain one for all factors that are built on it), and another c starts from the last solution with the
@@ -44,6 +51,8 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
     Parameters
     ----------
     problem : Problem
+    factors : ndarray of shape (m, n)
+        In place of ``problem.c``.
     tol : float, > 0
         Largest violation of the optimality conditions left, in units of ``problem.unit``, so that it does
         not depend on the scale of c.
@@ -51,33 +60,48 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
     from screening.solvers import smo
 
     here = shared.current()
-    by_rows = isinstance(problem.gram, KernelRows)
     memory = smo.DEFAULT_MEMORY if here is None else here.memory
-    if not by_rows:
+    if not isinstance(problem.gram, KernelRows):
         memory = min(memory, smo.DEFAULT_MEMORY)
     known = None if here is None else here.solutions_on(problem.gram)
     # A one-class problem starts cold: from a solution near by it takes more steps.
     if known is None or problem.total != 0.0:
-        return smo.solve(problem, tol, memory=memory)
-    rows = tol, _bits(problem.signs), _bits(problem.linear)
-    bounds, factor = _bits(problem.upper), _bits(problem.c)
-    found = known.get((rows, bounds, factor))
-    if found is None:
-        within, unit = known.get(("within", rows, factor), (None, 0.0))
-        if within is not None and unit <= problem.scale and (within.alphas <= problem.upper).all():
-            found = within
-        else:
-            start = known.get(("last", rows, bounds))
-            if start is None and ("path", rows, factor) in known:
-                alphas, narrower = known["path", rows, factor]
-                start = _widened(alphas, narrower, problem.upper)
-            found = smo.solve(problem, tol, start=start, memory=memory)
+        return smo.solve_each(problem, factors, tol, memory=memory)
+    rows, bounds = (tol, _bits(problem.signs), _bits(problem.linear)), _bits(problem.upper)
+    names = [_bits(c) for c in factors]
+    missing: dict[bytes, np.ndarray] = {}
+
+    def keep(name: bytes, solution: Solution) -> None:
+        known[rows, bounds, name] = solution
+        known["last", rows, bounds] = solution.alphas
+        known["path", rows, name] = solution.alphas, problem.upper
+
+    def solve_missing() -> None:
+        start, path = known.get(("last", rows, bounds)), ("path", rows, next(iter(missing), b""))
+        if start is None and path in known:
+            alphas, narrower = known[path]
+            start = _widened(alphas, narrower, problem.upper)
+        solved = smo.solve_each(problem, np.stack([*missing.values()]), tol, start=start, memory=memory)
+        for (name, c), found in zip(missing.items(), solved, strict=True):
             if (found.alphas < (1.0 - AT_BOUND) * problem.upper).all():
-                known["within", rows, factor] = found, problem.scale
-        known[rows, bounds, factor] = found
-        known["last", rows, bounds] = found.alphas
-        known["path", rows, factor] = found.alphas, problem.upper
-    return found
+                known["within", rows, name] = found, replace(problem, c=c).scale
+            keep(name, found)
+        missing.clear()
+
+    for name, c in zip(names, factors, strict=True):
+        if (rows, bounds, name) in known or name in missing:
+            continue
+        within, unit = known.get(("within", rows, name), (None, 0.0))
+        free = within is not None and unit <= replace(problem, c=c).scale
+        if free and (within.alphas <= problem.upper).all():
+            if missing:
+                solve_missing()
+            keep(name, within)
+        else:
+            missing[name] = c
+    if missing:
+        solve_missing()
+    return [known[rows, bounds, name] for name in names]
 
 
 def _widened(alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray) -> np.ndarray | None:

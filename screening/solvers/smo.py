@@ -8,12 +8,12 @@ find out which alphas are free; now and then all of these go to their common opt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from screening.solvers.kernel_rows import Gram, KernelRows
+from screening.solvers.active import Active
+from screening.solvers.kernel_rows import KernelRows
 from screening.solvers.problem import Problem, Solution, between
 
 DEFAULT_MEMORY = 1 << 30
@@ -26,77 +26,6 @@ STOP, PATIENCE, VISITS = 0, 1, 2
 """What is kept from one climb to the next: the violation to leave, and what decides on a move at once."""
 WORTH = 0.85  # compact only where the active set shrinks to this share
 LAST_DIGITS = 16 * float(np.finfo(float).eps)  # of a level: what rounding leaves of it after many steps
-
-
-@dataclass
-class _Active:
-    """The problem over the active points, compact, as the compiled loops want it."""
-
-    gram: Gram
-    memory: int
-    points: np.ndarray = field(init=False)
-    mode: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        from screening.kernels.compiled import ABSOLUTE, SQUARED
-        from screening.kernels.sweep import padded_transposed, rate_of
-
-        self._all: Any = None
-        self.kind, self.rate = SQUARED, np.float32(0)
-        if isinstance(self.gram, KernelRows):
-            self.dense = np.zeros((1, 1), np.float32)
-            self._all = padded_transposed(self.gram.x)
-            self.kind = SQUARED if self.gram.kernel.norm == 2 else ABSOLUTE
-            self.rate = np.float32(rate_of(self.gram.kernel))
-        else:
-            exact = np.asarray(self.gram).dtype != np.float32
-            self.dense = np.ascontiguousarray(self.gram, np.float64 if exact else np.float32)
-            self._all = None if exact else np.zeros((4, 1), np.float32)  # float32 shares one specialisation
-        self.computed = isinstance(self.gram, KernelRows)
-        self.buffer = np.empty(0, self.dense.dtype)
-        self.slot_of = self.owner = self.newer = self.older = self.lru = np.empty(0, np.int64)
-        self.take(np.arange(len(self.gram)))
-
-    def take(self, points: np.ndarray, keep: np.ndarray | None = None) -> None:
-        """Make `points` the active set; `keep`, their places in the one before, saves the cached rows."""
-        from screening.solvers import rows
-
-        before = len(self.points) if keep is not None else 0
-        m = len(points)
-        direct = not self.computed and m == len(self.dense)
-        was_cached = keep is not None and self.mode != rows.DIRECT
-        self.points = points
-        self.mode = rows.DIRECT if direct else rows.COMPUTED if self.computed else rows.GATHERED
-        self.xt = np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
-        if direct:  # nothing is cached
-            self.slot_of = self.owner = self.newer = self.older = np.empty(0, np.int64)
-            self.lru = np.zeros(5, np.int64)
-            return
-        wanted = min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
-        if len(self.buffer) < wanted and not was_cached:
-            self.buffer = np.empty(wanted, self.dense.dtype)
-        capacity = max(min(len(self.buffer) // m, m), 0)
-        slot_of = np.full(m, -1, np.int64)
-        if was_cached:
-            rows.compact(
-                keep, before, self.buffer, self.slot_of, self.owner, self.newer, self.older, self.lru, slot_of
-            )
-        else:
-            self.lru = np.array([-1, -1, 0, 0, 0], np.int64)
-        grown = [np.full(capacity, -1, np.int64) for _ in range(3)]
-        if was_cached:
-            used = self.lru[rows.USED]
-            for new, old in zip(grown, (self.owner, self.newer, self.older), strict=True):
-                new[:used] = old[:used]
-        self.owner, self.newer, self.older = grown
-        self.slot_of = slot_of
-        self.lru[rows.CAPACITY] = capacity
-
-    def rows(self) -> tuple:
-        return (
-            self.mode, self.points, self.dense, self.xt, self.kind, self.rate, self.buffer,
-            self.slot_of, self.owner, self.newer, self.older, self.lru,
-        )  # fmt: skip
 
 
 def solve(
@@ -126,11 +55,68 @@ def solve(
     ValueError
         If ``start`` breaks a constraint, or ``total`` cannot be reached within the bounds.
     """
+    return solve_each(problem, problem.c[None], tol, start=start, memory=memory, max_iter=max_iter)[0]
+
+
+def solve_each(
+    problem: Problem,
+    factors: np.ndarray,
+    tol: float = 1e-3,
+    *,
+    start: np.ndarray | None = None,
+    memory: int = DEFAULT_MEMORY,
+    max_iter: int = 10_000_000,
+) -> list[Solution]:
+    """Solve a dual at each of several c, from the second on from the solution before.
+
+    Parameters
+    ----------
+    factors : ndarray of shape (m, n)
+        In place of ``problem.c``.
+    tol, start, memory, max_iter
+        As ``solve`` has them.
+    """
     from screening.kernels.compiled import prepare
 
     prepare()
-    engine = _Engine(problem, tol, memory)
-    return engine.run(_feasible(problem, start), max_iter)
+    small = len(problem.upper) <= _SMALL and not isinstance(problem.gram, KernelRows)
+    if small and problem.total is not None and problem.has_margin:
+        return _solve_columns(problem, factors, tol, start, max_iter)
+    solutions = []
+    for c in factors:
+        one = replace(problem, c=c)
+        solution = _Engine(one, tol, memory).run(_feasible(one, start), max_iter)
+        solutions.append(solution)
+        start = solution.alphas
+    return solutions
+
+
+def _solve_columns(
+    problem: Problem, factors: np.ndarray, tol: float, start: np.ndarray | None, max_iter: int
+) -> list[Solution]:
+    """``solve_each`` of so few rows that none is left out on the way: all in one call of what is compiled."""
+    from screening.solvers import column_loops
+
+    first = _feasible(replace(problem, c=factors[0]), start)
+    factors = np.ascontiguousarray(factors, float)
+    found, free, told = np.empty(factors.shape), np.empty(factors.shape), np.empty((len(factors), 5))
+    chunks, chunk = _looks(factors.shape[1])
+    given = (problem.signs, problem.linear, problem.diagonal, problem.upper)
+    column_loops.solve_columns(
+        chunks, chunk, max_iter, tol, *(np.ascontiguousarray(each, float) for each in given), factors, first,
+        found, free, told, *Active(problem.gram).rows(),
+    )  # fmt: skip
+    solutions = []
+    for alphas, own, (n_iter, n_free, top, bottom, scale) in zip(found, free, told, strict=True):
+        intercept, gap = between(own[: int(n_free)], top, bottom)
+        solutions.append(Solution(alphas, intercept, gap / scale, int(n_iter)))
+    return solutions
+
+
+def _looks(n_points: int) -> tuple[int, int]:
+    """How many times in a row so many steps are taken before Python looks."""
+    chunk = int(min(max(_VISITS / n_points, _STEPS[0]), _STEPS[1]))
+    return max(1, int(_UNSEEN / (chunk * n_points))), chunk
 
 
 def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
@@ -161,7 +147,7 @@ class _Engine:
 
     def __init__(self, problem: Problem, tol: float, memory: int) -> None:
         self.problem = problem
-        self.active = _Active(problem.gram, memory)
+        self.active = Active(problem.gram, memory)
         diagonal = problem.diagonal
         c = np.asarray(problem.c, float)
         # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
@@ -242,10 +228,9 @@ class _Engine:
         """Steps until there is something to decide: their number, the gap, and whether none was left."""
         from screening.solvers import climbing
 
-        m = len(now[0])
-        chunk = int(min(max(_VISITS / m, _STEPS[0]), _STEPS[1]))
-        # Without a margin every look may ask for a smaller violation.
-        chunks = max(1, int(_UNSEEN / (chunk * m))) if self.problem.has_margin else 1
+        chunks, chunk = _looks(len(now[0]))
+        if not self.problem.has_margin:  # then every look may ask for a smaller violation
+            chunks = 1
         asked = self.tol * self.problem.scale
         self.kept[STOP] = self.stop
         steps, gap, stuck = climbing.climb(

@@ -6,31 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.solvers.problem import Problem, Solution
+from screening.solvers.problem import Problem, Solutions
 from screening.solvers.smo import DEFAULT_MEMORY, _Engine
 
 _MOST_STEPS = 10_000_000
-
-
-@dataclass(frozen=True)
-class Without:
-    """Solutions, one a row that was left out, as ``Solution`` has them.
-
-    Parameters
-    ----------
-    alphas : ndarray of shape (m, n)
-    intercepts, gaps, n_iters : ndarray of shape (m,)
-    """
-
-    alphas: np.ndarray
-    intercepts: np.ndarray
-    gaps: np.ndarray
-    n_iters: np.ndarray
-
-    def __getitem__(self, at: int) -> Solution:
-        return Solution(
-            self.alphas[at], float(self.intercepts[at]), float(self.gaps[at]), int(self.n_iters[at])
-        )
 
 
 @dataclass(frozen=True)
@@ -48,7 +27,7 @@ class WithoutOne:
     problem: Problem
     tol: float
 
-    def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> Without:
+    def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> Solutions:
         """Solve without each row number in ``left_out`` in turn; its alpha is then 0.
 
         Parameters
@@ -82,4 +61,4 @@ class WithoutOne:
 
         run_in_threads(task, range(min(threads, len(rows))), threads)
         found = np.minimum(found / engine.unit, self.problem.upper)
-        return Without(found, told[:, 0], told[:, 1] / unit, told[:, 2].astype(int))
+        return Solutions(found, told[:, 0], told[:, 1] / unit, told[:, 2].astype(int))

@@ -196,8 +196,7 @@ def predictive_interval(prevalence: float, right: tuple, wrong: tuple) -> tuple[
 
     The log odds of PPV are those of the prevalence, plus log sensitivity, minus log(1 - specificity); the two
     intervals are joined by MOVER (Zou and Donner 2008), so each may come from anywhere. For NPV give the
-    shares
-    of the other side: prevalence of negatives, specificity and 1 - sensitivity.
+    shares of the other side: prevalence of negatives, specificity and 1 - sensitivity.
 
     Parameters
     ----------

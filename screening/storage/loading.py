@@ -65,6 +65,7 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
 def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> Model:
     from screening.cohort.encoding import Encoder
     from screening.contract.contract import Contract
+    from screening.machines.fold_ensemble import under
     from screening.recipes.loading import read_recipe
     from screening.sources.parquet_pages import read_small_table
     from screening.storage.restoring import restored
@@ -80,8 +81,8 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
                 document=document,
                 recipe=recipe,
                 contract=contract,
-                encoder=Encoder.from_state(contract, _under(arrays, "encoder/")),
-                ensemble=restored(recipe, method, len(classes), _under(arrays, "estimator/")),
+                encoder=Encoder.from_state(contract, under(arrays, "encoder/")),
+                ensemble=restored(recipe, method, len(classes), under(arrays, "estimator/")),
                 calibration=arrays["calibration"],
                 held_out=read_small_table(files.table),
                 selftest=arrays["selftest/x"],
@@ -99,7 +100,3 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
     if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
         raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
     return model
-
-
-def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}

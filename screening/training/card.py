@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -120,11 +119,10 @@ def _members_of(
     found = []
     blend = held_out.ensemble
     assert isinstance(blend, BlendedEnsemble)
-    columns = [0] if task.kind == "binary" else task.watched_columns
     for part, centre, scale in zip(held_out.parts, blend.centres, blend.scales, strict=True):
         alone = Validation.of(part, sample, task, groups)
         classes = {}
-        for m, (name, column) in enumerate(zip(task.watched, columns, strict=True)):
+        for m, (name, column) in enumerate(zip(task.watched, task.watched_columns, strict=True)):
             threshold = alone.operating_point(m, rule, seed).threshold
             classes[name] = MemberAlone(
                 auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
@@ -235,20 +233,9 @@ def _machine(held_out: HeldOut) -> MachineFacts:
     return MachineFacts(
         n_support_vectors=len(ensemble.union[0]),
         sv_share=held_out.sv_share,
-        passes=[_plain(one) for one in machines[0].passes_],
+        passes=machines[0].passes_,
         kkt_gap=float(max(np.max(each.kkt_gap_) for each in machines)),
     )
-
-
-def _plain(value: Any) -> Any:
-    """Arrays and NumPy scalars as lists and numbers; long arrays as their range."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, np.ndarray) and value.size > 16:
-        return {"n": int(value.size), "min": float(value.min()), "max": float(value.max())}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [_plain(inner) for inner in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _class_counts(sample: Cohort) -> dict[str, int]:

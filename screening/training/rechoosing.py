@@ -104,7 +104,7 @@ def stored_validation(model: Model, task: Task) -> Validation:
         The model holds none.
     """
     table, facts = model.held_out, model.facts.validation
-    names = ["score"] if task.kind == "binary" else [f"score_{name}" for name in task.watched]
+    names = task.score_columns
     if not table.n_rows or not set(names) <= set(table):
         raise ModelError("the model holds no held-out scores to choose from; train it again")
     if model.facts.format == 1 and facts.repeats > 1:

@@ -184,9 +184,10 @@ def _check(
 ) -> None:
     """Refuse a model that would not do what it promises."""
     check_promise(task, points)
-    columns = [0] if task.kind == "binary" else task.watched_columns
     # Maps are of whole patients, of whom the rows may be a sample: those of patients held out stand for them.
-    own = validation.scores if maps else held_out.ensemble.decisions(held_out.lesson.x)[:, columns]
+    own = (
+        validation.scores if maps else held_out.ensemble.decisions(held_out.lesson.x)[:, task.watched_columns]
+    )
     check_model(held_out.recipe.name, task, points, validation, own)
 
 
@@ -204,7 +205,7 @@ def _table(
     table[HELD] = held
     table |= {"fold": validation.fold, "label": labels_of(sample)}
     table["score"] = overall(validation.scores, np.array([point.threshold for point in points]))
-    names = [f"score_{name}" for name in task.watched] if task.kind == "multi" else ["score"]
+    names = task.score_columns
     if task.kind == "multi":
         table |= {name: validation.scores[:, m] for m, name in enumerate(names)}
     if len(validation.repeats) > 1:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from screening.errors import ClusterError
 from screening.files import digest_of_json
 from screening.kernels import shared
 from screening.kernels.placing import placed
+from screening.machines.fold_ensemble import under
 from screening.recipes.building import build_bare
 from screening.recipes.recipe import Recipe
 from screening.storage import finished
@@ -185,12 +186,9 @@ def _joined(asked: Sequence[Fit], lots: Sequence[Sequence[int]], rows: np.ndarra
             raise ClusterError(f"{each.out} went away while it was needed; start the training again")
         seconds += [arrays["seconds"]] * len(lot)
         for place, at in enumerate(lot):
-            prefix = f"{place}/machine/"
-            state = {
-                key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)
-            }
-            make = partial(build_bare, each.recipe, **each.settings[place])
-            machines[at], decisions[at] = make().restore(state), arrays[f"{place}/decisions"]
+            machine = build_bare(each.recipe, **each.settings[place])
+            machines[at] = machine.restore(under(arrays, f"{place}/machine/"))
+            decisions[at] = arrays[f"{place}/decisions"]
     mean = np.mean(seconds, axis=0)
     numbers = range(len(machines))
     return FoldFit(

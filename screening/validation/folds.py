@@ -13,6 +13,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.siphash import siphash
 from screening.errors import UsageError
+from screening.machines.fold_ensemble import occurrence
 from screening.statistics.tally import units_of
 
 SLABS_PER_FOLD = 4
@@ -67,9 +68,7 @@ def _told_apart(hashes: np.ndarray, seed: int) -> np.ndarray:
     With one key for all, copies would be dealt in turn, one a fold: a row held out would meet every other
     of its own label in training and a share of those of the other label, and all figures would be too good.
     """
-    import pandas as pd
-
-    copy = pd.Series(hashes).groupby(hashes, sort=False).cumcount().to_numpy()
+    copy = occurrence(hashes)
     numbers = np.arange(1, copy.max(initial=0) + 1).astype(str)
     return hashes ^ np.append(np.uint64(0), keys(numbers, seed))[copy]
 

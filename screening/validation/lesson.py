@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.errors import UsageError
 from screening.kernels import shared
-from screening.machines.orientation import oriented_decisions
-from screening.recipes.building import builder
+from screening.machines.fitted import FittedKernel
+from screening.machines.orientation import oriented, oriented_decisions
+from screening.machines.passes import decisions_of
+from screening.recipes.building import Builder
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, by_shared_work
 from screening.validation.task import Task
@@ -52,12 +54,12 @@ class Rows:
 
     def estimator(self, parameters: Parameters) -> BaseEstimator:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
-        estimator = self._build(parameters)
+        estimator = self._builder.estimator(parameters)
         return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
 
     @cached_property
-    def _build(self) -> Callable[[Parameters], BaseEstimator]:
-        return builder(self.recipe)
+    def _builder(self) -> Builder:
+        return Builder(self.recipe)
 
     @cached_property
     def _learnable_x(self) -> np.ndarray:
@@ -85,12 +87,36 @@ class Rows:
         decided: dict[int, np.ndarray] = {}
         part = partial(self.distances.part, rows)
         with shared.using(shared.Shared(x, self.distances.memory, part, asked)):
-            for at in by_shared_work(settings):
-                machine = self.estimator(settings[at]).fit(x, target, **known)
-                machines[at] = machine.relative() if self.recipe.machine == "one_class" else machine
+            ordered = by_shared_work(settings)
+            for family in self._builder.families([settings[at] for at in ordered]):
+                numbers = [ordered[place] for place in family]
+                fitted = self._fitted([settings[at] for at in numbers], x, target, known)
+                machines |= zip(numbers, fitted, strict=True)
                 if asked is not None:
-                    decided[at] = self.decisions(machines[at], asked)
+                    decided |= zip(numbers, self._decisions_of(fitted, asked), strict=True)
         return [machines[at] for at in sorted(machines)], [decided[at] for at in sorted(decided)]
+
+    def _fitted(
+        self, family: Sequence[Parameters], x: np.ndarray, target: np.ndarray, known: dict[str, Any]
+    ) -> list[Fitted]:
+        """Machines of settings that differ in their factors alone."""
+        first = self.estimator(family[0])
+        if len(family) == 1:
+            fitted = [first.fit(x, target, **known)]
+        else:
+            fitted = first.fit_each([self._builder.factor(each) for each in family], x, target, **known)
+        return [each.relative() for each in fitted] if self.recipe.machine == "one_class" else fitted
+
+    def _decisions_of(self, machines: Sequence[Fitted], x: np.ndarray) -> list[np.ndarray]:
+        """``decisions`` of machines that were fitted together."""
+        kernel_machines = [each for each in machines if isinstance(each, FittedKernel)]
+        if len(kernel_machines) < len(machines):
+            return [self.decisions(each, x) for each in machines]
+        found = decisions_of([each.passes_kept for each in kernel_machines], x)
+        return [
+            oriented(each.scores_from(own), each, self.recipe.machine, self.n_classes)
+            for each, own in zip(kernel_machines, found, strict=True)
+        ]
 
     def decisions(self, machine: Fitted, x: np.ndarray) -> np.ndarray:
         """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""

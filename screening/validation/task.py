@@ -37,9 +37,19 @@ class Task:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
+    def watched_codes(self) -> list[int]:
+        """What `target` calls the watched classes."""
+        return [1] if self.kind == "binary" else [self.classes.index(name) for name in self.watched]
+
+    @property
     def watched_columns(self) -> list[int]:
-        """Positions of the watched classes among `classes`."""
-        return [self.classes.index(name) for name in self.watched]
+        """Columns of decisions that belong to the watched classes."""
+        return [0] if self.kind == "binary" else self.watched_codes
+
+    @property
+    def score_columns(self) -> list[str]:
+        """What `validation.parquet` calls the scores of the watched classes."""
+        return ["score"] if self.kind == "binary" else [f"score_{name}" for name in self.watched]
 
     def target(self, label: np.ndarray) -> np.ndarray:
         """Label text to integers, shape (n_rows,): 0 / 1 for binary, the position in `classes` otherwise.
@@ -63,9 +73,7 @@ class Task:
 
     def is_watched(self, label: np.ndarray) -> np.ndarray:
         """Whether each row belongs to each watched class, shape (n_rows, n_watched), boolean."""
-        codes = self.target(label)
-        columns = [1] if self.kind == "binary" else self.watched_columns
-        return codes[:, None] == np.asarray(columns)
+        return self.target(label)[:, None] == np.asarray(self.watched_codes)
 
     def facts(self) -> TaskFacts:
         """What `model.json` says of it."""
@@ -137,8 +145,8 @@ def watchable(task: Task, target: np.ndarray, groups: np.ndarray | None, folds: 
     """
     if task.kind == "binary" or task.positive:
         return task
-    columns = zip(task.watched, task.watched_columns, strict=True)
-    holders = {name: units_of(target == column, groups) for name, column in columns}
+    codes = zip(task.watched, task.watched_codes, strict=True)
+    holders = {name: units_of(target == code, groups) for name, code in codes}
     kept = tuple(name for name in task.watched if holders[name] >= folds)
     if not kept or kept == task.watched:
         return task

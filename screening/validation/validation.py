@@ -77,10 +77,9 @@ class Validation:
     @classmethod
     def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
         """The scores that a recipe's folds give."""
-        binary = task.kind == "binary"
-        columns = [0] if binary else task.watched_columns
+        columns = task.watched_columns
         mean = held_out.decisions.mean(axis=0, dtype=float)
-        predicted = None if binary else mean.argmax(axis=1)
+        predicted = None if task.kind == "binary" else mean.argmax(axis=1)
         return cls(
             scores=mean[:, columns],
             repeats=held_out.decisions[:, :, columns],
