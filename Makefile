@@ -16,7 +16,7 @@ help:
 	@echo "make docs     write again what the code knows, and build the site of it: build/site/index.html"
 	@echo "make faults   the attacks of docs/reliability.md at their full number (hours)"
 	@echo "make fuzz     generated input for MINUTES=10"
-	@echo "make matrix   the tests under every Python from 3.11 on that is here, with the newest versions"
+	@echo "make matrix   the tests under every Python from 3.11 on that is here, with the newest versions; once with the oldest"
 	@echo "make lock sbom audit   what an installation consists of"
 	@echo "make wheelhouse   all that a host without a network needs, and an installation from it"
 
@@ -49,7 +49,7 @@ faults: $(VENV)/installed-test
 fuzz: $(VENV)/installed-test
 	$(BIN)/python tests/faults/fuzz.py --minutes $(MINUTES)
 
-# Every Python from 3.11 on that is found, each with the newest versions in a fresh environment (half an hour each).
+# Every Python from 3.11 on that is found, each with the newest versions in a fresh environment, and once with the oldest (half an hour each).
 matrix:
 	.ci/matrix
 
