@@ -74,6 +74,10 @@ TELLING = {
         {"counts__scored": 0, "counts__read": 0, "counts__flagged": 0},
         {"counts__scored": 240, "counts__read": 240},
     ),
+    "everybody_flagged": (
+        {"groups": [], "groups_flagged": 20, "unflagged__cases": 0},
+        {"groups": [], "groups_flagged": 20, "unflagged__cases": 1},
+    ),
     "nobody_flagged": ({"counts__flagged": 0}, {"counts__flagged": 70}),
 }
 

@@ -31,6 +31,9 @@ OLDEST_YEARS = 2
 QUIET_NIGHTS = 3
 """Nights in a row without a case after which the table or the model is suspected, not the ward praised."""
 
+EVERYBODY = 20
+"""Patients of whom all are flagged before that is said: of fewer all may well have the condition."""
+
 # Standard errors that 2 of 1,000 nights are beyond.
 IMPROBABLE = 3.1
 
@@ -72,7 +75,7 @@ def of_run(
     """
     # What may have leaked into training is for whoever trained; the ward would read it every night.
     found = [*_model_gates(run.model), *_age(run, trained), *_counts(run)]
-    found += [*_workload(run), *_silence(run, quiet), *run.attention]
+    found += [*_workload(run), *_everybody(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
     if not recognisable and "ids_are_row_numbers" not in {each.code for each in found}:
         found.append(
@@ -219,6 +222,16 @@ def _workload(run: RunDocument) -> list[Reason]:
         remedy = "Compare tonight's data with those of training before acting on the list."
         found.append(Reason("flags_unexpected", words, None, flagged, bound, remedy))
     return found
+
+
+def _everybody(run: RunDocument) -> list[Reason]:
+    """Patients of several rows of whom each has one that is flagged, though many rows are not."""
+    n = run.to_review
+    if run.unit != "patient" or run.model.unit_of_review == "voxel" or run.unflagged.cases or n < EVERYBODY:
+        return []
+    words = f"All {n:,} patients are flagged, each for one row or more, so the list singles nobody out."
+    remedy = "Ask for less with screen threshold, or train and score one row a patient."
+    return [Reason("everybody_flagged", words, None, n, EVERYBODY, remedy)]
 
 
 def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
