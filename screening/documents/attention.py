@@ -74,7 +74,7 @@ def of_run(
         Tells a model's age where neither its contract nor its rows do.
     """
     # What may have leaked into training is for whoever trained; the ward would read it every night.
-    found = [*_model_gates(run.model), *_age(run, trained), *_counts(run)]
+    found = [*_model_gates(run.model), *_age(run, trained), *_learned_from(run), *_counts(run)]
     found += [*_workload(run), *_everybody(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
     if not recognisable and "ids_are_row_numbers" not in {each.code for each in found}:
@@ -175,6 +175,19 @@ def _age(run: RunDocument, trained: datetime.datetime | None) -> list[Reason]:
     origin = "the last patient it learned from is of" if last else "it was trained on"
     words = f"This model is {years:.1f} years old: {origin} {since}, and nobody set a date for its review."
     return [Reason("past_review_date", words, None, years, OLDEST_YEARS, remedy)]
+
+
+def _learned_from(run: RunDocument) -> list[Reason]:
+    """Whether the night is a table that the model has learned from and knows too well."""
+    known = {file.sha256 for file in run.model.training.source.files}
+    files = run.input.files
+    seen = sum(file.sha256 in known for file in files)
+    if not seen:
+        return []
+    what = "this table" if seen == len(files) else f"{seen} of these {len(files)} files"
+    words = f"The model was trained on {what}: it knows these rows, so flags and figures are too good."
+    remedy = "Score other rows; what to expect of them is on the model's page, from rows held out."
+    return [Reason("trained_on_these_rows", words, None, seen, 0.0, remedy)]
 
 
 def _day(value: str | None) -> datetime.date | None:
