@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from screening.cohort import Contract, read_cohort
+from screening.cohort.reading import read_cohort
+from screening.contract.contract import Contract
 
 CONTRACT = Contract.from_dict({
     "cohort": {"id": "id"},

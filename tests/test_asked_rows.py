@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from machines_cohort import three_clouds, two_clouds
 
-from screening import load_recipe
+from screening import MultiClassSVM, TwoClassSVM, load_recipe
 from screening.cohort.cohort import Cohort
 from screening.factors import ClassDecay
 from screening.kernels import Gaussian, shared, sweep
 from screening.kernels.near import neighbours, neighbours_within
-from screening.machines import MultiClassSVM, TwoClassSVM
 from screening.machines.passes import Passes
 from screening.recipes.building import Builder
 from screening.validation.lesson import Rows

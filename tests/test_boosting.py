@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 
 from screening import read_cohort, train
 from screening.errors import ModelError, RecipeError
-from screening.machines import Boosting, boosting
-from screening.machines.boosting import read_text
+from screening.machines import boosting
+from screening.machines.boosting import Boosting, read_text
 from screening.recipes.loading import load_recipe, read_recipe
 
 BLEND = """

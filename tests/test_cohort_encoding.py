@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort import Contract, Encoder, read_cohort
+from screening.cohort.encoding import Encoder
+from screening.cohort.reading import read_cohort
+from screening.contract.contract import Contract
 from screening.errors import ModelError
 from screening.sources.columns import Columns
 

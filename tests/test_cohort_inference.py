@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening.cohort import Contract, open_cohort, read_cohort, starter_contract
+from screening.cohort.reading import open_cohort, read_cohort, starter_contract
+from screening.contract.contract import Contract
 from screening.errors import CohortError
 
 N = 60
@@ -211,6 +212,13 @@ def test_whole_numbers_that_count_the_rows_are_no_feature_whatever_their_name(tm
     path = cohort_of(tmp_path, visit=rng.permutation(N) + 17, platelets=rng.permutation(N) * 3)
 
     assert read_cohort(path).names == ["usable", "platelets"]
+
+
+def test_whole_numbers_too_large_for_floats_to_tell_apart_are_no_feature(tmp_path):
+    far = np.random.default_rng(1).integers(2**54, 2**60, N)
+    path = cohort_of(tmp_path, accession=far, copies=[2**60, *range(N - 1)])
+
+    assert read_cohort(path).names == ["usable", "copies"]
 
 
 def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):

@@ -13,7 +13,8 @@ from cohort_cells import CONTRACT, GOOD, HEADER, column, with_feature, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort import Contract, read_cohort
+from screening.cohort.reading import read_cohort
+from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.sources.columns import absent
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from cohort_cells import CONTRACT, GOOD, HEADER, column, with_feature, written
 
-from screening.cohort import check_cohort, open_cohort, read_cohort
+from screening.cohort.reading import check_cohort, open_cohort, read_cohort
 from screening.errors import CohortError, UsageError
 
 CELLS = {

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort import Contract, open_cohort, read_cohort
 from screening.cohort.cohort import joined
+from screening.cohort.reading import open_cohort, read_cohort
+from screening.contract.contract import Contract
 from screening.errors import CohortError
 
 FEATURES = {

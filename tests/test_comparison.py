@@ -15,7 +15,7 @@ import pytest
 from commands import screen
 from comparison_outcomes import outcome
 
-from screening.cohort import read_cohort
+from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
 from screening.comparison.checkpoints import Checkpoints
 from screening.comparison.plan import Ground, Unit, judged

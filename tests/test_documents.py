@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, save_model, score, train
 from screening.cli import app
-from screening.cohort.reading import infer_contract
+from screening.cohort.reading import starter_contract
 from screening.comparison.compare import compare
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
@@ -57,7 +57,9 @@ def volumes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("volumes")
     table = written(voxels(), folder / "past.parquet")
     roles = {"label": "tissue", "group": "patient", "coordinates": ["x", "y", "z"]}
-    cohort = read_cohort(table, infer_contract(table, label="tissue", group="patient").with_roles(**roles))
+    cohort = read_cohort(
+        table, starter_contract(table, label="tissue", group="patient")[0].with_roles(**roles)
+    )
     save_model(train(cohort, "one_vs_rest", search=1), folder / "model")
     new = written(voxels(3, seed=1), folder / "new.parquet")
     score(load_model(folder / "model"), new, folder / "run", label="tissue")

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from machines_cohort import three_clouds, two_clouds
 from scipy.special import logsumexp
 
-from screening import factors
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, factors
 from screening.factors import (
     FACTORS,
     AdaptiveBumps,
@@ -22,7 +22,6 @@ from screening.factors import (
     why_not,
 )
 from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled, rescaled_distances
-from screening.machines import MultiClassSVM, OneClassSVM, TwoClassSVM
 
 MAKERS = {
     "one_class": lambda **given: OneClassSVM(nu=0.3, **given),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from machines_cohort import three_clouds, two_clouds
 
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.factors import (
     AdaptiveBumps,
     Bumps,
@@ -15,7 +16,6 @@ from screening.factors import (
     OneSidedMarginDecay,
 )
 from screening.kernels import Gaussian, Laplacian
-from screening.machines import MultiClassSVM, OneClassSVM, TwoClassSVM
 
 KERNEL = Laplacian(0.4)
 NEW = np.random.default_rng(1).normal(size=(25, 3)) * 1.5

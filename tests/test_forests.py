@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from screening.errors import ModelError
 from screening.kernels.placing import placed
-from screening.machines import BalancedForest, RandomForest
 from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.forests import BalancedForest, RandomForest
 from screening.machines.trees import DEEPEST, Trees, rounded_down
 
 FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]

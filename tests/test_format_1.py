@@ -11,7 +11,7 @@ import pytest
 from commands import screen
 
 from screening import build
-from screening.cohort import open_cohort
+from screening.cohort.reading import open_cohort
 from screening.storage.loading import load_model
 from screening.storage.sealing import read_document
 

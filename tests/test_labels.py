@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
-from screening.cohort import Contract
 from screening.cohort.identity import row_number_ids
+from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.training.labels import alike
 

@@ -176,7 +176,7 @@ def test_rows_taken_whole_are_fewer_where_the_whole_matrix_is_wanted(name, rows)
 def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(tmp_path, monkeypatch):
     from flow_cohorts import patients, written
 
-    from screening.cohort import read_cohort
+    from screening.cohort.reading import read_cohort
     from screening.training import planning
     from screening.training import train as training
 

@@ -103,7 +103,7 @@ def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeata
 def test_a_multi_class_model_trained_on_landmarks_says_what_they_cost(tmp_path):
     from flow_cohorts import voxels, written
 
-    from screening.cohort import read_cohort
+    from screening.cohort.reading import read_cohort
     from screening.training import train as training
 
     path = written(voxels(8, 100), tmp_path / "past.csv")

@@ -41,6 +41,14 @@ def test_a_column_that_ranks_alone_is_named_on_the_page_too(tmp_path, sign):
     assert "Look at discharge_code: alone it ranks with AUROC" in render_model(model.sealed)
 
 
+def test_a_category_that_is_the_answer_is_named_and_one_of_many_levels_is_not(tmp_path):
+    table = patients()
+    table["code"] = np.where(table["ill"] == "yes", SEEDS.choice(["A41.9", "R65.2"], len(table)), "Z00")
+    table["room"] = [f"room {i}" for i in SEEDS.integers(0, len(table) // 4, len(table))]
+
+    assert codes(trained(table, tmp_path)) == {("ranks_alone", "code")}
+
+
 def test_a_category_that_is_nearly_a_name_is_named(tmp_path):
     table = patients()
     table["ward"] = [f"note {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(len(table))]

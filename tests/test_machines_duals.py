@@ -8,9 +8,9 @@ from machines_cohort import quadratic_program, three_clouds, two_clouds
 from sklearn.svm import SVC
 from sklearn.svm import OneClassSVM as ScikitOneClass
 
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.factors import ClassDecay, MarginDensity
 from screening.kernels import Gaussian, Laplacian
-from screening.machines import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.remedies import UnequalCosts
 from screening.solvers import Problem, solve
 

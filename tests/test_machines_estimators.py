@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.errors import ModelError
 from screening.factors import (
     AdaptiveBumps,
@@ -29,14 +30,8 @@ from screening.factors import (
     OneSidedMarginDecay,
 )
 from screening.kernels import Gaussian, Laplacian
-from screening.machines import (
-    BalancedForest,
-    Logistic,
-    MultiClassSVM,
-    OneClassSVM,
-    RandomForest,
-    TwoClassSVM,
-)
+from screening.machines.baselines import Logistic
+from screening.machines.forests import BalancedForest, RandomForest
 from screening.machines.scikit_alone import Later
 from screening.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
 from screening.remedies.boundary import best_g_mean

@@ -8,9 +8,9 @@ from machines_cohort import three_clouds, two_clouds
 from sklearn.base import clone
 from sklearn.svm import SVC, LinearSVC
 
+from screening import MultiClassSVM, TwoClassSVM
 from screening.factors import AdaptiveBumps
 from screening.kernels import Gaussian, rescaled
-from screening.machines import MultiClassSVM, TwoClassSVM
 from screening.machines.schemes import OneVsOne
 from screening.solvers import Problem, solve
 from screening.solvers.coupled import (

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, train
 from screening.cli import app
-from screening.cohort import infer_contract
+from screening.cohort.reading import starter_contract
 from screening.storage.model import save_model
 
 # What ends without a page: what is done, and a word of the answer besides the column's name.
@@ -24,7 +24,7 @@ def models(tmp_path_factory):
     """One model whose contract was inferred, and one of `screen init`, which lists the wards."""
     folder = tmp_path_factory.mktemp("models")
     past = written(patients(400), folder / "past.csv")
-    starter = infer_contract(past, label="ill", positive="yes", id="patient")
+    starter, _ = starter_contract(past, label="ill", positive="yes", id="patient")
     for name, given in (("inferred", None), ("listed", starter)):
         cohort = read_cohort(past, given, label="ill", positive="yes", id="patient", need_label=True)
         save_model(train(cohort, "logistic", search=1, jobs=1), folder / name)
@@ -65,7 +65,7 @@ def strict(tmp_path_factory):
     """Models whose contracts leave rows of an unseen ward out, or stop at them."""
     folder = tmp_path_factory.mktemp("strict")
     past = written(patients(400), folder / "past.csv")
-    starter = infer_contract(past, label="ill", positive="yes", id="patient")
+    starter, _ = starter_contract(past, label="ill", positive="yes", id="patient")
     for name in ("refuse_row", "stop"):
         given = starter.with_roles(on_unseen=name)
         cohort = read_cohort(past, given, label="ill", positive="yes", id="patient", need_label=True)

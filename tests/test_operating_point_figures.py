@@ -22,6 +22,7 @@ from screening.statistics.operating_point import (
     points,
     summary,
 )
+from screening.statistics.performance import rates
 
 
 def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
@@ -81,9 +82,9 @@ def test_observed_predictive_values_have_the_intervals_of_observed_shares():
 
     assert [seen.ppv_low, seen.ppv_high] == pytest.approx(np.array(wilson(seen.true_positive, flagged)))
     assert [seen.npv_low, seen.npv_high] == pytest.approx(np.array(wilson(seen.true_negative, left)))
-    known = performance(scores, y, 1.0, prevalence=float(np.mean(y)))
-    assert seen.ppv == pytest.approx(known.ppv)
-    assert seen.ppv_high - seen.ppv_low > known.ppv_high - known.ppv_low
+    known = rates(seen.sensitivity_ends, seen.specificity_ends, float(np.mean(y)))
+    assert seen.ppv == pytest.approx(known["ppv"])
+    assert seen.ppv_high - seen.ppv_low > known["ppv_high"] - known["ppv_low"]
 
 
 def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
@@ -146,14 +147,15 @@ def test_a_curve_keeps_both_extremes_and_its_length():
 
 def test_at_a_given_prevalence_every_figure_lies_in_its_interval():
     scores, y = labelled(2000)
-    found = performance(scores, y, 1.0, prevalence=0.05)
+    seen = performance(scores, y, 1.0)
+    found = rates(seen.sensitivity_ends, seen.specificity_ends, 0.05)
 
     for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
-        assert getattr(found, f"{name}_low") < getattr(found, name) < getattr(found, f"{name}_high")
-    assert found.nne_low == pytest.approx(1 / found.ppv_high)
+        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+    assert found["nne_low"] == pytest.approx(1 / found["ppv_high"])
     # Of a hundred rows ninety-five are negatives: what is known of them is what is known of the workload.
-    wide, of_negatives = width(found, "flag_rate"), width(found, "specificity")
-    assert wide == pytest.approx(0.95 * of_negatives, rel=0.05)
+    wide = found["flag_rate_high"] - found["flag_rate_low"]
+    assert wide == pytest.approx(0.95 * width(seen, "specificity"), rel=0.05)
 
 
 @pytest.mark.parametrize(("n_groups", "taken_back"), [(5, True), (15, False)])

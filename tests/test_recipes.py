@@ -13,11 +13,10 @@ from machines_cohort import three_clouds, two_clouds
 from sklearn.model_selection import RandomizedSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
-from screening import machines
 from screening.errors import RecipeError
 from screening.recipes.building import build, build_bare, candidates_for, param_grid
 from screening.recipes.loading import list_recipes, load_recipe, read_recipe
-from screening.recipes.parts import camel
+from screening.recipes.parts import estimator_class
 from screening.recipes.recipe import Recipe
 from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
 
@@ -120,14 +119,13 @@ def test_unknown_override_is_refused_with_the_list(recipe):
 
 
 def test_parameters_a_recipe_may_name_are_the_machines_own():
-    own = {"one_class": "OneClassSVM", "two_class": "TwoClassSVM", "multi_class": "MultiClassSVM"}
-    for kind, name in own.items():
-        signature = set(inspect.signature(getattr(machines, name)).parameters)
+    for kind in ("one_class", "two_class", "multi_class"):
+        signature = set(inspect.signature(estimator_class(kind)).parameters)
         composed = {"kernel", "gamma", "factor", "remedies", "scheme", "class_weight"}
         named = {"seed" if name == "random_state" else name for name in signature - composed}
         assert named == set(MACHINE_PARAMETERS[kind])
     for name, parameters in BASELINES.items():
-        assert tuple(inspect.signature(getattr(machines, camel(name))).parameters) == parameters
+        assert tuple(inspect.signature(estimator_class(name)).parameters) == parameters
 
 
 def test_sigma_goes_wherever_gamma_does():

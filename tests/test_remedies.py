@@ -11,10 +11,9 @@ from machines_cohort import two_clouds
 from sklearn.base import clone
 from sklearn.svm import SVC
 
-from screening import build
+from screening import MultiClassSVM, TwoClassSVM, build
 from screening.factors import AdaptiveBumps, MarginDecay
 from screening.kernels import Gaussian, Laplacian
-from screening.machines import MultiClassSVM, TwoClassSVM
 from screening.machines.stopping import inner_folds, passes_worth
 from screening.machines.training import Training
 from screening.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts

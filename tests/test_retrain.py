@@ -30,6 +30,7 @@ from screening.ledger import (
     record_verdicts,
 )
 from screening.ledger.retraining import Judged, LastWord
+from screening.page import render_model
 from screening.sources.digests import digests
 from screening.storage.loading import load_model
 from screening.training.retraining import (
@@ -40,11 +41,11 @@ from screening.training.retraining import (
     OTHER_TABLE,
     SEVERAL_ROWS,
     UNSURE,
-    lesson_of,
+    judged_cohort,
     retrained,
 )
 
-QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--folds", "3", "--beside", "none"]
+QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--folds", "3"]
 WHO = ["--label", "ill", "--positive", "yes", "--id", "patient"]
 SERIES = "ward-7"
 
@@ -102,6 +103,8 @@ def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
     assert model.contract == champion.contract
     rules = [each.operating_points[0]["rule"] for each in (champion, model)]
     assert (rules[0]["name"], rules[0]["value"]) == (rules[1]["name"], rules[1]["value"])
+    methods = [[one.recipe for one in each.facts.validation.comparison.beside] for each in (champion, model)]
+    assert methods[0] == methods[1]
     facts = next_model["verdicts"]
     assert facts["confirmed"] + facts["not"] == len(words)
     assert (facts["nights"], facts["first"], facts["last"]) == (2, "2026-03-01", "2026-03-02")
@@ -111,9 +114,11 @@ def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
 def test_figures_stay_at_the_past_cohorts_prevalence_though_judged_rows_were_chosen(ward, next_model):
     folder, _ = ward
     past = pd.read_csv(folder / "past.csv")
-    (point,) = load_model(folder / "next").operating_points
+    model = load_model(folder / "next")
+    (point,) = model.operating_points
 
     assert point["prevalence"] == pytest.approx((past["ill"] == "yes").mean())
+    assert "(given)" in render_model(model.sealed)
 
 
 def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next_model):
@@ -156,7 +161,7 @@ def test_a_model_that_stands_is_never_written_over(ward):
     assert (folder / "m" / "model.json").read_bytes() == before
 
 
-# What follows puts lessons together by hand, without a ledger.
+# What follows puts such cohorts together by hand, without a ledger.
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +175,8 @@ def word(folder, name: str, verdict: str, night: str, table: str | None = None) 
     return LastWord(name, night, verdict, known)
 
 
-def lesson(champion, past, folder, *words: LastWord):
-    return lesson_of(champion, past, Judged(SERIES, words), str(folder / "{date}.csv"))
+def cohort_of(champion, past, folder, *words: LastWord):
+    return judged_cohort(champion, past, Judged(SERIES, words), str(folder / "{date}.csv"))
 
 
 @pytest.fixture
@@ -191,7 +196,7 @@ def test_what_cannot_be_learned_from_is_left_out_and_said(champion, tables):
     names = list(night["patient"])
     past = read(champion, folder, patients())
     (folder / "2026-03-02.csv").write_text("nothing\n1\n")
-    found = lesson(
+    found = cohort_of(
         champion, past, folder,
         word(folder, names[0], "confirmed", "2026-03-01"),
         word(folder, names[1], "unsure", "2026-03-01"),
@@ -214,7 +219,7 @@ def test_with_nothing_to_learn_from_nothing_is_trained(champion, tables):
     folder, night = tables
     past = read(champion, folder, patients())
     with pytest.raises(UsageError, match=r"no verdict to learn from \(1 left out: the reviewer was unsure"):
-        lesson(champion, past, folder, word(folder, night["patient"][0], "unsure", "2026-03-01"))
+        cohort_of(champion, past, folder, word(folder, night["patient"][0], "unsure", "2026-03-01"))
 
 
 @given(st.sets(st.integers(0, 19), min_size=1), st.sets(st.integers(0, 19)), st.sets(st.integers(0, 19)))
@@ -231,7 +236,7 @@ def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
     past = read(champion, folder, pd.concat([patients(), *twice]))
     names = list(night["patient"])
     words = [word(folder, names[at], "not", "2026-03-01") for at in sorted(told)]
-    found = lesson(champion, past, folder, *words)
+    found = cohort_of(champion, past, folder, *words)
     cohort = found.cohort
 
     assert found.facts.already == len(told & (same - changed))
@@ -248,7 +253,7 @@ def test_patients_of_both_sources_are_never_split_across_folds(champion, tables)
     other = night.assign(fever=night["fever"] + 1)
     past = read(champion, folder, pd.concat([patients(), other]))
     words = [word(folder, name, "not", "2026-03-01") for name in night["patient"]]
-    model = retrained(champion, lesson(champion, past, folder, *words))
+    model = retrained(champion, cohort_of(champion, past, folder, *words))
     folds = model.validation.groupby("id")["fold"]
 
     assert folds.nunique().max() == 1
@@ -260,7 +265,7 @@ def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched
     past = read(champion, folder, patients())
     fixed = train(past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1)
     words = [word(folder, night["patient"][at], "not", "2026-03-01") for at in (0, 1)]
-    model = retrained(fixed, lesson(fixed, past, folder, *words))
+    model = retrained(fixed, cohort_of(fixed, past, folder, *words))
     candidates = model.document["validation"]["search"]["candidates"]
 
     assert [each["C"] for each in candidates] == [3.0, 3.0]
@@ -272,7 +277,7 @@ def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(cha
     past = read(champion, folder, pd.concat([patients(), night]))
     ill = night[night["ill"] == "yes"]["patient"].iloc[0]
     words = (word(folder, ill, "not", "2026-03-01"), word(folder, night["patient"][19], "not", "2026-03-01"))
-    found = lesson(champion, past, folder, *words)
+    found = cohort_of(champion, past, folder, *words)
 
     assert (found.facts.already, found.facts.disagreeing) == (2, 1 + (night["ill"][19] == "yes"))
     assert found.cohort.label[found.cohort.id == ill] == ["yes"]
@@ -288,7 +293,7 @@ def test_of_a_patient_with_several_rows_no_verdict_is_taken(champion, tables):
     past_rows = patients().assign(row=[f"p{at}" for at in range(240)])
     past = read_cohort(written(past_rows, folder / "past.csv"), contract, need_label=True)
     words = [word(folder, rows["patient"][at], "confirmed", "2026-03-01") for at in (0, 5)]
-    found = lesson(replace(champion, contract=contract), past, folder, *words)
+    found = cohort_of(replace(champion, contract=contract), past, folder, *words)
 
     assert found.facts.left_out == {SEVERAL_ROWS: 1}
     assert found.facts.confirmed == 1
@@ -300,7 +305,7 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, tables):
     past = read_cohort(written(patients(), folder / "past.csv"), old, need_label=True)
     aged = replace(champion, contract=old)
     words = [word(folder, night["patient"][0], "not", "2026-03-01")]
-    found = lesson(aged, past, folder, *words)
+    found = cohort_of(aged, past, folder, *words)
     dated = retrained(aged, found, review_by=datetime.date(2028, 1, 1))
     silent = retrained(aged, found)
 

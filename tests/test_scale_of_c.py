@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.factors import FACTORS, MarginDensity
 from screening.kernels import FLOOR, Gaussian
-from screening.machines import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.remedies import UnequalCosts
 from screening.solvers import Problem, smo
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from independent import libsvm
 from machines_cohort import problem_of, quadratic_program, rows_and_labels
 
+from screening import OneClassSVM
 from screening.kernels import Gaussian, Laplacian
 from screening.kernels.base import EXACT_ROWS
 from screening.kernels.sweep import gram
-from screening.machines import OneClassSVM
 from screening.solvers import Problem, smo
 from screening.solvers.smo import KernelRows
 

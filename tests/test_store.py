@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort
-from screening.cohort import Encoder
+from screening.cohort.encoding import Encoder
 from screening.errors import ModelError
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipes.building import build

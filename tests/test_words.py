@@ -11,7 +11,7 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort import Contract
+from screening.contract.contract import Contract
 from screening.errors import CohortError, RecipeError
 from screening.recipes.building import build
 from screening.recipes.loading import list_recipes, read_recipe

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from screening.cohort import read_cohort
+from screening.cohort.reading import read_cohort
 from screening.errors import CohortError, UsageError
 
 openpyxl = pytest.importorskip("openpyxl")

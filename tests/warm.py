@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 from machines_cohort import problem_of, rows_and_labels, three_clouds, two_clouds
 
+from screening import TwoClassSVM
 from screening.kernels import Gaussian
-from screening.machines import TwoClassSVM
 from screening.recipes.building import build
 from screening.recipes.loading import list_recipes
 from screening.solvers import smo

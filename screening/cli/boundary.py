@@ -93,7 +93,7 @@ def _message(error: BaseException) -> str:
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is None and _most()):
         most = _most()
         cap = f": the process may use {most / 2**30:.1f} GiB (ulimit -v)" if most else ""
-        return f"not enough memory{cap}; allow it more, or train on fewer rows with --max-rows"
+        return f"not enough memory{cap}; allow it more (train and compare can do with fewer rows: --max-rows)"
     if isinstance(error, OSError):
         return str(of_system(error))
     if isinstance(error, CohortError) and len(error.violations) > 1:
@@ -142,7 +142,8 @@ def boundary() -> Iterator[None]:
         _ignore_signals()
         let_go()
         _mute_broken_streams()
-        gc.freeze()
+        if not code:
+            gc.freeze()  # an error may keep alive what a library then calls leaked
     sys.exit(code)
 
 

@@ -25,7 +25,8 @@ def check(
     With --model also compare its values with those the model was trained on: other units are a violation,
     other distributions a note.
     """
-    from screening.cohort import Contract, check_cohort
+    from screening.cohort.reading import check_cohort
+    from screening.contract.contract import Contract
     from screening.documents.stored import model_in
     from screening.documents.tables import of
     from screening.gates.drift import gates_of

@@ -62,7 +62,7 @@ def compare(
     """
     rule = options.rule_from(context.params)
 
-    from screening.cohort import read_cohort
+    from screening.cohort.reading import read_cohort
     from screening.comparison import compare as comparison
     from screening.comparison.result import write_comparison
     from screening.page.site_templates import check_templates

@@ -52,7 +52,7 @@ def demo(
 
 
 def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Path) -> None:
-    from screening.cohort import read_cohort
+    from screening.cohort.reading import read_cohort
     from screening.page import render_model
     from screening.scoring import score as scoring
     from screening.storage.loading import load_model

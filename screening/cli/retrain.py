@@ -49,7 +49,7 @@ def retrain(
 
     from functools import partial
 
-    from screening.cohort import read_cohort
+    from screening.cohort.reading import read_cohort
     from screening.ledger import judged, open_ledger, record_retraining
     from screening.page import render_model
     from screening.page.site_templates import check_templates
@@ -65,9 +65,9 @@ def retrain(
     with open_ledger(ledger) as book, publish(out, "model") as folder:
         said = judged(book, series, champion.digest)
         past = read_cohort(options.source_of(cohort, table, query), champion.contract, need_label=True)
-        lesson = retraining.lesson_of(champion, past, said, nights)
+        learned = retraining.judged_cohort(champion, past, said, nights)
         trained = retraining.retrained(
-            champion, lesson, review_by=day, jobs=jobs, memory=n_bytes, progress=bar("Training"),
+            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=bar("Training"),
             command=options.command_of(context, WHERE_AND_HOW),
         )  # fmt: skip
         write_model(trained, folder, partial(render_model, templates=templates), signer)
@@ -76,5 +76,5 @@ def retrain(
         entry = record_retraining(book, said.series, champion.digest, trained.digest, facts)
     told = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
     told |= {"champion": champion.id} | points_of(trained)
-    told |= {"verdicts": facts if as_json else retraining.sentences(lesson.facts)}
+    told |= {"verdicts": facts if as_json else retraining.sentences(learned.facts)}
     tell(told | attention_of(trained, as_json), as_json)

@@ -79,7 +79,7 @@ def train(
     from functools import partial
 
     from screening.cluster import opened
-    from screening.cohort import read_cohort
+    from screening.cohort.reading import read_cohort
     from screening.machines.scikit_alone import leave_named_unread
     from screening.page import render_model
     from screening.page.site_templates import check_templates

@@ -14,11 +14,13 @@ from screening.documents.tables import table, word
 from screening.errors import CohortError
 from screening.sources.notation import truths
 from screening.sources.source_files import Source
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, first_of
 
 INDICATOR_SHARE = 0.05
 # As many rows may have whole values without a gap by chance: the ages of a ward.
 FEW = 50
+# From here on neighbouring whole numbers are one float: nobody measures so finely, but systems number so.
+EXACT = 2.0**53
 LIKE_AN_ID = "looks like an id (name it with --id or --group)"
 INDEX_NAME = re.compile(
     rf"{PLACE_NAMES}|((row|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number|nummer|numéro|número)\.?",
@@ -111,8 +113,8 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more} more"
+    # One more name takes no more room than to say so.
+    return first_of(names, MOST_NAMES if len(names) > MOST_NAMES + 1 else len(names))
 
 
 def _refuse_mixed(source: Source, given: Contract) -> None:
@@ -154,6 +156,8 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         return "nested or binary"
     if not summary.present:
         return "no values"
+    if summary.clocked:
+        return "times of day or durations (write them as numbers, such as hours)"
     if summary.dates > summary.present / 2:
         if not summary.date_orders:
             return "dates, but not all possible ones in one order of day and month"
@@ -166,7 +170,7 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
         counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
         if counting and INDEX_NAME.fullmatch(name):
             return "a row index"
-        if summary.whole and distinct > 20 and names_somebody(name):
+        if summary.whole and distinct > 20 and (names_somebody(name) or summary.low >= EXACT):
             return LIKE_AN_ID
         if names_a_date(name) and summary.low >= 1 and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
             return "dates as numbers of days (format the cells as dates and save the table again)"

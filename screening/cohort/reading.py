@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Readable: TypeAlias = str | Path | Database | Table
 
-__all__ = ["CohortStream", "check_cohort", "infer_contract", "open_cohort", "read_cohort", "starter_contract"]
+__all__ = ["CohortStream", "check_cohort", "open_cohort", "read_cohort", "starter_contract"]
 
 
 def read_cohort(
@@ -139,14 +139,6 @@ def check_cohort(
     except CohortError as error:
         return error.violations, []
     return [], stream.notes
-
-
-def infer_contract(
-    source: Readable, *, label: str | None = None, positive: str | Sequence[str] | None = None,
-    id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
-) -> Contract:  # fmt: skip
-    """The contract of `starter_contract` without its notes."""
-    return starter_contract(source, label=label, positive=positive, id=id, group=group, drop=drop)[0]
 
 
 def starter_contract(

@@ -43,6 +43,7 @@ class ColumnSummary:
         self.date_orders = {"dmy", "mdy"}
         self.day_or_month_first = False
         self.unreadable = self.native = self.native_boolean = False
+        self.clocked = False  # times of day or durations
         self.whole = True
         self.low, self.high = np.inf, -np.inf
         self.texts: set[str] = set()
@@ -123,7 +124,10 @@ class ColumnSummary:
             return
         if pa.types.is_temporal(cells.type):
             self.present += len(cells) - cells.null_count
-            self.dates += len(cells) - cells.null_count
+            if pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type):
+                self.dates += len(cells) - cells.null_count
+            else:
+                self.clocked = True
             return
         words = texts(cells)
         if words is None:

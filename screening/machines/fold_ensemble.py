@@ -91,9 +91,8 @@ class FoldEnsemble:
         Rows of one machine keep places of their own where they are alike: each has its weight and its bump.
         """
         parts = [machine.passes_kept.rows for machine in self.standing]
-        together = np.ascontiguousarray(np.concatenate(parts))
-        whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
-        alike = np.unique(whole, return_inverse=True)[1].ravel()
+        together = np.concatenate(parts)
+        alike = np.unique(as_bytes(together), return_inverse=True)[1].ravel()
         ends = np.cumsum([len(part) for part in parts])[:-1]
         copy = np.concatenate([occurrence(part) for part in np.split(alike, ends)])
         names = alike * (int(copy.max()) + 1) + copy
@@ -174,6 +173,12 @@ class FoldEnsemble:
 def under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The arrays whose names begin so, by the rest of their names."""
     return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def as_bytes(rows: np.ndarray) -> np.ndarray:
+    """Each row of numbers as a single value, shape (n,): two are equal where all their bytes are."""
+    whole = np.ascontiguousarray(rows, dtype=np.float64)
+    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
 
 
 def occurrence(values: np.ndarray) -> np.ndarray:

@@ -129,9 +129,7 @@ def _made(parts: Parts, make: Callable[[dict[str, object]], Any], overrides: Map
         raise RecipeError(f"recipe {recipe.name}: {error}") from None
 
 
-def candidates_for(
-    recipe: Recipe, n: int, rng: np.random.Generator, grid: dict[str, list[Any]] | None = None
-) -> list[dict[str, object]]:
+def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dict[str, object]]:
     """Settings to choose among.
 
     The first is the default and, where there is a factor, the second its limit (no pass), so that
@@ -144,8 +142,6 @@ def candidates_for(
     n : int, >= 1
         Wanted; fewer where the grid has fewer.
     rng : numpy Generator
-    grid : dict of list, optional
-        ``search`` if None; ``paper_search`` is the other sensible one.
 
     Returns
     -------
@@ -154,8 +150,7 @@ def candidates_for(
     """
     if n < 1:
         raise RecipeError(f"at least one candidate is needed, got {n}")
-    grid = recipe.search if grid is None else grid
-    parts = Parts(recipe)
+    grid, parts = recipe.search, Parts(recipe)
     names = [name for name in recipe.parameters if name in grid]
     names += [name for name in grid if name not in names]
     default = {name: recipe.parameters[name] for name in names if name in recipe.parameters}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from screening import factors, remedies
@@ -24,6 +25,17 @@ Values = dict[str, dict[str, object]]
 _SHARED = ("seed",)
 # The parameter that says which kernel, in place of the recipe's [kernel] type.
 KERNEL = "kernel"
+# Where the estimators are, by the machine or the baseline.
+ESTIMATORS = {
+    "one_class": "one_class.OneClassSVM",
+    "two_class": "two_class.TwoClassSVM",
+    "multi_class": "multi_class.MultiClassSVM",
+    "logistic": "baselines.Logistic",
+    "random_forest": "forests.RandomForest",
+    "balanced_forest": "forests.BalancedForest",
+    "boosting": "boosting.Boosting",
+    "easy_ensemble": "ensembles.EasyEnsemble",
+}
 
 
 class Parts:
@@ -149,12 +161,10 @@ class Parts:
 
     def estimator(self, parameters: dict[str, object]) -> BaseEstimator:
         """The machine with its parts, parameters checked (ValueError)."""
-        from screening import machines
-
         values = self._values(parameters)
         given = values["machine"]
         if self.recipe.machine == "baseline":
-            estimator = getattr(machines, camel(str(self.recipe.baseline)))(**given)
+            estimator = estimator_class(str(self.recipe.baseline))(**given)
         else:
             composed: dict[str, object] = {"kernel": self._kernel(values), "factor": self._factor(values)}
             if self.recipe.machine == "two_class":
@@ -164,8 +174,7 @@ class Parts:
             if self.recipe.scheme is not None:
                 composed["scheme"] = self.recipe.scheme
             given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
-            name = {"one_class": "OneClassSVM", "two_class": "TwoClassSVM", "multi_class": "MultiClassSVM"}
-            estimator = getattr(machines, name[self.recipe.machine])(**composed, **given)
+            estimator = estimator_class(self.recipe.machine)(**composed, **given)
         estimator.check_parameters()
         return estimator
 
@@ -195,6 +204,8 @@ def blended(members: Sequence[BaseEstimator]) -> BaseEstimator:
     return BlendedClassifier(tuple(members))
 
 
-def camel(name: str) -> str:
-    """The class of a baseline: `balanced_forest` is `BalancedForest`."""
-    return "".join(word.capitalize() for word in name.split("_"))
+def estimator_class(name: str) -> type[BaseEstimator]:
+    """The estimator of a machine or a baseline; scikit-learn is read with it."""
+    module, _, kind = ESTIMATORS[name].partition(".")
+    found: type[BaseEstimator] = getattr(import_module(f"screening.machines.{module}"), kind)
+    return found

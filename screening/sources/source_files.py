@@ -29,6 +29,9 @@ MOST_FILES = 10_000
 STRANGERS = {
     b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
+    b"ARROW1": "an Arrow or Feather file; write the table as Parquet",
+    b"<stata_dta>": "a Stata file; export the table as CSV (UTF-8) or Parquet",
+    b"$FL2": "an SPSS file; export the table as CSV (UTF-8) or Parquet",
     b"<": "a web page or XML; export the table as CSV (UTF-8)",
     b"{": "JSON; export the table as CSV (UTF-8) or Parquet",
     b"[": "JSON; export the table as CSV (UTF-8) or Parquet",

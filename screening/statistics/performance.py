@@ -88,9 +88,7 @@ def named(name: str, triple) -> dict[str, float | None]:
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
-def performance(
-    scores, y, threshold: float, groups=None, *, seed: int = 0, prevalence: float | None = None
-) -> Observed:
+def performance(scores, y, threshold: float, groups=None) -> Observed:
     """What a threshold chosen elsewhere does on these labelled rows.
 
     Parameters
@@ -98,8 +96,6 @@ def performance(
     scores, y, groups
         As for `choose`; one class may be absent.
     threshold : float
-    prevalence : float, optional
-        For PPV, NPV and flag rate; if None they are those observed.
 
     Returns
     -------
@@ -108,12 +104,12 @@ def performance(
         groups; `min_sensitivity` is the smaller of both rates. None where a figure is undefined.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
-    tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]), seed)
+    tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
     m, n = int(positive.sum()), int((~positive).sum())
     hit, alarm = (int(count[1]) for count in tally.counts)
     sensitivity = rate_at_last(tally, True) if m else UNDEFINED
     specificity = rate_at_last(tally, False) if n else UNDEFINED
-    share = prevalence if prevalence is not None else m / max(m + n, 1)
+    share = m / max(m + n, 1)
     figures: dict[str, object] = {
         "threshold": float(threshold), "prevalence": share,
         "n_positive": m, "n_negative": n, "n_groups": n_groups,
@@ -122,15 +118,14 @@ def performance(
     figures |= dict.fromkeys(UNDEFINED_OF_NO_ROWS)
     if m or n:
         figures |= rates(sensitivity, specificity, share)
-        if prevalence is None and m and n:
-            figures |= _observed(positive, scores >= threshold, codes)
         figures["accuracy"] = (hit + n - alarm) / (m + n)
         figures["f1"] = 2 * hit / (m + hit + alarm) if m else None
     both = bool(m and n)
     if both:
+        figures |= _observed(positive, scores >= threshold, codes)
         se, sp = hit / m, 1 - alarm / n
         figures |= {"g_mean": float(np.sqrt(se * sp)), "min_sensitivity": min(se, sp)}
-    return made(Observed, figures | _ranking(scores, positive, codes, seed, both))
+    return made(Observed, figures | _ranking(scores, positive, codes, 0, both))
 
 
 def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:

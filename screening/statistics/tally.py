@@ -66,9 +66,8 @@ class Tally:
         """Same counts in `DRAWS` bootstrap samples, each of shape (DRAWS, n_thresholds).
 
         Independent rows are resampled within their class: a histogram of resampled rows is a multinomial
-        draw.
-        Groups are resampled whole, as multinomial weights on their histograms; beyond 2,000 of them, random
-        blocks of groups stand for groups, which leaves the variance unbiased and the memory bounded.
+        draw. Groups are resampled whole, as multinomial weights on their histograms; beyond 2,000 of them,
+        random blocks of groups stand for groups, which leaves the variance unbiased and the memory bounded.
         """
         rng = np.random.default_rng(self.seed)
         classes = self.positive, ~self.positive

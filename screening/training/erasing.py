@@ -13,7 +13,7 @@ from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.errors import ModelError
 from screening.machines.blended import BlendedEnsemble
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.fold_ensemble import FoldEnsemble, as_bytes
 from screening.sources.columns import Columns
 from screening.storage.model import Model
 from screening.training.rechoosing import stored_validation
@@ -35,15 +35,9 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
     for part in held_out.parts or (held_out,):
         if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
             continue
-        mine, kept = _as_one(part.lesson.x), _as_one(part.ensemble.union[0])
+        mine, kept = as_bytes(part.lesson.x), as_bytes(part.ensemble.union[0])
         held |= np.isin(mine, kept) if np.isin(kept, mine).all() else True
     return held
-
-
-def _as_one(rows: np.ndarray) -> np.ndarray:
-    """Each row as a single value, compared byte by byte."""
-    whole = np.ascontiguousarray(rows, dtype=np.float64)
-    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
 
 
 def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.date) -> Model | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.documents.model import Leak
-from screening.sources.columns import absent
+from screening.sources.columns import absent, coded
 from screening.statistics.ranking import auroc
 from screening.validation.task import Task
 
@@ -50,9 +50,11 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
             if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
                 words = f"{name}: {levels} categories, nearly one a row, like an id"
                 found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
-            continue
-        filled = np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values)
-        best = max((_either_way(filled, positive) for positive in watched.T), default=0.5)
+                continue
+            best = max((_of_levels(values, positive) for positive in watched.T), default=0.5)
+        else:
+            filled = np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values)
+            best = max((_either_way(filled, positive) for positive in watched.T), default=0.5)
         if best > SUSPICIOUS:
             words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
             found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
@@ -65,6 +67,31 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
             )
             found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
     return found
+
+
+def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:
+    """How well a category ranks alone: each half of the rows by the shares of cases in the other half.
+
+    Its own rows would make any category of many levels rank well.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Texts, None where missing, which counts as a level.
+    positive : bool ndarray of shape (n_rows,)
+    """
+    if positive.all() or not positive.any():
+        return 0.5
+    level = coded(values)[1]
+    half = np.random.default_rng(0).permutation(len(values)) % 2
+    ranked = np.empty(len(values))
+    for mine in (0, 1):
+        theirs = half != mine
+        cases, rows = (
+            np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
+        )
+        ranked[~theirs] = ((cases + positive.mean()) / (rows + 1))[level[~theirs]]
+    return auroc(ranked, positive)
 
 
 def _either_way(values: np.ndarray, positive: np.ndarray) -> float:

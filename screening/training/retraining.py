@@ -37,7 +37,7 @@ CASE, NO_CASE = "confirmed", "not"
 
 
 @dataclass(frozen=True)
-class Lesson:
+class JudgedCohort:
     """The past cohort with the judged rows, and what they are.
 
     Parameters
@@ -54,7 +54,7 @@ class Lesson:
     facts: TrainedOn
 
 
-def lesson_of(champion: Model, past: Cohort, judged: Judged, pattern: str) -> Lesson:
+def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -> JudgedCohort:
     """Put the judged rows beside the past cohort.
 
     A verdict stands for its row in the very table it was given on, by the digest that the ledger keeps. A
@@ -118,12 +118,12 @@ def lesson_of(champion: Model, past: Cohort, judged: Judged, pattern: str) -> Le
         disagreeing=disagreeing,
         left_out=dict(sorted(left_out.items())),
     )
-    return Lesson(cohort, float(past.y(task["positive"]).mean()), facts)
+    return JudgedCohort(cohort, float(past.y(task["positive"]).mean()), facts)
 
 
 def retrained(
     champion: Model,
-    lesson: Lesson,
+    judged: JudgedCohort,
     *,
     review_by: datetime.date | None = None,
     jobs: int = -1,
@@ -139,11 +139,11 @@ def retrained(
         Not yet written; `training.verdicts` of its document says what it learned from.
     """
     stated, training = champion.facts.validation, champion.facts.training
-    rule, source = _rule(champion, lesson.prevalence)
-    contract = lesson.cohort.contract.model_copy(update={"review_by": review_by})
-    said = [*lesson.cohort.notes, *sentences(lesson.facts), source, *_review(champion.contract, review_by)]
+    rule, source = _rule(champion, judged.prevalence)
+    contract = judged.cohort.contract.model_copy(update={"review_by": review_by})
+    said = [*judged.cohort.notes, *sentences(judged.facts), source, *_review(champion.contract, review_by)]
     model = train(
-        replace(lesson.cohort, contract=contract, notes=said),
+        replace(judged.cohort, contract=contract, notes=said),
         champion.recipe,
         rule=rule,
         folds=stated.folds,
@@ -156,8 +156,9 @@ def retrained(
         memory=memory,
         progress=progress,
         command=command,
+        beside=None if stated.comparison else (),
     )
-    learned = replace(model.facts.training, verdicts=lesson.facts)
+    learned = replace(model.facts.training, verdicts=judged.facts)
     return replace(model, document=plain(replace(model.facts, training=learned)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,6 +153,13 @@ PAGES = {
     "quotes around everything": Quirk(write=csv(quoting=1)),
     "zipped": Quirk(write=zipped, ending=".csv.gz"),
     "Parquet": Quirk(write=lambda t, path: t.to_parquet(path), ending=".parquet"),
+    "times of day and durations": Quirk(
+        lambda t: t.assign(
+            time=[datetime.time(i % 24) for i in range(N_ROWS)], stay=pd.to_timedelta(t["crp"], "h")
+        ),
+        write=lambda t, path: t.to_parquet(path),
+        ending=".parquet",
+    ),
     "Excel workbook": Quirk(write=excel, ending=".xlsx"),
 }  # fmt: skip
 
@@ -187,6 +195,7 @@ MESSAGES = {
         write=raw(lambda text: text.partition("\n")[2]),
         answer="add a header row",
     ),
+    "Feather": Quirk(write=lambda t, path: t.to_feather(path), ending=".feather", answer="Feather.*Parquet"),
     "a web page called csv": Quirk(write=raw(lambda text: f"<html>{text}"), answer="web page.*export"),
     "no rows": Quirk(lambda t: t.head(0), answer="no data rows"),
 }  # fmt: skip
