@@ -16,12 +16,13 @@ from screening.errors import UsageError
 from screening.sources.columns import Columns
 from screening.sources.notation import TRUE, truths
 from screening.sources.source_files import Source
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, first_of
 
 if TYPE_CHECKING:
     import pandas
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
+SHOWN_CLASSES = 20
 
 
 @dataclass(frozen=True)
@@ -127,15 +128,15 @@ class Cohort:
             if None in found:
                 unknown = asked[found.index(None)]
                 raise UsageError(
-                    f"--positive {unknown}: no row has this label; labels are {_some(classes)}"
-                    f"{did_you_mean(unknown, classes)}"
+                    f"--positive {unknown}: no row has this label; "
+                    f"labels are {first_of(classes, SHOWN_CLASSES)}{did_you_mean(unknown, classes)}"
                 )
             return list(dict.fromkeys(text for text in found if text))
         if len(classes) < 2:
             raise UsageError("the label column holds a single class; name the positive one with --positive")
         if len(classes) > 2:
             raise UsageError(
-                f"the label has {len(classes)} classes ({_some(classes)}); "
+                f"the label has {len(classes)} classes ({first_of(classes, SHOWN_CLASSES)}); "
                 "name the positive ones with --positive"
             )
         if affirming := _affirming(classes):
@@ -171,10 +172,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _some(classes: Sequence[str]) -> str:
-    return ", ".join(classes[:20]) + (f" and {len(classes) - 20} more" if len(classes) > 20 else "")
 
 
 def joined(batches: Sequence[Cohort]) -> Cohort:

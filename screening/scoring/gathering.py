@@ -244,14 +244,4 @@ def _shown(flags: Sequence[Flag], names: Sequence[str]) -> Columns | None:
 
 
 def _beside_training(feature: NightFeature, drift: FeatureDrift | None) -> NightFeature:
-    if drift is None:
-        return feature
-    return replace(
-        feature,
-        psi=drift.psi,
-        ks=drift.ks,
-        outside=drift.outside,
-        unseen=drift.unseen,
-        normalised=drift.normalised,
-        alarm=drift.alarm,
-    )
+    return feature if drift is None else replace(feature, **vars(drift))

@@ -82,9 +82,9 @@ def comparison(
     search: int | None,
     params: Mapping[str, object],
     seed: int,
-    jobs: int = -1,
-    memory: int | None = None,
-    elsewhere: Elsewhere | None = None,
+    jobs: int,
+    memory: int | None,
+    elsewhere: Elsewhere | None,
 ) -> BesideFacts | None:
     """Hold every row out by every other method on the method's own folds, and say what differs.
 
