@@ -146,6 +146,8 @@ def judged(unit: Unit, seed: int) -> Outcome:
 
 def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finisher:
     """Finish units on so many threads of this process, and keep what they come to."""
+    # Of threads that import modules which import each other, Python lets one see a half-made module.
+    import sklearn.base  # noqa: F401
     from joblib import Parallel, delayed, effective_n_jobs
 
     def run(unit: Unit) -> tuple[Unit, Outcome]:
