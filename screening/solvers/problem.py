@@ -69,7 +69,7 @@ class Problem:
         """Largest K~_ii."""
         return self._sizes[0]
 
-    @property
+    @cached_property
     def has_margin(self) -> bool:
         """Whether p says how large f is."""
         return bool(np.any(self.linear))
