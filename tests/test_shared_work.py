@@ -63,7 +63,7 @@ def test_the_first_pass_is_solved_once_for_all_factors_on_it(monkeypatch):
     solved = []
     solve = smo.solve_each
     monkeypatch.setattr(
-        smo, "solve_each", lambda *given, **more: solved.extend(given[1]) or solve(*given, **more)
+        smo, "solve_each", lambda *given, **more: solved.extend(given[0]) or solve(*given, **more)
     )
 
     with shared.over(x):
@@ -80,7 +80,7 @@ def test_a_solution_that_meets_no_bound_is_taken_under_wider_ones(monkeypatch):
     solved = []
     solve = smo.solve_each
     monkeypatch.setattr(
-        smo, "solve_each", lambda *given, **more: solved.extend(given[1]) or solve(*given, **more)
+        smo, "solve_each", lambda *given, **more: solved.extend(given[0]) or solve(*given, **more)
     )
 
     with shared.over(x):
@@ -179,7 +179,8 @@ def test_several_c_at_once_have_the_bits_of_one_after_another(batches, data):
             for cost, numbers in zip(costs, batches, strict=True):
                 problem = Problem(gram, signs, ones, -ones, cost * ones, 0.0)
                 for first in range(0, len(numbers), step):
-                    found[-1] += solvers.solve_each(problem, factors[numbers[first : first + step]])
+                    some = numbers[first : first + step]
+                    found[-1] += solvers.solve_each([replace(problem, c=factors[at]) for at in some])
 
     for together, alone in zip(*found, strict=True):
         assert np.array_equal(together.alphas, alone.alphas)
@@ -193,13 +194,12 @@ def test_each_of_several_c_is_solved_from_the_one_before(n):
     x, y = made(n)
     signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(n)
     problem = Problem(Gaussian(0.5)(x, x), signs, ones, -ones, 10.0 * ones, 0.0)
-    factors = np.stack([ones, ones + 1e-4 * signs])
+    other = replace(problem, c=ones + 1e-4 * signs)
 
-    first, second = smo.solve_each(problem, factors)
-    alone = smo.solve(replace(problem, c=factors[1]))
+    first, second = smo.solve_each([problem, other])
 
-    assert second.n_iter < alone.n_iter / 2
-    assert replace(problem, c=factors[1]).certificate(second.alphas)[1] <= 1.01e-3
+    assert second.n_iter < smo.solve(other).n_iter / 2
+    assert other.certificate(second.alphas)[1] <= 1.01e-3
     assert np.array_equal(first.alphas, smo.solve(problem).alphas)
 
 

@@ -72,7 +72,7 @@ class Problem:
     @property
     def has_margin(self) -> bool:
         """Whether p says how large f is."""
-        return self._sizes[2] > 0
+        return bool(np.any(self.linear))
 
     @cached_property
     def scale(self) -> float:
