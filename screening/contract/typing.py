@@ -38,7 +38,8 @@ def plain(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
+        # Arrow decodes no dictionary of string views, which polars makes of categories.
+        cells = pa.DictionaryArray.from_arrays(cells.indices, plain(cells.dictionary)).dictionary_decode()
     if pa.types.is_null(cells.type) or str(cells.type) == "string_view":
         cells = cells.cast(pa.string())
     return cells
