@@ -174,6 +174,19 @@ def _number(text: str) -> float | None:
         return None
 
 
+def labels_of(cohort: Cohort) -> np.ndarray:
+    """The cohort's label text, shape (n_rows,).
+
+    Raises
+    ------
+    UsageError
+        The cohort was read without a label column.
+    """
+    if cohort.label is None:
+        raise UsageError("this needs a label column: name it with --label or in the contract")
+    return cohort.label
+
+
 def joined(batches: Sequence[Cohort]) -> Cohort:
     """One cohort of consecutive batches."""
     first = batches[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.checkpoints import Checkpoints
 from screening.files import digest_of_json
 from screening.kernels.placing import beside_others
@@ -19,7 +19,6 @@ from screening.training.planning import LARGEST_WHOLE, sample_rows
 from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan, planned, units
 from screening.validation.held_out import Effort, Progress
-from screening.validation.lesson import labels_of
 from screening.validation.outcome import Outcome, outcome_of
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation

@@ -14,7 +14,7 @@ import numpy as np
 
 from screening.solvers.active import Active
 from screening.solvers.kernel_rows import KernelRows
-from screening.solvers.problem import Problem, Solution, between
+from screening.solvers.problem import Problem, Solution
 
 DEFAULT_MEMORY = 1 << 30
 _SMALL = 512  # below this many active points shrinking costs more than it saves
@@ -96,18 +96,17 @@ def _solve_columns(
 
     problem = problems[0]
     factors = np.array([each.c for each in problems], float)
-    found, free, told = np.empty(factors.shape), np.empty(factors.shape), np.empty((len(factors), 5))
+    found, told = np.empty(factors.shape), np.empty((len(factors), 3))
     chunks, chunk = _looks(factors.shape[1])
     given = (problem.signs, problem.linear, problem.diagonal, problem.upper)
     column_loops.solve_columns(
         chunks, chunk, max_iter, tol, *(np.ascontiguousarray(each, float) for each in given), factors,
-        _feasible(problem, start), found, free, told, *Active(problem.gram).rows(),
+        _feasible(problem, start), found, told, *Active(problem.gram).rows(),
     )  # fmt: skip
-    solutions = []
-    for alphas, own, (n_iter, n_free, top, bottom, scale) in zip(found, free, told, strict=True):
-        intercept, gap = between(own[: int(n_free)], top, bottom)
-        solutions.append(Solution(alphas, intercept, float(gap / scale), int(n_iter)))
-    return solutions
+    return [
+        Solution(alphas, float(intercept), float(gap), int(n_iter))
+        for alphas, (intercept, gap, n_iter) in zip(found, told, strict=True)
+    ]
 
 
 def _looks(n_points: int) -> tuple[int, int]:
@@ -246,10 +245,11 @@ class _Engine:
 
     def _certificate(self) -> tuple[float, float]:
         """Intercept and largest violation over all points."""
-        from screening.solvers.problem_loops import ends
+        from screening.solvers.problem_loops import certificate
 
         v = self.v
         if not self.equality:
             up, low = self.alpha < self.upper, self.alpha > 0
             return 0.0, float(max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0)))
-        return between(*ends(self.s, self.upper, self.alpha, v))
+        intercept, gap = certificate(self.s, self.upper, self.alpha, v)
+        return float(intercept), float(gap)
