@@ -93,7 +93,7 @@ def _as_it_was(model: Model, then: dict[str, Any]) -> Model:
     if model.digest == then["digest"]:
         return model
     now = model.sealed
-    if any(now[part] != then[part] for part in ("arrays_sha256", "validation_sha256")):
+    if any(now[part] != then.get(part) for part in ("arrays_sha256", "validation_sha256")):
         raise UsageError(
             f"--model is model {model.id}, but the run was scored by {then['id']}; give that one"
         )
