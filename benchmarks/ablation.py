@@ -28,12 +28,11 @@ from resumed import run_missing
 from scipy.stats import t as student
 from sets import random_splits, skip_unless_there, table
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import RecipeError
 from screening.machines.blended import standards
 from screening.recipes.loading import load_recipe
 from screening.validation.held_out import HeldOut
-from screening.validation.lesson import labels_of
 
 TASKS = (*list(SETS)[:10], "voxels")
 FEW = 10

@@ -28,10 +28,10 @@ from sklearn.ensemble import RandomForestClassifier
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import random_splits, skip_unless_there, table
 
+from screening.cohort.cohort import labels_of
 from screening.statistics.ranking import auroc, average_precision
 from screening.validation.criteria import criterion
 from screening.validation.held_out import HeldOut
-from screening.validation.lesson import labels_of
 
 FIGURES = ("auroc", "average_precision", "g_mean", "specificity_at")
 COLUMNS = ("set", "seed", "method", *FIGURES)
@@ -73,7 +73,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
     blend = trained(whole.take(old), "auto", repeats=1, search=None, seed=seed)
     boosting = trained(whole.take(old), "boosting", repeats=1, search=None, seed=seed)
     x = blend.held_out.encoder.transform(whole.take(new))
-    ill, past = labels_of(whole.take(new)) == "yes", blend.held_out.lesson.target == 1
+    ill, past = labels_of(whole.take(new)) == "yes", blend.held_out.encoded.target == 1
     methods = {"auto": blend.held_out, "boosting": boosting.held_out}
     methods |= {part.recipe.name: part for part in blend.held_out.parts}
     methods[CHOSEN] = max(
@@ -83,7 +83,7 @@ def split(name: str, seed: int) -> Iterator[dict[str, object]]:
         yield {"set": name, "seed": seed, "method": method} | of_folds(held_out, x, past, ill)
     for method, how in FORESTS.items():
         forest = RandomForestClassifier(500, oob_score=True, random_state=seed, **how)
-        forest.fit(blend.held_out.lesson.x, past)
+        forest.fit(blend.held_out.encoded.x, past)
         scores = forest.predict_proba(x)[:, 1]
         threshold = best_threshold(forest.oob_decision_function_[:, 1], past)
         yield {"set": name, "seed": seed, "method": method} | figures(scores, ill, threshold)

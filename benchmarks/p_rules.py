@@ -24,9 +24,9 @@ from promise import trained
 from resumed import run_missing
 from sets import skip_unless_there, table
 
+from screening.cohort.cohort import labels_of
 from screening.errors import ScreenError
 from screening.statistics.p_values import p_values
-from screening.validation.lesson import labels_of
 
 TABLES = ("abalone", "euthyroid", "made")
 SETTINGS = {"one_class": 12, "one_class_conformal": 12, "svm_weighted": 8, "auto": 2}

@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.recipes.blend import tells_apart
 from screening.recipes.loading import load_recipe
@@ -49,7 +49,6 @@ from screening.validation.blending import blended, held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import planned, units
 from screening.validation.held_out import Effort, HeldOut
-from screening.validation.lesson import labels_of
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation
 
@@ -166,7 +165,7 @@ class Trained:
 def _first(held: HeldOut, repeats: int) -> HeldOut:
     if held.recipe.machine == "blend":
         parts = [_first(part, repeats) for part in held.parts]
-        return blended(held.recipe, held.lesson, parts, held.notes)
+        return blended(held.recipe, held.encoded, parts, held.notes)
     dealt = {"decisions": held.decisions[:repeats], "fold": held.fold[:repeats]}
     return replace(held, ensemble=held.first_repeats(repeats), **dealt)
 

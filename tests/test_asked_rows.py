@@ -15,7 +15,7 @@ from screening.kernels import Gaussian, shared, sweep
 from screening.kernels.near import neighbours, neighbours_within
 from screening.machines.passes import Passes
 from screening.recipes.building import Builder
-from screening.validation.lesson import Rows
+from screening.validation.encoded import EncodedRows
 
 COSTS = [{"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)]
 TRIED = {
@@ -33,14 +33,14 @@ TRIED = {
 }
 
 
-def learned(name: str, n: int = 260) -> tuple[Rows, np.ndarray]:
+def learned(name: str, n: int = 260) -> tuple[EncodedRows, np.ndarray]:
     """Rows of a recipe, and others to decide on."""
     recipe = load_recipe(name)
     several = recipe.machine == "multi_class"
     x, y = three_clouds(n) if several else two_clouds(n)
     codes = np.unique(y, return_inverse=True)[1]
     z = np.ascontiguousarray(np.random.default_rng(1).normal(size=(90, x.shape[1])) + 1.0)
-    return Rows(recipe, 3 if several else 2, x, codes, None, shared.Distances(x)), z
+    return EncodedRows(recipe, 3 if several else 2, x, codes, None, shared.Distances(x)), z
 
 
 @pytest.mark.parametrize("name", TRIED)

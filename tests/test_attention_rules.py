@@ -74,6 +74,14 @@ TELLING = {
         {"counts__scored": 0, "counts__read": 0, "counts__flagged": 0},
         {"counts__scored": 240, "counts__read": 240},
     ),
+    "trained_on_these_rows": (
+        {"input__files__0__sha256": "ab" * 32, "model__training__source__files__0__sha256": "ab" * 32},
+        {"input__files__0__sha256": "ab" * 32, "model__training__source__files__0__sha256": "cd" * 32},
+    ),
+    "everybody_flagged": (
+        {"groups": [], "groups_flagged": 20, "unflagged__cases": 0},
+        {"groups": [], "groups_flagged": 20, "unflagged__cases": 1},
+    ),
     "nobody_flagged": ({"counts__flagged": 0}, {"counts__flagged": 70}),
 }
 

@@ -139,6 +139,24 @@ def test_a_table_that_is_not_there_is_named(table, kept):
         read_cohort(Database(kept(patients(20)), table=table), **ROLES)
 
 
+def test_a_command_that_does_not_find_a_table_says_that_alone(tmp_path):
+    url = in_duckdb(patients(20), tmp_path)
+    words = [
+        sys.executable,
+        "-m",
+        "screening",
+        "init",
+        url,
+        "--table",
+        "nowhere",
+        "--out",
+        tmp_path / "c.toml",
+    ]
+    ended = subprocess.run(words, capture_output=True, text=True)
+
+    assert ended.stderr == "screen: the database has no table or view nowhere\n"
+
+
 def test_a_database_that_goes_away_in_the_middle_leaves_nothing(model, postgres, tmp_path):
     url = schema(postgres, "gone")
     query = tmp_path / "q.sql"

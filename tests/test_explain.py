@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shutil
 from html import unescape
 from pathlib import Path
 
@@ -107,6 +108,15 @@ def test_any_row_is_explained_from_its_model_and_table(folder, run):
     )
     assert told["score"] == pytest.approx(later["score"]) and told["rank"] == 7 and told["flagged"]
     assert told["contributions"]
+
+
+def test_a_run_from_before_another_threshold_is_explained_at_the_threshold_it_had(folder, run, tmp_path):
+    changed = shutil.copytree(folder / "model", tmp_path / "model")
+    words = ["explain", folder / "run", run["cases"][-1]["id"], "--cohort", folder / "tonight.csv", "--json"]
+    before = screen(*words, "--model", changed).stdout
+    screen("threshold", changed, "--max-flag-rate", "0.01", "--reason", "fewer")
+
+    assert screen(*words, "--model", changed).stdout == before
 
 
 def test_another_table_or_half_of_what_is_needed_is_refused(folder, run):

@@ -25,11 +25,20 @@ class Streamed:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
+def viewed(table: pd.DataFrame) -> pa.Table:
+    coded = pa.array(table["ward"]).dictionary_encode()
+    views = pa.DictionaryArray.from_arrays(coded.indices, coded.dictionary.cast(pa.string_view()))
+    whole = pa.Table.from_pandas(table, preserve_index=False)
+    return whole.set_column(whole.column_names.index("ward"), "ward", views)
+
+
 FORMS = {
     "pandas": lambda table: table,
     "Arrow": lambda table: pa.Table.from_pandas(table, preserve_index=False),
     "streamed": lambda table: Streamed(pa.Table.from_pandas(table, preserve_index=False)),
     "categories": lambda table: table.astype({"ward": "category"}),
+    "ids in the index": lambda table: table.set_index("patient"),
+    "categories of string views, as in polars": lambda table: Streamed(viewed(table)),
     "pandas of an odd index": lambda table: table.set_axis(np.arange(len(table)) * 7, axis=0),
 }
 

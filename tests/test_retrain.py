@@ -30,6 +30,7 @@ from screening.ledger import (
     record_verdicts,
 )
 from screening.ledger.retraining import Judged, LastWord
+from screening.page import render_model
 from screening.sources.digests import digests
 from screening.storage.loading import load_model
 from screening.training.retraining import (
@@ -44,7 +45,7 @@ from screening.training.retraining import (
     retrained,
 )
 
-QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--folds", "3", "--beside", "none"]
+QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--folds", "3"]
 WHO = ["--label", "ill", "--positive", "yes", "--id", "patient"]
 SERIES = "ward-7"
 
@@ -102,6 +103,8 @@ def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
     assert model.contract == champion.contract
     rules = [each.operating_points[0]["rule"] for each in (champion, model)]
     assert (rules[0]["name"], rules[0]["value"]) == (rules[1]["name"], rules[1]["value"])
+    methods = [[one.recipe for one in each.facts.validation.comparison.beside] for each in (champion, model)]
+    assert methods[0] == methods[1]
     facts = next_model["verdicts"]
     assert facts["confirmed"] + facts["not"] == len(words)
     assert (facts["nights"], facts["first"], facts["last"]) == (2, "2026-03-01", "2026-03-02")
@@ -111,9 +114,11 @@ def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
 def test_figures_stay_at_the_past_cohorts_prevalence_though_judged_rows_were_chosen(ward, next_model):
     folder, _ = ward
     past = pd.read_csv(folder / "past.csv")
-    (point,) = load_model(folder / "next").operating_points
+    model = load_model(folder / "next")
+    (point,) = model.operating_points
 
     assert point["prevalence"] == pytest.approx((past["ill"] == "yes").mean())
+    assert "(given)" in render_model(model.sealed)
 
 
 def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next_model):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from independent.optimality import certificate
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.factors import FACTORS, MarginDensity
@@ -77,7 +78,7 @@ def test_one_class_problem_of_twelve_decades_of_c_is_solved_to_its_own_level():
     free = problem.free(solution.alphas)
     at_bound = solution.alphas >= 0.999 * problem.upper
     assert level < 1e-15
-    assert problem.certificate(solution.alphas)[1] <= 1.1e-3
+    assert certificate(problem, solution.alphas)[1] <= 1.1e-3
     assert np.abs(gradient[free] + solution.intercept).max(initial=0.0) <= 1e-3 * level
     assert (gradient[at_bound & ~free] + solution.intercept).max() <= 1e-3 * level
     assert (gradient[solution.alphas == 0] + solution.intercept).min() >= -1e-3 * level

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from independent.optimality import certificate
 
 from screening import OneClassSVM, TwoClassSVM, solvers
 from screening.factors import AdaptiveBumps, MarginDecay
@@ -63,7 +64,7 @@ def test_the_first_pass_is_solved_once_for_all_factors_on_it(monkeypatch):
     solved = []
     solve = smo.solve_each
     monkeypatch.setattr(
-        smo, "solve_each", lambda *given, **more: solved.extend(given[1]) or solve(*given, **more)
+        smo, "solve_each", lambda *given, **more: solved.extend(given[0]) or solve(*given, **more)
     )
 
     with shared.over(x):
@@ -80,7 +81,7 @@ def test_a_solution_that_meets_no_bound_is_taken_under_wider_ones(monkeypatch):
     solved = []
     solve = smo.solve_each
     monkeypatch.setattr(
-        smo, "solve_each", lambda *given, **more: solved.extend(given[1]) or solve(*given, **more)
+        smo, "solve_each", lambda *given, **more: solved.extend(given[0]) or solve(*given, **more)
     )
 
     with shared.over(x):
@@ -142,7 +143,7 @@ def test_a_larger_cost_starts_from_the_solution_of_the_smaller_one():
 
     alone = smo.solve(large)
     assert warm.n_iter < alone.n_iter / 2
-    assert large.certificate(warm.alphas)[1] <= 1e-3
+    assert certificate(large, warm.alphas)[1] <= 1e-3
     assert large.objective(warm.alphas) == pytest.approx(large.objective(alone.alphas), rel=1e-4)
 
 
@@ -160,7 +161,7 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
 
     for problem, solution in zip(problems, solutions, strict=True):
         assert (solution.alphas <= problem.upper).all()
-        assert problem.certificate(solution.alphas)[1] <= 1.01e-3
+        assert certificate(problem, solution.alphas)[1] <= 1.01e-3
 
 
 @settings(deadline=None, max_examples=25)
@@ -179,7 +180,8 @@ def test_several_c_at_once_have_the_bits_of_one_after_another(batches, data):
             for cost, numbers in zip(costs, batches, strict=True):
                 problem = Problem(gram, signs, ones, -ones, cost * ones, 0.0)
                 for first in range(0, len(numbers), step):
-                    found[-1] += solvers.solve_each(problem, factors[numbers[first : first + step]])
+                    some = numbers[first : first + step]
+                    found[-1] += solvers.solve_each([replace(problem, c=factors[at]) for at in some])
 
     for together, alone in zip(*found, strict=True):
         assert np.array_equal(together.alphas, alone.alphas)
@@ -193,13 +195,12 @@ def test_each_of_several_c_is_solved_from_the_one_before(n):
     x, y = made(n)
     signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(n)
     problem = Problem(Gaussian(0.5)(x, x), signs, ones, -ones, 10.0 * ones, 0.0)
-    factors = np.stack([ones, ones + 1e-4 * signs])
+    other = replace(problem, c=ones + 1e-4 * signs)
 
-    first, second = smo.solve_each(problem, factors)
-    alone = smo.solve(replace(problem, c=factors[1]))
+    first, second = smo.solve_each([problem, other])
 
-    assert second.n_iter < alone.n_iter / 2
-    assert replace(problem, c=factors[1]).certificate(second.alphas)[1] <= 1.01e-3
+    assert second.n_iter < smo.solve(other).n_iter / 2
+    assert certificate(other, second.alphas)[1] <= 1.01e-3
     assert np.array_equal(first.alphas, smo.solve(problem).alphas)
 
 

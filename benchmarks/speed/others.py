@@ -35,7 +35,7 @@ from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
 from screening.kernels.placing import available_cores, beside_others
 from screening.validation.criteria import criterion
-from screening.validation.lesson import Lesson
+from screening.validation.encoded import EncodedCohort
 from screening.validation.task import ask
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0
@@ -104,11 +104,11 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
     task = ask(cohort, multi_class=False)
 
     def ours() -> np.ndarray:
-        lesson = Lesson.of(cohort, recipe, task)
+        encoded = EncodedCohort.of(cohort, recipe, task)
 
         def in_fold(train: np.ndarray, test: np.ndarray) -> list[float]:
-            held_out = np.ascontiguousarray(lesson.x[test])
-            _, decided = lesson.tried(train, candidates, held_out)
+            held_out = np.ascontiguousarray(encoded.x[test])
+            _, decided = encoded.tried(train, candidates, held_out)
             return [criterion("auroc", each, y[test]) for each in decided]
 
         at_once = (delayed(beside_others)(available_cores(), in_fold, *fold) for fold in folds)

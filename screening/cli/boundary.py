@@ -142,7 +142,8 @@ def boundary() -> Iterator[None]:
         _ignore_signals()
         let_go()
         _mute_broken_streams()
-        gc.freeze()
+        if not code:
+            gc.freeze()  # an error may keep alive what a library then calls leaked
     sys.exit(code)
 
 

@@ -16,12 +16,13 @@ from screening.errors import UsageError
 from screening.sources.columns import Columns
 from screening.sources.notation import TRUE, truths
 from screening.sources.source_files import Source
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, first_of
 
 if TYPE_CHECKING:
     import pandas
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
+SHOWN_CLASSES = 20
 
 
 @dataclass(frozen=True)
@@ -127,15 +128,15 @@ class Cohort:
             if None in found:
                 unknown = asked[found.index(None)]
                 raise UsageError(
-                    f"--positive {unknown}: no row has this label; labels are {_some(classes)}"
-                    f"{did_you_mean(unknown, classes)}"
+                    f"--positive {unknown}: no row has this label; "
+                    f"labels are {first_of(classes, SHOWN_CLASSES)}{did_you_mean(unknown, classes)}"
                 )
             return list(dict.fromkeys(text for text in found if text))
         if len(classes) < 2:
             raise UsageError("the label column holds a single class; name the positive one with --positive")
         if len(classes) > 2:
             raise UsageError(
-                f"the label has {len(classes)} classes ({_some(classes)}); "
+                f"the label has {len(classes)} classes ({first_of(classes, SHOWN_CLASSES)}); "
                 "name the positive ones with --positive"
             )
         if affirming := _affirming(classes):
@@ -173,8 +174,17 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _some(classes: Sequence[str]) -> str:
-    return ", ".join(classes[:20]) + (f" and {len(classes) - 20} more" if len(classes) > 20 else "")
+def labels_of(cohort: Cohort) -> np.ndarray:
+    """The cohort's label text, shape (n_rows,).
+
+    Raises
+    ------
+    UsageError
+        The cohort was read without a label column.
+    """
+    if cohort.label is None:
+        raise UsageError("this needs a label column: name it with --label or in the contract")
+    return cohort.label
 
 
 def joined(batches: Sequence[Cohort]) -> Cohort:

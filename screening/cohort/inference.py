@@ -14,7 +14,7 @@ from screening.documents.tables import table, word
 from screening.errors import CohortError
 from screening.sources.notation import truths
 from screening.sources.source_files import Source
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, first_of
 
 INDICATOR_SHARE = 0.05
 # As many rows may have whole values without a gap by chance: the ages of a ward.
@@ -113,8 +113,8 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more} more"
+    # One more name takes no more room than to say so.
+    return first_of(names, MOST_NAMES if len(names) > MOST_NAMES + 1 else len(names))
 
 
 def _refuse_mixed(source: Source, given: Contract) -> None:

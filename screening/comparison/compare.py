@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from screening.cluster import opened
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.cells import Assignment, by_workers, shared_checkpoints
 from screening.comparison.checkpoints import Checkpoints
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
@@ -28,7 +28,6 @@ from screening.training.train import DEFAULT_RULE
 from screening.training.versions import versions
 from screening.validation.figures import truth_of
 from screening.validation.held_out import Progress
-from screening.validation.lesson import labels_of
 from screening.validation.outcome import Outcome
 
 METHODS = ("control", "command", "recipes")

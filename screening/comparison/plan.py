@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.checkpoints import Checkpoints
 from screening.files import digest_of_json
+from screening.kernels.compiled import prepare
 from screening.kernels.placing import beside_others
 from screening.recipes.blend import tells_apart
 from screening.recipes.recipe import Recipe
@@ -19,7 +20,6 @@ from screening.training.planning import LARGEST_WHOLE, sample_rows
 from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan, planned, units
 from screening.validation.held_out import Effort, Progress
-from screening.validation.lesson import labels_of
 from screening.validation.outcome import Outcome, outcome_of
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation
@@ -146,7 +146,12 @@ def judged(unit: Unit, seed: int) -> Outcome:
 
 def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finisher:
     """Finish units on so many threads of this process, and keep what they come to."""
+    # Of threads that import modules which import each other, Python lets one see a half-made module.
+    import sklearn.base  # noqa: F401
     from joblib import Parallel, delayed, effective_n_jobs
+    from threadpoolctl import threadpool_limits
+
+    prepare()
 
     def run(unit: Unit) -> tuple[Unit, Outcome]:
         outcome = judged(unit, seed)
@@ -156,9 +161,10 @@ def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finis
 
     def finish(waiting: Sequence[Unit]) -> Iterator[tuple[Unit, Outcome]]:
         threads = effective_n_jobs(jobs)
-        yield from Parallel(n_jobs=threads, prefer="threads", return_as="generator_unordered")(
-            delayed(beside_others)(threads, run, unit) for unit in waiting
-        )
+        tasks = [delayed(beside_others)(threads, run, unit) for unit in waiting]
+        # Around them all: threads that each set and restore it would restore it under each other.
+        with threadpool_limits(1, user_api="blas"):
+            yield from Parallel(n_jobs=threads, prefer="threads", return_as="generator_unordered")(tasks)
 
     return finish
 

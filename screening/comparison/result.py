@@ -82,7 +82,7 @@ def _percent(share: float | None) -> str:
     return "    -" if share is None else f"{100 * share:5.1f}"
 
 
-def write_comparison(found: Comparison, folder: Path, templates: Path | None = None) -> None:
+def write_comparison(found: Comparison, folder: Path, templates: Path | None) -> None:
     """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
     (folder / "comparison.json").write_bytes(written(found.document, "comparison")[1])
     found.scores.to_parquet(folder / "scores.parquet", index=False)

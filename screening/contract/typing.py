@@ -38,7 +38,8 @@ def plain(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
+        # Arrow decodes no dictionary of string views, which polars makes of categories.
+        cells = pa.DictionaryArray.from_arrays(cells.indices, plain(cells.dictionary)).dictionary_decode()
     if pa.types.is_null(cells.type) or str(cells.type) == "string_view":
         cells = cells.cast(pa.string())
     return cells
@@ -75,7 +76,7 @@ def texts(cells: pa.Array) -> pa.Array | None:
     return pc.cast(cells, pa.string()) if simple or pa.types.is_temporal(kind) else None
 
 
-def read_feature(cells: pa.Array, feature: Feature, decimal: str = ".") -> Typed:
+def read_feature(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     """Type one feature column by its contract."""
     cells = plain(cells)
     typed = _READERS[feature.type](cells, feature, decimal)
@@ -103,7 +104,7 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
     return typed
 
 
-def read_time(cells: pa.Array, order: str | None = None) -> Typed:
+def read_time(cells: pa.Array, order: str | None) -> Typed:
     """Type a time column: dates to datetime64[us], zones to UTC; `order` is that of day and month."""
     cells = plain(cells)
     words = texts(cells)
@@ -118,7 +119,7 @@ def read_time(cells: pa.Array, order: str | None = None) -> Typed:
     return typed
 
 
-def read_coordinate(cells: pa.Array, decimal: str = ".") -> Typed:
+def read_coordinate(cells: pa.Array, decimal: str) -> Typed:
     """Type a coordinate column: finite numbers, none missing."""
     typed = _numbers(plain(cells), Feature(type="number"), decimal)
     place = Typed(typed.values)

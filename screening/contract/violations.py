@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from screening.errors import CohortError
 from screening.sources.source_files import Source
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, first_of
 
 SHOWN_ROWS = 5
 
@@ -121,10 +121,8 @@ class Violations:
         return bool(self.whole or self._rows)
 
 
-def _listed(rows: Iterable[int], count: int) -> str:
-    rows = list(rows)
-    more = count - len(rows)
-    return f"row{'s' * (count > 1)} {', '.join(map(str, rows))}" + (f" and {more} more" if more else "")
+def _listed(rows: Sequence[int], count: int) -> str:
+    return f"row{'s' * (count > 1)} {first_of(rows, SHOWN_ROWS, count)}"
 
 
 def refuse_absent(source: Source, columns: Sequence[str]) -> None:

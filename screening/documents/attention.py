@@ -31,6 +31,9 @@ OLDEST_YEARS = 2
 QUIET_NIGHTS = 3
 """Nights in a row without a case after which the table or the model is suspected, not the ward praised."""
 
+EVERYBODY = 20
+"""Patients of whom all are flagged before that is said: of fewer all may well have the condition."""
+
 # Standard errors that 2 of 1,000 nights are beyond.
 IMPROBABLE = 3.1
 
@@ -71,8 +74,8 @@ def of_run(
         Tells a model's age where neither its contract nor its rows do.
     """
     # What may have leaked into training is for whoever trained; the ward would read it every night.
-    found = [*_model_gates(run.model), *_age(run, trained), *_counts(run)]
-    found += [*_workload(run), *_silence(run, quiet), *run.attention]
+    found = [*_model_gates(run.model), *_age(run, trained), *_learned_from(run), *_counts(run)]
+    found += [*_workload(run), *_everybody(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
     if not recognisable and "ids_are_row_numbers" not in {each.code for each in found}:
         found.append(
@@ -174,6 +177,19 @@ def _age(run: RunDocument, trained: datetime.datetime | None) -> list[Reason]:
     return [Reason("past_review_date", words, None, years, OLDEST_YEARS, remedy)]
 
 
+def _learned_from(run: RunDocument) -> list[Reason]:
+    """Whether the night is a table that the model has learned from and knows too well."""
+    known = {file.sha256 for file in run.model.training.source.files}
+    files = run.input.files
+    seen = sum(file.sha256 in known for file in files)
+    if not seen:
+        return []
+    what = "this table" if seen == len(files) else f"{seen} of these {len(files)} files"
+    words = f"The model was trained on {what}: it knows these rows, so flags and figures are too good."
+    remedy = "Score other rows; what to expect of them is on the model's page, from rows held out."
+    return [Reason("trained_on_these_rows", words, None, seen, 0.0, remedy)]
+
+
 def _day(value: str | None) -> datetime.date | None:
     try:
         return datetime.date.fromisoformat(value or "")
@@ -219,6 +235,16 @@ def _workload(run: RunDocument) -> list[Reason]:
         remedy = "Compare tonight's data with those of training before acting on the list."
         found.append(Reason("flags_unexpected", words, None, flagged, bound, remedy))
     return found
+
+
+def _everybody(run: RunDocument) -> list[Reason]:
+    """Patients of several rows of whom each has one that is flagged, though many rows are not."""
+    n = run.to_review
+    if run.unit != "patient" or run.model.unit_of_review == "voxel" or run.unflagged.cases or n < EVERYBODY:
+        return []
+    words = f"All {n:,} patients are flagged, each for one row or more, so the list singles nobody out."
+    remedy = "Ask for less with screen threshold, or train and score one row a patient."
+    return [Reason("everybody_flagged", words, None, n, EVERYBODY, remedy)]
 
 
 def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:

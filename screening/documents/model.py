@@ -207,7 +207,7 @@ class TaskFacts:
 class ModelDocument:
     """Everything that a model directory states.
 
-    `contract` is the cohort's contract, whose own type (`screening.cohort.Contract`) documents it.
+    `contract` is the cohort's contract, whose own type (`screening.contract.contract.Contract`) documents it.
     After `retrain_by`, a day, it scores no more: it holds rows of somebody who was erased.
     """
 

@@ -27,6 +27,7 @@ LEAST_MOVE = 1.5
 # Share of values that fit no distribution at all, and how much wider than the others they lie.
 STRAY, STRAY_WIDTH = 0.02, 4.0
 LEAST_WIDTH = 0.02
+# So many standard deviations from the middle a density has its own shape; farther off only the strays'.
 FAR = 20.0
 # A single value counts as converted where that makes it so much likelier; chance does that once in as many.
 ROW_RATIO = 1000.0

@@ -49,16 +49,16 @@ def _width(n_features: int) -> int:
     return max(4, -(-n_features // 4) * 4)
 
 
-def padded(x: np.ndarray, dtype: Precision = np.float32) -> np.ndarray:
+def padded(x: np.ndarray, dtype: Precision) -> np.ndarray:
     """x with zero columns up to a multiple of four features, and zero rows up to one of `CENTRES`."""
     out = np.zeros((-(-len(x) // CENTRES) * CENTRES, _width(x.shape[1])), dtype)
     out[: len(x), : x.shape[1]] = x
     return out
 
 
-def padded_transposed(x: np.ndarray, dtype: Precision = np.float32) -> np.ndarray:
+def padded_transposed(x: np.ndarray) -> np.ndarray:
     """Like ``padded`` with features along the first axis."""
-    out = np.zeros((_width(x.shape[1]), len(x)), dtype)
+    out = np.zeros((_width(x.shape[1]), len(x)), np.float32)
     out[: x.shape[1]] = x.T
     return out
 

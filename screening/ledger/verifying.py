@@ -23,12 +23,12 @@ SHORTEST_HEAD = 12
 ERASING = ("forget", "purge")
 
 
-def verify(connection: sa.Connection, printed: str | None = None) -> Head:
+def verify(connection: sa.Connection, printed: str | None) -> Head:
     """Follow the chain, and hold contents and tables to it.
 
     Parameters
     ----------
-    printed : str, optional
+    printed : str or None
         Head as printed at the foot of a report (its beginning will do): it must be in the chain, or the
         chain has been cut short or written anew since.
 

@@ -24,8 +24,8 @@ def fit_passes(
     class_counts: np.ndarray,
     solve: Callable[[Sequence[np.ndarray]], list[Dual]],
     factors: Sequence[Factor | None],
-    n_passes: int = 0,
-    normalise: bool = False,
+    n_passes: int,
+    normalise: bool,
     name: Hashable = None,
 ) -> list[Passes]:
     """Train, build c from what was learned, train again: ``n_passes`` times, for each of several factors.

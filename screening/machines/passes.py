@@ -213,7 +213,9 @@ def decisions_of(machines: Sequence[Passes], x: np.ndarray) -> list[np.ndarray]:
     weights = np.zeros((len(machines), n_outputs, len(held)))
     for own, each in zip(weights, machines, strict=True):
         own[:, each.support] = each.last.coefficients.T
-    sums = (weights.reshape(-1, len(held)) @ held).reshape(len(machines), n_outputs, len(x))
+    used = np.flatnonzero(weights.any(axis=(0, 1)))
+    sums = weights[:, :, used].reshape(-1, len(used)) @ held[used]
+    sums = sums.reshape(len(machines), n_outputs, len(x))
     c = [np.ones((len(x), 1))] * len(machines)
     if before:
         before[0].basis.across = (x, held)

@@ -90,7 +90,8 @@ def two_class_problem(training: Training) -> solvers.Problem:
 def solve_two_class_each(training: Training, factors: np.ndarray) -> list[Dual]:
     """The same at each of several c, (m, n), in place of ``training.c``."""
     problem = two_class_problem(training)
-    return duals_of(problem, solvers.solve_each(problem, factors, training.tol))
+    problems = [replace(problem, c=c) for c in factors]
+    return duals_of(problem, solvers.solve_each(problems, training.tol))
 
 
 def solved(problem: solvers.Problem, tol: float) -> Dual:

@@ -68,7 +68,7 @@ def _operating_point(
         ],
         "basis": _basis(model, point, run),
         "prevalence": shown.percent(point.prevalence),
-        "prevalence_from": "of the training cohort" if model.stated.prevalence is None else "given",
+        "prevalence_from": "of the training cohort" if point.rule.prevalence is None else "given",
         "sentence": promise(model, point),
         "lesions": lesions.words(point.lesions) if point.lesions else "",
         "notes": [shown.text(note) for note in point.notes],

@@ -17,7 +17,7 @@ from screening.storage.scored import Scored
 class Blocks:
     """Adds up what the blocks below the list of cases need; memory does not grow with unflagged rows."""
 
-    def __init__(self, model: Model, n_rows: int, geometries: Sequence[Geometry] = ()):
+    def __init__(self, model: Model, n_rows: int, geometries: Sequence[Geometry]):
         self.model = model
         self.drift = Drift(model, n_rows)
         self.discoveries = Discoveries(model.calibration)

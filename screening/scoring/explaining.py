@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +88,25 @@ def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
     return f"this row was scored and not flagged, and reasons are kept for the nearest misses only; {REMEDY}"
 
 
+def _as_it_was(model: Model, then: dict[str, Any]) -> Model:
+    """The run's model: itself, or with the threshold it had where only another was chosen since."""
+    if model.digest == then["digest"]:
+        return model
+    now = model.sealed
+    if any(now[part] != then.get(part) for part in ("arrays_sha256", "validation_sha256")):
+        raise UsageError(
+            f"--model is model {model.id}, but the run was scored by {then['id']}; give that one"
+        )
+    return replace(model, document={key: value for key, value in then.items() if key not in ("id", "digest")})
+
+
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str | Database) -> dict[str, Any]:
     from screening.documents.shape import plain
     from screening.scoring.cases import because, cases_of
     from screening.scoring.contributions import contributions
     from screening.storage.scored import score_batch
 
-    if model.digest != document["model"]["digest"]:
-        raise UsageError(
-            f"--model is model {model.id}, but the run was scored by {document['model']['id']}; give that one"
-        )
+    model = _as_it_was(model, document["model"])
     stream = model.opened(cohort, gated=False)
     digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:

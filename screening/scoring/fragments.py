@@ -109,7 +109,7 @@ def _known(path: str, digest: str) -> Sequence[KnownScales]:
 
 @contextmanager
 def decided_by(
-    cluster: Cluster | None, model: Model, stream: CohortStream, out: str | Path, device: str = "cpu"
+    cluster: Cluster | None, model: Model, stream: CohortStream, out: str | Path, device: str
 ) -> Iterator[Decided]:
     """Have a table decided on by workers, while it is checked here.
 

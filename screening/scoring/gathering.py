@@ -15,7 +15,6 @@ from screening.documents.figures import Observed
 from screening.documents.run import (
     Counts,
     Discoveries,
-    FeatureDrift,
     NightFeature,
     ReachingCounts,
     ScoreScale,
@@ -138,17 +137,17 @@ class Night:
         """Every feature tonight beside training, as far as the gates know."""
         training = self.model.facts.training
         drift = gates.facts() if gates else {}
-        listed = [
+        return [
             NightFeature(
                 name=feature.name,
                 type=feature.type,
                 unit=feature.unit,
                 missing=self.missing[feature.name] / max(self.n_scored, 1),
                 missing_training=training.missing[feature.name],
+                **(vars(drift[feature.name]) if feature.name in drift else {}),
             )
             for feature in training.features
         ]
-        return [_beside_training(each, drift.get(each.name)) for each in listed]
 
     def reaching(self) -> dict[str, ReachingCounts]:
         """How many rows reach each threshold, by watched class."""
@@ -241,17 +240,3 @@ def _shown(flags: Sequence[Flag], names: Sequence[str]) -> Columns | None:
         return None
     texts = np.array([flag.display for flag in flags], dtype=object).reshape(len(flags), len(names))
     return Columns(dict(zip(names, texts.T, strict=True)), len(flags))
-
-
-def _beside_training(feature: NightFeature, drift: FeatureDrift | None) -> NightFeature:
-    if drift is None:
-        return feature
-    return replace(
-        feature,
-        psi=drift.psi,
-        ks=drift.ks,
-        outside=drift.outside,
-        unseen=drift.unseen,
-        normalised=drift.normalised,
-        alarm=drift.alarm,
-    )

@@ -30,8 +30,8 @@ def night_of(
     run: RunDocument,
     key: str,
     flagged: tuple[str, ...],
-    series: str | None = None,
-    shadow: bool = False,
+    series: str | None,
+    shadow: bool,
 ) -> NightCases:
     """What the run brings to the ledger."""
     from screening.ledger import NightCases

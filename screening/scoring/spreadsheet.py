@@ -34,7 +34,7 @@ _MARK = re.compile(_BEGINS + "'")
 
 
 def write_flagged(
-    path: Path, night: Night, known: Mapping[str, Known] | None = None, drawn: Collection[str] = ()
+    path: Path, night: Night, known: Mapping[str, Known] | None, drawn: Collection[str]
 ) -> None:
     """Write the flagged rows, the highest score first.
 
@@ -42,7 +42,7 @@ def write_flagged(
     ----------
     path : Path
     night : Night
-    known : mapping, optional
+    known : mapping or None
         What the ledger knows of each case: by group where rows come in groups, otherwise by id.
     drawn : collection of str
         Cases marked by lot for review.

@@ -6,6 +6,7 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort, same_label
 from screening.errors import CohortError
+from screening.spelling import first_of
 from screening.storage.model import Model
 
 NAMED_ROWS = 5
@@ -27,11 +28,10 @@ def truth(model: Model, batch: Cohort) -> np.ndarray:
     strange = np.array([name is None for name in meant])[place]
     # A sub-sample need not have met every label that is not the positive one.
     if strange.any() and training.max_rows is None:
-        rows = batch.rows[strange]
-        more = len(rows) - NAMED_ROWS
-        named = ", ".join(map(str, rows[:NAMED_ROWS])) + (f" and {more} more" if more > 0 else "")
+        rows = batch.rows[strange].tolist()
         raise CohortError(
-            f"column '{model.facts.task.label}', rows {named}: a label the model was not trained on; known: "
-            f"{', '.join(known)}; correct them, or score without --label"
+            f"column '{model.facts.task.label}', rows {first_of(rows, NAMED_ROWS)}: "
+            f"a label the model was not trained on; known: {', '.join(known)}; "
+            "correct them, or score without --label"
         )
     return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[place]

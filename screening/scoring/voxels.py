@@ -44,7 +44,7 @@ class VoxelTally:
         Grids of patients, whose slices are then drawn as they lie in the body.
     """
 
-    def __init__(self, contract: Contract, geometries: Sequence[Geometry] = ()):
+    def __init__(self, contract: Contract, geometries: Sequence[Geometry]):
         self.contract = contract
         self.views = {each.group: View.of(each) for each in geometries}
         self.flagged: dict[str, list[np.ndarray]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from screening.solvers.kernel_rows import KernelRows
-from screening.solvers.problem import AT_BOUND, Problem, Solution, Solutions
+from screening.solvers.problem import Problem, Solution, Solutions
 from screening.solvers.sharing import gram_within, solve, solve_each
 
-__all__ = ["AT_BOUND", "KernelRows", "Problem", "Solution", "Solutions", "gram_within", "solve", "solve_each"]
+__all__ = ["KernelRows", "Problem", "Solution", "Solutions", "gram_within", "solve", "solve_each"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from screening.kernels.kept import njit
 from screening.solvers.climbing import climb
-from screening.solvers.problem_loops import ends, levels, sizes
+from screening.solvers.problem_loops import certificate, levels, sizes
 from screening.solvers.smo import LAST_DIGITS, STOP
 
 _TINY = np.finfo(np.float64).tiny
@@ -16,14 +16,13 @@ _TINY = np.finfo(np.float64).tiny
 
 @njit(nogil=True, cache=True)
 def solve_columns(
-    chunks, chunk, limit, tol, signs, linear, diagonal, upper, factors, start, found, free, told,
+    chunks, chunk, limit, tol, signs, linear, diagonal, upper, factors, start, found, told,
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
     """Solutions of an equality problem with a margin at each of `factors`, a row of them one c.
 
     Every point is looked at all the way. The first goes from `start`, each other one from the last solution.
-    `found` gets the alphas, `free` the levels of those that are free, and `told` the steps, the number of
-    these levels, the ends of what moves, and the unit of violations.
+    `found` gets the alphas, and `told` the intercept, the gap and the steps.
     """
     state = np.zeros(2)
     before = start
@@ -53,9 +52,7 @@ def solve_columns(
             kept[STOP] = max(min(last, asked), LAST_DIGITS * np.abs(v).max())
             if done >= limit or gap <= kept[STOP] or (stuck and not kept[STOP] < last):
                 break
-        levels_of_free, top, bottom = ends(signs, bounds, alpha, v)
-        count = levels_of_free.size
-        free[k, :count] = levels_of_free
-        told[k, 0], told[k, 1], told[k, 2], told[k, 3], told[k, 4] = done, count, top, bottom, scale
+        intercept, gap = certificate(signs, bounds, alpha, v)
+        told[k, 0], told[k, 1], told[k, 2] = intercept, gap / scale, done
         before = found[k]
         before[:] = np.minimum(alpha / square, upper)

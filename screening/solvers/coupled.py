@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from screening.solvers.active import Active
 from screening.solvers.problem import AT_BOUND
 
 MAX_STEPS = 10_000_000
@@ -117,14 +118,15 @@ def solve_coupled(problem: CoupledProblem, tol: float = 1e-3) -> tuple[np.ndarra
     from screening.kernels.compiled import prepare
 
     prepare()
-    from screening.solvers.coupled_loops import coupled_steps
+    from screening.solvers.loops import single_steps
 
     codes, c, upper = problem.codes.astype(np.int64), problem.c.astype(float), problem.upper.astype(float)
-    gram, coupling = np.ascontiguousarray(problem.gram), np.asarray(problem.coupling, float)
+    coupling, diagonal = np.asarray(problem.coupling, float), problem.gram.diagonal().astype(float)
+    matrix, state = Active(problem.gram).rows(), np.zeros(2)
 
     def steps(alphas: np.ndarray, gradient: np.ndarray, limit: int) -> int:
-        given = (gram, codes, coupling, c, upper, alphas, gradient, tol * problem.scale, limit)
-        return int(coupled_steps(*given))
+        given = (codes, coupling, c, diagonal, upper, alphas, gradient, state, *matrix)
+        return int(single_steps(limit, tol * problem.scale, *given)[0])
 
     def jump(alphas: np.ndarray, gradient: np.ndarray) -> None:
         free = np.flatnonzero((alphas > 0) & (alphas < upper))

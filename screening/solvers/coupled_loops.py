@@ -1,44 +1,11 @@
-"""Compiled iterations of the duals of several classes; everything in float64, K in its own precision."""
+"""Compiled iterations of Crammer and Singer's dual; everything in float64, K in its own precision."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from screening.kernels.kept import njit
-
-SMALLEST = 1e-300
-
-
-@njit(nogil=True, cache=True)
-def coupled_steps(gram, codes, coupling, c, upper, alphas, gradient, tol, limit):
-    """Up to `limit` coordinate steps, in place, until no projected gradient exceeds `tol`; their number."""
-    n = c.size
-    bend = np.empty(n)
-    for t in range(n):
-        bend[t] = max(coupling[codes[t], codes[t]] * c[t] * c[t] * gram[t, t], SMALLEST)
-    weights = np.empty(coupling.shape[0])
-    steps = 0
-    while steps < limit:
-        best, worst, i = -1.0, 0.0, -1
-        for t in range(n):
-            slope = gradient[t]
-            if (slope < 0.0 and alphas[t] < upper[t]) or (slope > 0.0 and alphas[t] > 0.0):
-                worst = max(worst, abs(slope))
-                gain = slope * slope / bend[t]
-                if gain > best:
-                    best, i = gain, t
-        if worst <= tol:
-            break
-        wanted = min(max(alphas[i] - gradient[i] / bend[i], 0.0), upper[i])
-        change = wanted - alphas[i]
-        alphas[i] = wanted
-        for m in range(weights.size):
-            weights[m] = coupling[codes[i], m] * c[i] * change
-        row = gram[i]
-        for t in range(n):
-            gradient[t] += weights[codes[t]] * c[t] * row[t]
-        steps += 1
-    return steps
+from screening.solvers.loops import SMALLEST
 
 
 @njit(nogil=True, cache=True)

@@ -69,10 +69,10 @@ class Problem:
         """Largest K~_ii."""
         return self._sizes[0]
 
-    @property
+    @cached_property
     def has_margin(self) -> bool:
         """Whether p says how large f is."""
-        return self._sizes[2] > 0
+        return bool(np.any(self.linear))
 
     @cached_property
     def scale(self) -> float:
@@ -121,43 +121,6 @@ class Problem:
         """Mask of the alphas strictly between their bounds."""
         return (alphas > AT_BOUND * self.upper) & (alphas < (1.0 - AT_BOUND) * self.upper)
 
-    def certificate(self, alphas: np.ndarray) -> tuple[float, float]:
-        """Intercept and optimality gap of ``alphas``.
-
-        The gap is the largest violation of the optimality conditions in units of ``unit``; 0 at the optimum.
-        """
-        gradient = self.gradient(alphas)
-        down = alphas > AT_BOUND * self.upper  # may decrease
-        up = alphas < (1.0 - AT_BOUND) * self.upper  # may increase
-        if self.total is None:
-            violation = np.where(up, -gradient, -np.inf).max(initial=0.0)
-            return 0.0, float(max(violation, np.where(down, gradient, -np.inf).max(initial=0.0)) / self.scale)
-        levels, plus = -self.signs * gradient, self.signs > 0
-        highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
-        lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
-        intercept, gap = between(levels[up & down], highest, lowest)
-        return intercept, gap / self.unit(alphas, self.signs, levels)
-
-
-def between(free: np.ndarray, highest: float, lowest: float) -> tuple[float, float]:
-    """Intercept and largest violation, from the levels of the free alphas and the ends of what moves.
-
-    The mean level of the free alphas; where there is none the middle of the interval that is allowed. An
-    alpha that rounding keeps off its bound must not count, or it would move the intercept to an end.
-
-    Parameters
-    ----------
-    free : ndarray of shape (n_free,)
-    highest, lowest : float
-        Level of those that v may pull up, and of those that it may pull down.
-    """
-    if len(free):
-        intercept = float(free.mean())
-    else:
-        ends = [end for end in (highest, lowest) if np.isfinite(end)]
-        intercept = float(np.mean(ends)) if ends else 0.0
-    return intercept, float(max(0.0, highest - lowest))
-
 
 @dataclass(frozen=True)
 class Solution:
@@ -169,7 +132,8 @@ class Solution:
     intercept : float
         0 where the problem has no equality constraint.
     gap : float
-        ``Problem.certificate``: at most the tolerance where the solver converged.
+        Largest violation of the optimality conditions, in units of ``Problem.unit``; at most the tolerance
+        where the solver converged.
     n_iter : int
     """
 

@@ -49,18 +49,28 @@ def levels(equality, signs, c, linear, alphas, gram):
 
 
 @njit(nogil=True, cache=True)
-def ends(signs, upper, alphas, v):
-    """What ``problem.between`` takes, under an equality: levels of the free, and the ends of what moves."""
-    free, count = np.empty(v.size), 0
+def certificate(signs, upper, alphas, v):
+    """Intercept and largest violation under an equality, from the levels of all points.
+
+    The mean level of the free alphas; where there is none the middle of the interval that is allowed. An
+    alpha that rounding keeps off its bound must not count, or it would move the intercept to an end.
+    """
+    total, count = 0.0, 0
     top, bottom = -np.inf, np.inf
     for t in range(v.size):
         margin = AT_BOUND * upper[t]
         rises, falls = alphas[t] < upper[t] - margin, alphas[t] > margin
         if rises and falls:
-            free[count] = v[t]
+            total += v[t]
             count += 1
         if rises if signs[t] > 0 else falls:
             top = max(top, v[t])
         if falls if signs[t] > 0 else rises:
             bottom = min(bottom, v[t])
-    return free[:count], top, bottom
+    if count:
+        intercept = total / count
+    elif np.isfinite(top) and np.isfinite(bottom):
+        intercept = (top + bottom) / 2.0
+    else:
+        intercept = top if np.isfinite(top) else bottom if np.isfinite(bottom) else 0.0
+    return intercept, max(0.0, top - bottom)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,12 +36,12 @@ def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool
 
 
 def solve(problem: Problem, tol: float = 1e-3) -> Solution:
-    """Solve a dual problem: ``solve_each`` of one c."""
-    return solve_each(problem, problem.c[None], tol)[0]
+    """Solve a dual problem, as ``solve_each`` does."""
+    return solve_each([problem], tol)[0]
 
 
-def solve_each(problem: Problem, factors: np.ndarray, tol: float = 1e-3) -> list[Solution]:
-    """Solve a dual problem at each of several c: the one door through which every machine goes.
+def solve_each(problems: Sequence[Problem], tol: float = 1e-3) -> list[Solution]:
+    """Solve dual problems that differ in c alone: the one door through which every machine goes.
 
     Where the caller shares work over these rows (``kernels.shared``), a two-class problem is solved once
     (the plain one for all factors that are built on it), and another c starts from the last solution with the
@@ -50,58 +50,55 @@ def solve_each(problem: Problem, factors: np.ndarray, tol: float = 1e-3) -> list
 
     Parameters
     ----------
-    problem : Problem
-    factors : ndarray of shape (m, n)
-        In place of ``problem.c``.
+    problems : sequence of Problem
     tol : float, > 0
         Largest violation of the optimality conditions left, in units of ``problem.unit``, so that it does
         not depend on the scale of c.
     """
     from screening.solvers import smo
 
-    here = shared.current()
+    first, here = problems[0], shared.current()
     memory = smo.DEFAULT_MEMORY if here is None else here.memory
-    if not isinstance(problem.gram, KernelRows):
+    if not isinstance(first.gram, KernelRows):
         memory = min(memory, smo.DEFAULT_MEMORY)
-    known = None if here is None else here.solutions_on(problem.gram)
+    known = None if here is None else here.solutions_on(first.gram)
     # A one-class problem starts cold: from a solution near by it takes more steps.
-    if known is None or problem.total != 0.0:
-        return smo.solve_each(problem, factors, tol, memory=memory)
-    rows, bounds = (tol, _bits(problem.signs), _bits(problem.linear)), _bits(problem.upper)
-    names = [_bits(c) for c in factors]
-    missing: dict[bytes, np.ndarray] = {}
+    if known is None or first.total != 0.0:
+        return smo.solve_each(problems, tol, memory=memory)
+    rows, upper = (tol, _bits(first.signs), _bits(first.linear)), first.upper
+    bounds, factors = _bits(upper), [_bits(problem.c) for problem in problems]
+    missing: dict[bytes, Problem] = {}
 
-    def keep(name: bytes, solution: Solution) -> None:
-        known[rows, bounds, name] = solution
+    def keep(factor: bytes, solution: Solution) -> None:
+        known[rows, bounds, factor] = solution
         known["last", rows, bounds] = solution.alphas
-        known["path", rows, name] = solution.alphas, problem.upper
+        known["path", rows, factor] = solution.alphas, upper
 
     def solve_missing() -> None:
-        start, path = known.get(("last", rows, bounds)), ("path", rows, next(iter(missing), b""))
+        if not missing:
+            return
+        start, path = known.get(("last", rows, bounds)), ("path", rows, next(iter(missing)))
         if start is None and path in known:
             alphas, narrower = known[path]
-            start = _widened(alphas, narrower, problem.upper)
-        solved = smo.solve_each(problem, np.stack([*missing.values()]), tol, start=start, memory=memory)
-        for (name, c), found in zip(missing.items(), solved, strict=True):
-            if (found.alphas < (1.0 - AT_BOUND) * problem.upper).all():
-                known["within", rows, name] = found, replace(problem, c=c).scale
-            keep(name, found)
+            start = _widened(alphas, narrower, upper)
+        solutions = smo.solve_each([*missing.values()], tol, start=start, memory=memory)
+        for (factor, problem), found in zip(missing.items(), solutions, strict=True):
+            if (found.alphas < (1.0 - AT_BOUND) * upper).all():
+                known["within", rows, factor] = found, problem.scale
+            keep(factor, found)
         missing.clear()
 
-    for name, c in zip(names, factors, strict=True):
-        if (rows, bounds, name) in known or name in missing:
+    for factor, problem in zip(factors, problems, strict=True):
+        if (rows, bounds, factor) in known or factor in missing:
             continue
-        within, unit = known.get(("within", rows, name), (None, 0.0))
-        free = within is not None and unit <= replace(problem, c=c).scale
-        if free and (within.alphas <= problem.upper).all():
-            if missing:
-                solve_missing()
-            keep(name, within)
+        within, unit = known.get(("within", rows, factor), (None, 0.0))
+        if within is not None and unit <= problem.scale and (within.alphas <= upper).all():
+            solve_missing()  # in the order of the problems, each from the one before
+            keep(factor, within)
         else:
-            missing[name] = c
-    if missing:
-        solve_missing()
-    return [known[rows, bounds, name] for name in names]
+            missing[factor] = problem
+    solve_missing()
+    return [known[rows, bounds, factor] for factor in factors]
 
 
 def _widened(alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray) -> np.ndarray | None:

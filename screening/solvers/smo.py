@@ -8,13 +8,13 @@ find out which alphas are free; now and then all of these go to their common opt
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from screening.solvers.active import Active
 from screening.solvers.kernel_rows import KernelRows
-from screening.solvers.problem import Problem, Solution, between
+from screening.solvers.problem import Problem, Solution
 
 DEFAULT_MEMORY = 1 << 30
 _SMALL = 512  # below this many active points shrinking costs more than it saves
@@ -55,62 +55,58 @@ def solve(
     ValueError
         If ``start`` breaks a constraint, or ``total`` cannot be reached within the bounds.
     """
-    return solve_each(problem, problem.c[None], tol, start=start, memory=memory, max_iter=max_iter)[0]
+    return solve_each([problem], tol, start=start, memory=memory, max_iter=max_iter)[0]
 
 
 def solve_each(
-    problem: Problem,
-    factors: np.ndarray,
+    problems: Sequence[Problem],
     tol: float = 1e-3,
     *,
     start: np.ndarray | None = None,
     memory: int = DEFAULT_MEMORY,
     max_iter: int = 10_000_000,
 ) -> list[Solution]:
-    """Solve a dual at each of several c, from the second on from the solution before.
+    """Solve duals that differ in c alone, from the second on from the solution before.
 
     Parameters
     ----------
-    factors : ndarray of shape (m, n)
-        In place of ``problem.c``.
+    problems : sequence of Problem
     tol, start, memory, max_iter
         As ``solve`` has them.
     """
     from screening.kernels.compiled import prepare
 
     prepare()
-    small = len(problem.upper) <= _SMALL and not isinstance(problem.gram, KernelRows)
-    if small and problem.total is not None and problem.has_margin:
-        return _solve_columns(problem, factors, tol, start, max_iter)
+    first = problems[0]
+    small = len(first.upper) <= _SMALL and not isinstance(first.gram, KernelRows)
+    if small and first.total is not None and first.has_margin:
+        return _solve_columns(problems, tol, start, max_iter)
     solutions = []
-    for c in factors:
-        one = replace(problem, c=c)
-        solution = _Engine(one, tol, memory).run(_feasible(one, start), max_iter)
-        solutions.append(solution)
-        start = solution.alphas
+    for problem in problems:
+        solutions.append(_Engine(problem, tol, memory).run(_feasible(problem, start), max_iter))
+        start = solutions[-1].alphas
     return solutions
 
 
 def _solve_columns(
-    problem: Problem, factors: np.ndarray, tol: float, start: np.ndarray | None, max_iter: int
+    problems: Sequence[Problem], tol: float, start: np.ndarray | None, max_iter: int
 ) -> list[Solution]:
     """``solve_each`` of so few rows that none is left out on the way: all in one call of what is compiled."""
     from screening.solvers import column_loops
 
-    first = _feasible(replace(problem, c=factors[0]), start)
-    factors = np.ascontiguousarray(factors, float)
-    found, free, told = np.empty(factors.shape), np.empty(factors.shape), np.empty((len(factors), 5))
+    problem = problems[0]
+    factors = np.array([each.c for each in problems], float)
+    found, told = np.empty(factors.shape), np.empty((len(factors), 3))
     chunks, chunk = _looks(factors.shape[1])
     given = (problem.signs, problem.linear, problem.diagonal, problem.upper)
     column_loops.solve_columns(
-        chunks, chunk, max_iter, tol, *(np.ascontiguousarray(each, float) for each in given), factors, first,
-        found, free, told, *Active(problem.gram).rows(),
+        chunks, chunk, max_iter, tol, *(np.ascontiguousarray(each, float) for each in given), factors,
+        _feasible(problem, start), found, told, *Active(problem.gram).rows(),
     )  # fmt: skip
-    solutions = []
-    for alphas, own, (n_iter, n_free, top, bottom, scale) in zip(found, free, told, strict=True):
-        intercept, gap = between(own[: int(n_free)], top, bottom)
-        solutions.append(Solution(alphas, intercept, gap / scale, int(n_iter)))
-    return solutions
+    return [
+        Solution(alphas, float(intercept), float(gap), int(n_iter))
+        for alphas, (intercept, gap, n_iter) in zip(found, told, strict=True)
+    ]
 
 
 def _looks(n_points: int) -> tuple[int, int]:
@@ -249,10 +245,11 @@ class _Engine:
 
     def _certificate(self) -> tuple[float, float]:
         """Intercept and largest violation over all points."""
-        from screening.solvers.problem_loops import ends
+        from screening.solvers.problem_loops import certificate
 
         v = self.v
         if not self.equality:
             up, low = self.alpha < self.upper, self.alpha > 0
             return 0.0, float(max(np.max(-v[up], initial=0.0), np.max(v[low], initial=0.0)))
-        return between(*ends(self.s, self.upper, self.alpha, v))
+        intercept, gap = certificate(self.s, self.upper, self.alpha, v)
+        return float(intercept), float(gap)

@@ -7,7 +7,7 @@ import numpy as np
 from screening.kernels.kept import njit
 from screening.solvers.face_loops import go, invert, leave, spread
 from screening.solvers.loops import pair_steps
-from screening.solvers.problem_loops import ends
+from screening.solvers.problem_loops import certificate
 
 
 @njit
@@ -32,20 +32,6 @@ def _make_up(owed, s, c, upper, alpha, v, gram):
         row = gram[best]
         for t in range(s.size):
             v[t] -= c[t] * sign * step * c[best] * row[t]
-
-
-@njit
-def _intercept(s, upper, alpha, v):
-    """As ``problem.between`` has it: the mean level of the free, else the middle of what is allowed."""
-    free, top, bottom = ends(s, upper, alpha, v)
-    if free.size > 0:
-        total = 0.0
-        for level in free:
-            total += level
-        return total / free.size
-    if np.isfinite(top) and np.isfinite(bottom):
-        return (top + bottom) / 2.0
-    return top if np.isfinite(top) else bottom
 
 
 @njit(nogil=True, cache=True)
@@ -81,6 +67,6 @@ def solve_without(
             limit, tol, s, c, diagonal, bounds, now, levels, state,
             mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
         )  # fmt: skip
-        told[which, 0] = _intercept(s, bounds, now, levels)
+        told[which, 0], _ = certificate(s, bounds, now, levels)
         told[which, 1], told[which, 2] = max(gap, 0.0), steps
         found[which] = now

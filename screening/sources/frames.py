@@ -89,6 +89,9 @@ def _arrow(frame: Table) -> pa.Table:
 
 
 def _of_pandas(frame: pandas.DataFrame) -> pa.Table:
+    # A named index is a column, as it is in the Parquet file that pandas writes of the frame.
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    frame = frame.reset_index(named) if named else frame
     # Frames may give two columns one name, which the header's faults then tell.
     columns = []
     for place, name in enumerate(frame.columns):

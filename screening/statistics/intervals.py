@@ -106,13 +106,13 @@ def students_share(n_units: int) -> float:
     return float(ndtri(0.975) / stdtrit(max(n_units - 1, 1), 0.975)) ** 2
 
 
-def share_range(events: np.ndarray, codes: np.ndarray | None = None) -> tuple[float, float, float]:
+def share_range(events: np.ndarray, codes: np.ndarray | None) -> tuple[float, float, float]:
     """Share of rows with an event, and its 95 % interval: Wilson, on as many rows as the groups are worth.
 
     Parameters
     ----------
     events : boolean ndarray of shape (n_rows,), n_rows >= 1
-    codes : int ndarray of shape (n_rows,), optional
+    codes : int ndarray of shape (n_rows,), or None
         Group number of each row.
     """
     size = len(events) / (1.0 if codes is None else design_effect(events, codes))

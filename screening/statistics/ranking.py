@@ -108,7 +108,7 @@ def _precision_area(hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
 
 
 def area_ends(
-    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, widening: float = 1.0
+    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, widening: float
 ) -> tuple[float, float, float]:
     """AUROC with its 95 % interval (DeLong), by group where there are any."""
     return auroc(scores, positive), *delong(scores, positive, codes=codes, widening=widening)

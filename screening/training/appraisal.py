@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.validation import Calibration, Forward, Predictive, SubgroupFacts
 from screening.statistics.chances import calibrate
 from screening.statistics.local import at_local_prevalence
@@ -13,7 +13,6 @@ from screening.statistics.operating_point import OperatingPoint
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.storage.model import Model
 from screening.training.forward import forward_validation
-from screening.validation.lesson import labels_of
 from screening.validation.task import Task
 from screening.validation.validation import Validation
 

@@ -82,9 +82,9 @@ def comparison(
     search: int | None,
     params: Mapping[str, object],
     seed: int,
-    jobs: int = -1,
-    memory: int | None = None,
-    elsewhere: Elsewhere | None = None,
+    jobs: int,
+    memory: int | None,
+    elsewhere: Elsewhere | None,
 ) -> BesideFacts | None:
     """Hold every row out by every other method on the method's own folds, and say what differs.
 
@@ -128,7 +128,7 @@ def comparison(
             fixed = {name: params[name] for name in ALWAYS if name in params and name in other.names}
             held_out = members.get(other.name) or held_out_by(
                 sample, other, task, plan, params=fixed, search=search, seed=seed,
-                effort=Effort(jobs, memory, elsewhere=elsewhere, like=method.lesson),
+                effort=Effort(jobs, memory, elsewhere=elsewhere, like=method.encoded),
             )  # fmt: skip
             found = Validation.of(held_out, sample, task, plan.groups)
             chosen = [found.operating_point(m, each, seed) for m, each in enumerate(rules)]

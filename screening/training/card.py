@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.documents.beside import BesideFacts
 from screening.documents.model import (
@@ -37,7 +37,6 @@ from screening.training.planning import Groundwork
 from screening.training.versions import versions
 from screening.validation.approximation import cost_of_landmarks
 from screening.validation.held_out import HeldOut
-from screening.validation.lesson import labels_of
 from screening.validation.task import Task
 from screening.validation.validation import Validation
 

@@ -31,11 +31,11 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
     All of them where a machine keeps rows made of several patients', as over-sampling does: whose they are
     cannot be told.
     """
-    held = np.zeros(len(held_out.lesson.x), dtype=bool)
+    held = np.zeros(len(held_out.encoded.x), dtype=bool)
     for part in held_out.parts or (held_out,):
         if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
             continue
-        mine, kept = as_bytes(part.lesson.x), as_bytes(part.ensemble.union[0])
+        mine, kept = as_bytes(part.encoded.x), as_bytes(part.ensemble.union[0])
         held |= np.isin(mine, kept) if np.isin(kept, mine).all() else True
     return held
 

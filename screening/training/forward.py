@@ -7,13 +7,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.figures import Observed
 from screening.documents.validation import Forward, LaterClass
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.statistics.performance import performance
 from screening.storage.model import Model
-from screening.validation.lesson import labels_of
 from screening.validation.task import Task
 
 PAST_SHARE = 0.7

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.lesions import LesionFacts
 from screening.errors import UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
@@ -14,7 +14,6 @@ from screening.lesions.maps import lesion_map
 from screening.statistics.rules import Rule
 from screening.training.planning import Groundwork
 from screening.validation.held_out import HeldOut
-from screening.validation.lesson import labels_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.model import Leak
 from screening.errors import UsageError
 from screening.machines.landmarks import RARE_SHARE
@@ -18,7 +18,6 @@ from screening.training.leaks import before_the_outcome, leaks
 from screening.validation.approximation import with_landmarks
 from screening.validation.candidates import Parameters
 from screening.validation.folds import Plan, in_hash_order, planned, sub_sample, units
-from screening.validation.lesson import labels_of
 from screening.validation.task import Task, ask, watchable
 
 # Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.

@@ -156,6 +156,7 @@ def retrained(
         memory=memory,
         progress=progress,
         command=command,
+        beside=None if stated.comparison else (),
     )
     learned = replace(model.facts.training, verdicts=judged.facts)
     return replace(model, document=plain(replace(model.facts, training=learned)))

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
@@ -29,7 +29,6 @@ from screening.validation.blending import held_out_by
 from screening.validation.checks import check_model, check_promise, refuse_too_few
 from screening.validation.elsewhere import Elsewhere
 from screening.validation.held_out import Effort, HeldOut, Progress
-from screening.validation.lesson import labels_of
 from screening.validation.task import Task
 from screening.validation.validation import Validation, calibration_of
 
@@ -185,9 +184,9 @@ def _check(
     """Refuse a model that would not do what it promises."""
     check_promise(task, points)
     # Maps are of whole patients, of whom the rows may be a sample: those of patients held out stand for them.
-    own = (
-        validation.scores if maps else held_out.ensemble.decisions(held_out.lesson.x)[:, task.watched_columns]
-    )
+    own = validation.scores
+    if not maps:
+        own = held_out.ensemble.decisions(held_out.encoded.x)[:, task.watched_columns]
     check_model(held_out.recipe.name, task, points, validation, own)
 
 

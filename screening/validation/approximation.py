@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.model import Approximation
 from screening.documents.tables import number
 from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters
 from screening.validation.criteria import criterion
+from screening.validation.encoded import EncodedCohort
 from screening.validation.folds import Units, planned, sub_sample
 from screening.validation.held_out import HeldOut
-from screening.validation.lesson import Lesson, labels_of
 from screening.validation.task import Task
 
 # Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
@@ -57,14 +57,14 @@ def cost_of_landmarks(
     target = task.target(labels_of(sample))
     rows = sub_sample(target, groups, min(SUB_SAMPLE, sample.n_rows), rare_share, seed)
     some, inside = sample.take(rows), None if groups is None else groups[rows]
-    lesson = Lesson.of(some, recipe, task, inside)
+    encoded = EncodedCohort.of(some, recipe, task, inside)
     test = planned(some, target[rows], Units(inside, 2), 1, seed).fold[0] == 0
-    learned = lesson.learnable(np.flatnonzero(~test))
+    learned = encoded.learnable(np.flatnonzero(~test))
     few = max(len(learned) // _FEWER, 2)
     tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]
-    _, decided = lesson.tried(np.flatnonzero(~test), tried, lesson.x[test])
+    _, decided = encoded.tried(np.flatnonzero(~test), tried, encoded.x[test])
     auroc = {
-        str(each["approximation"]): criterion("auroc", decisions, lesson.target[test])
+        str(each["approximation"]): criterion("auroc", decisions, encoded.target[test])
         for decisions, each in zip(decided, tried, strict=True)
     }
     exact, landmarks = auroc["none"], auroc["landmarks"]

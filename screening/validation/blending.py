@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import RecipeError, UsageError
 from screening.machines.blended import BlendedEnsemble, standards
 from screening.recipes.blend import members_for, tells_apart
@@ -16,9 +16,9 @@ from screening.recipes.recipe import Recipe
 from screening.recipes.text import ALWAYS
 from screening.validation.candidates import candidates_of
 from screening.validation.choice import Search
+from screening.validation.encoded import EncodedCohort
 from screening.validation.folds import Plan
 from screening.validation.held_out import EFFORT, Effort, HeldOut, Progress, hold_out
-from screening.validation.lesson import Lesson, labels_of
 from screening.validation.task import Task
 
 
@@ -58,23 +58,25 @@ def held_out_by(
     notes = []
     members = members_for(recipe, tells_apart(recipe, sample), n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
-    lesson = effort.lesson(sample, recipe if encode_all else members[0], task, plan)
+    encoded = effort.encoded(sample, recipe if encode_all else members[0], task, plan)
     for j, member in enumerate(members):
         own = {name: value for name, value in params.items() if name in member.names}
         candidates = candidates_of(member, own, search, seed)
         step = None if effort.progress is None else _part(effort.progress, j, len(members))
         # However the rows were encoded, for this member they stay so.
-        own_effort = replace(effort, progress=step, like=replace(lesson, recipe=member))
+        own_effort = replace(effort, progress=step, like=replace(encoded, recipe=member))
         try:
             parts.append(hold_out(sample, member, task, plan, candidates, own_effort))
         except (RecipeError, UsageError) as error:
             notes.append(f"member {member.name} left out: {error}")
     if not parts:
         raise RecipeError(f"recipe {recipe.name}: no member can be used; " + "; ".join(notes))
-    return blended(recipe, lesson, parts, tuple(notes))
+    return blended(recipe, encoded, parts, tuple(notes))
 
 
-def blended(recipe: Recipe, lesson: Lesson, parts: Sequence[HeldOut], notes: tuple[str, ...]) -> HeldOut:
+def blended(
+    recipe: Recipe, encoded: EncodedCohort, parts: Sequence[HeldOut], notes: tuple[str, ...]
+) -> HeldOut:
     """The mean of members' standardised held-out decisions, and of their machines."""
     repeats = min(len(part.decisions) for part in parts)
     standard = [standards(part.decisions[:repeats].mean(axis=0, dtype=float)) for part in parts]
@@ -92,7 +94,7 @@ def blended(recipe: Recipe, lesson: Lesson, parts: Sequence[HeldOut], notes: tup
         fold=parts[0].fold[:repeats],
         ensemble=BlendedEnsemble([part.first_repeats(repeats) for part in parts], centres, scales),
         recipe=recipe,
-        lesson=lesson,
+        encoded=encoded,
         # Settings compete within a member only: the member that tried most says what choosing is worth.
         search=Search(0, [{}] * len(widest.search.candidates), [None], [None]),
         sv_share=None,

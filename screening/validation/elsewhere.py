@@ -23,8 +23,8 @@ from screening.recipes.recipe import Recipe
 from screening.storage import finished
 from screening.storage.arrays import pack
 from screening.validation.candidates import Parameters, by_shared_work, kernel_of
+from screening.validation.encoded import EncodedRows
 from screening.validation.fold_fits import FoldFit, fit_fold
-from screening.validation.lesson import Rows
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def fit(asked: Fit) -> None:
     from threadpoolctl import threadpool_limits
 
     x, target, groups, fold, distances = _rows(asked.rows, asked.digest, asked.memory)
-    rows = Rows(asked.recipe, asked.n_classes, x, target, groups, distances)
+    rows = EncodedRows(asked.recipe, asked.n_classes, x, target, groups, distances)
     with placed(asked.threads), threadpool_limits(1, user_api="blas"):
         found = fit_fold(rows, fold[asked.deal] == asked.fold, asked.settings, asked.n_settings)
     arrays = {"seconds": np.array(found.seconds)}
@@ -103,18 +103,21 @@ class Elsewhere:
         return recipe.persistable
 
     def folds(
-        self, lesson: Rows, dealt: np.ndarray, deal: int, settings: Sequence[Parameters], memory: int | None
-    ) -> Iterator[FoldFit]:
+        self, encoded: EncodedRows, dealt: np.ndarray, deal: int,
+        settings: Sequence[Parameters], memory: int | None,
+    ) -> Iterator[FoldFit]:  # fmt: skip
         """Every fold of a dealing at every setting, in the order of the folds.
 
         Parameters
         ----------
         dealt : ndarray of int, shape (n_repeats, n_rows)
         """
-        rows, digest = self._written(lesson, dealt)
-        lots = _lots(lesson.recipe, settings)
+        rows, digest = self._written(encoded, dealt)
+        lots = _lots(encoded.recipe, settings)
         asked = [
-            self._asked(lesson, rows, digest, deal, fold, [settings[at] for at in lot], len(settings), memory)
+            self._asked(
+                encoded, rows, digest, deal, fold, [settings[at] for at in lot], len(settings), memory
+            )
             for fold in range(int(dealt[deal].max()) + 1)
             for lot in lots
         ]
@@ -128,12 +131,12 @@ class Elsewhere:
                     next(results)
             yield _joined(mine, lots, np.flatnonzero(dealt[deal] == mine[0].fold))
 
-    def _written(self, lesson: Rows, dealt: np.ndarray) -> tuple[Path, str]:
+    def _written(self, encoded: EncodedRows, dealt: np.ndarray) -> tuple[Path, str]:
         """The rows as a file, once for all that learn from them."""
-        arrays = {"x": lesson.x, "target": lesson.target, "fold": dealt}
-        if lesson.groups is not None:
+        arrays = {"x": encoded.x, "target": encoded.target, "fold": dealt}
+        if encoded.groups is not None:
             # Names are nobody's business here: what stands together is told by numbers, in their order.
-            arrays["groups"] = np.unique(lesson.groups, return_inverse=True)[1]
+            arrays["groups"] = np.unique(encoded.groups, return_inverse=True)[1]
         content = pack(arrays, as_they_are=True)
         digest = hashlib.sha256(content).hexdigest()
         path = self.place / f"rows-{digest[:24]}.npz"
@@ -142,14 +145,14 @@ class Elsewhere:
         return path.resolve(), digest
 
     def _asked(
-        self, lesson: Rows, rows: Path, digest: str, deal: int, fold: int, settings: Sequence[Parameters],
-        n_settings: int, memory: int | None,
+        self, encoded: EncodedRows, rows: Path, digest: str, deal: int, fold: int,
+        settings: Sequence[Parameters], n_settings: int, memory: int | None,
     ) -> Fit:  # fmt: skip
-        recipe = lesson.recipe
-        told = [recipe.text, recipe.parameters, lesson.n_classes, digest, deal, fold, settings, memory]
+        recipe = encoded.recipe
+        told = [recipe.text, recipe.parameters, encoded.n_classes, digest, deal, fold, settings, memory]
         name = digest_of_json(told)[:24]
         return Fit(
-            str(rows), digest, recipe, lesson.n_classes, deal, fold, settings, n_settings, memory,
+            str(rows), digest, recipe, encoded.n_classes, deal, fold, settings, n_settings, memory,
             self.cluster.threads, str(self.place.resolve() / f"{name}.npz"),
         )  # fmt: skip
 

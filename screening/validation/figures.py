@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
-from screening.validation.lesson import labels_of
+from screening.cohort.cohort import Cohort, labels_of
 from screening.validation.outcome import Outcome
 from screening.validation.task import Task
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from screening.validation.candidates import Parameters
-from screening.validation.lesson import Rows
+from screening.validation.encoded import EncodedRows
 
 if TYPE_CHECKING:
     from screening.machines.fitted import Fitted
@@ -40,20 +40,20 @@ class FoldFit:
 
 
 def fit_fold(
-    lesson: Rows, held_out: np.ndarray, settings: Sequence[Parameters], n_settings: int | None = None
+    encoded: EncodedRows, held_out: np.ndarray, settings: Sequence[Parameters], n_settings: int | None = None
 ) -> FoldFit:
     """Fit a fold at each setting; `n_settings` are all that are tried, where these are a part of them."""
     rows = np.flatnonzero(held_out)
-    x = np.ascontiguousarray(lesson.x[rows])
+    x = np.ascontiguousarray(encoded.x[rows])
     competing = n_settings or len(settings)
     began = time.perf_counter()
-    machines, decisions = lesson.tried(np.flatnonzero(~held_out), settings, x if competing > 1 else None)
+    machines, decisions = encoded.tried(np.flatnonzero(~held_out), settings, x if competing > 1 else None)
     fitted = time.perf_counter()
-    own = lesson.decisions(machines[0], x)
+    own = encoded.decisions(machines[0], x)
     scored = time.perf_counter() - fitted
     if competing == 1:
         decisions = [own]
-    if lesson.x.shape[0] * own.shape[1] * competing > MOST_IN_FULL:
+    if encoded.x.shape[0] * own.shape[1] * competing > MOST_IN_FULL:
         decisions = [each.astype(np.float32) for each in decisions]
     return FoldFit(
         rows, machines, decisions, ((fitted - began) / len(settings), 1000 * scored / max(len(rows), 1))

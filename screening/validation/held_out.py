@@ -24,9 +24,9 @@ from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, rows_held
 from screening.validation.choice import Search, choose_setting
 from screening.validation.elsewhere import Elsewhere
+from screening.validation.encoded import EncodedCohort
 from screening.validation.fold_fits import FoldFit, fit_fold
 from screening.validation.folds import Plan
-from screening.validation.lesson import Lesson
 from screening.validation.task import Task
 
 Progress = Callable[[int, int], None]
@@ -46,7 +46,7 @@ class Effort:
         Called with (fits finished, fits in all).
     elsewhere : Elsewhere, optional
         Other processes that fit in place of the threads.
-    like : Lesson, optional
+    like : EncodedCohort, optional
         Of the same cohort for another recipe: its encoding and distances are used again where they serve.
     """
 
@@ -54,12 +54,12 @@ class Effort:
     memory: int | None = None
     progress: Progress | None = None
     elsewhere: Elsewhere | None = None
-    like: Lesson | None = None
+    like: EncodedCohort | None = None
 
-    def lesson(self, cohort: Cohort, recipe: Recipe, task: Task, plan: Plan) -> Lesson:
+    def encoded(self, cohort: Cohort, recipe: Recipe, task: Task, plan: Plan) -> EncodedCohort:
         """The cohort's rows as a recipe learns from them."""
         known = None if self.like is None else self.like.by(recipe)
-        return known or Lesson.of(cohort, recipe, task, plan.groups, self.memory)
+        return known or EncodedCohort.of(cohort, recipe, task, plan.groups, self.memory)
 
 
 EFFORT = Effort()
@@ -78,7 +78,7 @@ class HeldOut:
         The machines of all folds and repeats at the chosen setting: the model.
     recipe : Recipe
         The settings are of.
-    lesson : Lesson
+    encoded : EncodedCohort
         The rows as the machines saw them.
     search : Search
     sv_share : float or None
@@ -95,7 +95,7 @@ class HeldOut:
     fold: np.ndarray
     ensemble: FoldEnsemble | BlendedEnsemble
     recipe: Recipe
-    lesson: Lesson
+    encoded: EncodedCohort
     search: Search
     sv_share: float | None
     seconds: tuple[float, float]
@@ -128,7 +128,7 @@ class HeldOut:
     @property
     def encoder(self) -> Encoder:
         """Learned once, on all rows (of one class: on the negatives)."""
-        return self.lesson.encoder
+        return self.encoded.encoder
 
 
 def hold_out(
@@ -155,7 +155,7 @@ def hold_out(
     RecipeError
         No setting is fit to be used: see `choose_setting`.
     """
-    lesson = effort.lesson(cohort, recipe, task, plan)
+    encoded = effort.encoded(cohort, recipe, task, plan)
     most = shared.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)
     jobs, progress = min(effective_n_jobs(effort.jobs), most), effort.progress
     total = plan.folds * (len(candidates) + len(plan.fold) - 1)
@@ -163,7 +163,7 @@ def hold_out(
 
     def here(deal: int, settings: Sequence[Parameters]) -> Iterator[FoldFit]:
         held = [plan.fold[deal] == k for k in range(plan.folds)]
-        tasks = [delayed(beside_others)(jobs, fit_fold, lesson, each, settings) for each in held]
+        tasks = [delayed(beside_others)(jobs, fit_fold, encoded, each, settings) for each in held]
         # Threads: the solvers release the interpreter lock, and a patient's table is not copied to workers.
         # Small matrix products by many threads of their own mostly wait for each other.
         with threadpool_limits(1, user_api="blas"):
@@ -173,7 +173,7 @@ def hold_out(
         nonlocal finished
         there = effort.elsewhere
         fits = (
-            there.folds(lesson, plan.fold, deal, settings, effort.memory)
+            there.folds(encoded, plan.fold, deal, settings, effort.memory)
             if there is not None and there.takes(recipe)
             else here(deal, settings)
         )
@@ -187,10 +187,10 @@ def hold_out(
 
     first = run(0, candidates)
     matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
-    search = choose_setting(recipe.criterion, recipe.name, candidates, matrix, lesson.target, plan.fold[0])
+    search = choose_setting(recipe.criterion, recipe.name, candidates, matrix, encoded.target, plan.fold[0])
     at = search.number
     machines = [each.machines[at] for each in first]
-    decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(lesson, first, at)]
+    decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, first, at)]
     repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
     if not repeat and progress is not None:
         progress(finished, finished)
@@ -200,13 +200,13 @@ def hold_out(
         machines += [each.machines[0] for each in again]
     dealt = plan.fold[: len(decisions)]
     ensemble = FoldEnsemble(machines, recipe.machine, len(task.classes))
-    learned = lesson.learnable(np.arange(cohort.n_rows))
+    learned = encoded.learnable(np.arange(cohort.n_rows))
     return HeldOut(
         decisions=np.stack(decisions),
         fold=dealt,
         ensemble=ensemble,
         recipe=recipe,
-        lesson=lesson,
+        encoded=encoded,
         search=search,
         sv_share=ensemble.support_share(
             [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(plan.folds)]
@@ -215,11 +215,11 @@ def hold_out(
     )
 
 
-def _by_themselves(lesson: Lesson, folds: Sequence[FoldFit], at: int) -> np.ndarray:
+def _by_themselves(encoded: EncodedCohort, folds: Sequence[FoldFit], at: int) -> np.ndarray:
     """What the machines of one setting say of the rows held out, to the bit as they will say it again."""
     return _placed(
         folds,
-        [lesson.decisions(each.machines[at], np.ascontiguousarray(lesson.x[each.rows])) for each in folds],
+        [encoded.decisions(each.machines[at], np.ascontiguousarray(encoded.x[each.rows])) for each in folds],
     )
 
 

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.figures import Ranking
 from screening.documents.validation import Curve
 from screening.statistics.alike import alike
@@ -23,7 +23,6 @@ from screening.statistics.operating_point import (
 from screening.statistics.p_values import group_maxima
 from screening.statistics.performance import area
 from screening.validation.held_out import HeldOut
-from screening.validation.lesson import labels_of
 from screening.validation.task import Task
 
 
@@ -89,7 +88,7 @@ class Validation:
             predicted=predicted,
             groups=groups,
             n_settings=len(held_out.search.candidates),
-            alike=alike(held_out.lesson.x),
+            alike=alike(held_out.encoded.x),
         )
 
     def pooled(self) -> Validation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from independent.optimality import certificate
 from screening.solvers.problem import Problem, Solution
 
 _CACHE_MB = 400
@@ -31,7 +32,7 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
     gram = problem.c[:, None] * problem.gram * problem.c
     two_class = bool(np.any(problem.linear))
     alphas, n_iter = _c_svc(problem, gram, tol) if two_class else _novelty(problem, gram, tol)
-    intercept, gap = problem.certificate(alphas)
+    intercept, gap = certificate(problem, alphas)
     return Solution(alphas, intercept, gap, n_iter)
 
 

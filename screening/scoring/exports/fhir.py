@@ -13,6 +13,7 @@ from typing import Any
 
 from screening.errors import UsageError
 from screening.scoring.exports.flagged import FlaggedRow, FlaggedRows
+from screening.spelling import first_of
 
 # How a Flag says what it was raised for: an extension of the standard itself.
 DETAIL = "http://hl7.org/fhir/StructureDefinition/flag-detail"
@@ -41,8 +42,9 @@ def fhir_of(flagged: FlaggedRows, system: str | None = None) -> bytes:
         row.rank for row in flagged.rows if not (STRING.fullmatch(row.subject) and STRING.fullmatch(row.id))
     ]
     if wrong:
-        ranks = ", ".join(map(str, wrong[:5])) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
-        raise UsageError(f"ids of rank {ranks} hold characters that FHIR does not know; nothing was written")
+        raise UsageError(
+            f"ids of rank {first_of(wrong, 5)} hold characters that FHIR does not know; nothing was written"
+        )
     entries = [entry for row in flagged.rows for entry in _entries(flagged, row, system)]
     bundle = {
         "resourceType": "Bundle",

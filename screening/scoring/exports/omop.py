@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from screening.errors import UsageError
 from screening.scoring.exports.flagged import FlaggedRows
+from screening.spelling import first_of
 
 COHORT = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
 DEFINITION = (
@@ -36,9 +37,8 @@ def omop_of(flagged: FlaggedRows, first: int = 1) -> Mapping[str, bytes]:
     """
     wrong = [str(row.rank) for row in flagged.rows if not PERSON.fullmatch(row.subject)]
     if wrong:
-        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise UsageError(
-            f"ids of rank {', '.join(wrong[:5])}{more} are no whole numbers without zeros in front, as a "
+            f"ids of rank {first_of(wrong, 5)} are no whole numbers without zeros in front, as a "
             "person_id of OMOP is; score a table whose group or id is the person_id"
         )
     run = flagged.run

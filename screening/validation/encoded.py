@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
-from screening.errors import UsageError
 from screening.kernels import shared
 from screening.machines.fitted import FittedKernel
 from screening.machines.orientation import oriented, oriented_decisions
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rows:
+class EncodedRows:
     """Encoded rows that the machines of a recipe learn from.
 
     Parameters
@@ -124,7 +123,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Lesson(Rows):
+class EncodedCohort(EncodedRows):
     """A cohort as the numbers its machines learn from: one encoder, fitted once without a label.
 
     A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
@@ -140,7 +139,7 @@ class Lesson(Rows):
     def of(
         cls, cohort: Cohort, recipe: Recipe, task: Task,
         groups: np.ndarray | None = None, memory: int | None = None,
-    ) -> Lesson:  # fmt: skip
+    ) -> EncodedCohort:  # fmt: skip
         """Encode a cohort's rows."""
         target = task.target(labels_of(cohort))
         learned = cohort.take(target == 0) if recipe.machine == "one_class" else cohort
@@ -149,20 +148,7 @@ class Lesson(Rows):
         distances = shared.Distances(x, memory)
         return cls(recipe, len(task.classes), x, target, groups, distances, encoder)
 
-    def by(self, recipe: Recipe) -> Lesson | None:
+    def by(self, recipe: Recipe) -> EncodedCohort | None:
         """The same rows for another recipe; None where it encodes them by others."""
         one_class = [each.machine == "one_class" for each in (self.recipe, recipe)]
         return replace(self, recipe=recipe) if one_class[0] == one_class[1] else None
-
-
-def labels_of(cohort: Cohort) -> np.ndarray:
-    """The cohort's label text, shape (n_rows,).
-
-    Raises
-    ------
-    UsageError
-        The cohort was read without a label column.
-    """
-    if cohort.label is None:
-        raise UsageError("this needs a label column: name it with --label or in the contract")
-    return cohort.label
