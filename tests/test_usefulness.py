@@ -14,6 +14,7 @@ from report_voxel_fixture import voxel_model
 from test_report import Outline
 from test_report_blocks import appraised
 
+from screening.documents.attention import of_model
 from screening.documents.stored import model_in
 from screening.documents.usefulness import usefulness_of
 from screening.page import render_model
@@ -64,6 +65,13 @@ def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused
     assert level.verdict == "yes" and level.words.endswith("not shown to be better than logistic.")
     assert worse.verdict == "no" and worse.against[0].code == "another_is_better"
     assert worse.against[0].remedy == "Train with --recipe logistic."
+
+
+def test_the_head_of_a_page_is_not_green_above_a_model_not_to_be_put_to_use():
+    worse, level = (of_model(model_in(compared(*gap))) for gap in ((-0.1, -0.1), (0.0, 0.0)))
+
+    assert [each.code for each in worse] == ["another_is_better"]
+    assert level == []
 
 
 @given(auroc=st.floats(-0.3, 0.3), specificity=st.floats(-0.2, 0.2), half=st.floats(0.001, 0.3))

@@ -12,6 +12,7 @@ from statistics import NormalDist
 from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
+from screening.documents.usefulness import beaten
 from screening.documents.validation import OperatingPointFacts
 
 DECIDED_SINCE = 3
@@ -44,13 +45,14 @@ CLOSER = 0.15
 
 def of_model(model: ModelDocument) -> list[Reason]:
     """Reasons to distrust a model, as whoever trained it should know them."""
-    return _model_gates(model) + [
+    leaks = [
         Reason(
             "leak", f"Look at {leak.said}{'' if leak.said.endswith('?') else '.'}", leak.column, leak.figure,
             remedy='If it is known only after the outcome, write available = "after" in the contract.',
         )
         for leak in model.training.leaks
     ]  # fmt: skip
+    return [*_model_gates(model), *beaten(model.validation.comparison), *leaks]
 
 
 def of_run(

@@ -51,7 +51,7 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     other = best_other(found)
     useless = [each for each in model.attention if each.code in USELESS]
     unsure = [each for each in model.attention if each.code in UNSURE]
-    worse = [*_worse(other)]
+    worse = [*beaten(found)]
     unsure += [*_chance(model), *_not_compared(other)]
     verdict: Verdict = "no" if useless or worse else "not shown" if unsure else "yes"
     words = SENTENCES[verdict]
@@ -82,7 +82,9 @@ def _better(other: Beside) -> list[str]:
     return [name for name, gap in (other.differences or {}).items() if gap.low is not None and gap.low > 0]
 
 
-def _worse(other: Beside | None) -> Iterator[Reason]:
+def beaten(found: BesideFacts | None) -> Iterator[Reason]:
+    """That the best of the other methods is shown to be better, where it is."""
+    other = best_other(found)
     gaps = {} if other is None else dict(other.differences or {})
     lower = [name for name, gap in gaps.items() if gap.high is not None and gap.high < 0]
     if other is not None and lower and not _better(other):
