@@ -9,6 +9,11 @@ import numpy as np
 
 from screening.solvers.kernel_rows import Gram, KernelRows
 
+STOP, PATIENCE, VISITS = 0, 1, 2
+"""What is kept from one climb to the next: the violation to leave, and what decides on a move at once."""
+WORTH = 0.85  # compact only where the active set shrinks to this share
+LAST_DIGITS = 16 * float(np.finfo(float).eps)  # of a level: what rounding leaves of it after many steps
+
 
 @dataclass
 class Active:

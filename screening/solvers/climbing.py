@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from screening.kernels.kept import njit
+from screening.solvers.active import LAST_DIGITS, PATIENCE, STOP, VISITS, WORTH
 from screening.solvers.face_loops import solve_face
 from screening.solvers.loops import INFINITY, pair_steps, single_steps
-from screening.solvers.smo import LAST_DIGITS, PATIENCE, STOP, VISITS, WORTH
 
 # Of the number of free alphas: points that could be visited in the time of a solve for all of them.
 _CUBE = 0.1

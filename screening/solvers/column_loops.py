@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from screening.kernels.kept import njit
+from screening.solvers.active import LAST_DIGITS, STOP
 from screening.solvers.climbing import climb
 from screening.solvers.problem_loops import certificate, levels, sizes
-from screening.solvers.smo import LAST_DIGITS, STOP
 
 _TINY = np.finfo(np.float64).tiny
 

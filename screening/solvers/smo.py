@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from screening.solvers.active import Active
+from screening.solvers.active import LAST_DIGITS, STOP, WORTH, Active
 from screening.solvers.kernel_rows import KernelRows
 from screening.solvers.problem import Problem, Solution
 
@@ -22,10 +22,6 @@ _STEPS = (200, 1000)  # between two looks, at least and at most
 _VISITS = 1e5  # points visited between two looks, where the steps allow: about 0.1 ms
 _UNSEEN = 1e8  # points visited between two looks of Python, which has signals to obey
 _FULL_CHECKS = 6
-STOP, PATIENCE, VISITS = 0, 1, 2
-"""What is kept from one climb to the next: the violation to leave, and what decides on a move at once."""
-WORTH = 0.85  # compact only where the active set shrinks to this share
-LAST_DIGITS = 16 * float(np.finfo(float).eps)  # of a level: what rounding leaves of it after many steps
 
 
 def solve(
