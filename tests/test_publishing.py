@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from screening.errors import Locked, UsageError
+from screening.storage import publishing
 from screening.storage.publishing import hold, publish, write_whole
 
 
@@ -23,6 +24,26 @@ def test_an_error_while_writing_leaves_nothing_behind(tmp_path):
         raise RuntimeError
 
     assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_run_stopped_on_the_way_to_its_lock_leaves_none(tmp_path, monkeypatch, before):
+    take, stopped = publishing._take, []
+
+    def stop_once(handle):
+        if not before:
+            take(handle)
+        if not stopped:
+            stopped.append(handle)
+            raise KeyboardInterrupt
+        if before:
+            take(handle)
+
+    monkeypatch.setattr(publishing, "_take", stop_once)
+    with pytest.raises(KeyboardInterrupt), publish(tmp_path / "out", "model"):
+        pass
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_earlier_result_stays_whole_when_its_replacement_fails(tmp_path):

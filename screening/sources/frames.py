@@ -16,6 +16,9 @@ from screening.sources.source_files import Source
 if TYPE_CHECKING:
     import pandas
 
+# Older versions of pyarrow end the process on categories whose names are views.
+VIEWS_SINCE = 25
+
 
 class ArrowStream(Protocol):
     """A table of any library that streams as Arrow does, such as polars."""
@@ -79,13 +82,27 @@ def _arrow(frame: Table) -> pa.Table:
         if type(frame).__module__.startswith("pandas"):
             return _of_pandas(cast("pandas.DataFrame", frame))
         if hasattr(frame, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(frame).read_all()
+            stream = pa.RecordBatchReader.from_stream(frame)
+            _refuse_unreadable(stream.schema)
+            return stream.read_all()
     except (pa.ArrowException, TypeError) as error:
         raise CohortError(f"table: it cannot be read as Arrow ({type(error).__name__})") from None
     raise UsageError(
         f"a cohort is a path, or a pandas, polars or Arrow table, not {type(frame).__module__}."
         f"{type(frame).__name__}"
     )
+
+
+def _refuse_unreadable(schema: pa.Schema) -> None:
+    """Refuse what the pyarrow at hand does not read but ends the process on."""
+    if int(pa.__version__.split(".")[0]) >= VIEWS_SINCE:
+        return
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+            raise CohortError(
+                f"table: column {name} holds polars' categories, which pyarrow reads from version "
+                f"{VIEWS_SINCE} on only; cast it to text, or bring pyarrow up to date"
+            )
 
 
 def _of_pandas(frame: pandas.DataFrame) -> pa.Table:

@@ -6,7 +6,6 @@ process that holds it: a lock that can be had is a dead process's, and what lies
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import sys
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from screening.errors import Locked, UsageError, of_system
-from screening.files import refuse_other_bytes
+from screening.files import exchange, refuse_other_bytes
 
 # The first name marks the kind. Anything else in a directory is somebody's own file, and is never swept away.
 FILES = {
@@ -38,6 +37,10 @@ class _Hold:
     target: Path
     handle: int | None = None
     made: list[Path] = field(default_factory=list)
+
+    def take(self) -> None:
+        """Take its lock; BlockingIOError where another process has it."""
+        self.handle = _lock(_beside(self.target, "lock"))
 
     def end(self) -> None:
         """Leave nothing but what was published."""
@@ -125,11 +128,15 @@ def hold(directory: str | Path) -> Iterator[None]:
     try:
         _make_parents(mine)
         try:
-            mine.handle = _lock(_beside(mine.target, "lock"))
+            mine.take()
         except BlockingIOError:
-            raise Locked(
-                f"another run is writing {mine.target}; wait for it, or give another --out"
-            ) from None
+            words = f"another run is writing {mine.target}; wait for it, or give another --out"
+            raise Locked(words) from None
+        except BaseException:
+            # Stopped on the way to it: the file may lie there without our mark, by which a sweep knows it.
+            with suppress(OSError):
+                mine.take()
+            raise
         yield
         mine.made.clear()
     except OSError as error:
@@ -147,7 +154,7 @@ def let_go() -> None:
         mine = _held.pop()
         with suppress(OSError):
             if mine.handle is None:
-                mine.handle = _lock(_beside(mine.target, "lock"))
+                mine.take()
             mine.end()
 
 
@@ -217,7 +224,7 @@ def sweep(folder: Path) -> None:
         with suppress(OSError):
             if path.is_file() and not path.is_symlink() and _begins(path, MARK):
                 dead = _Hold(path.with_name(path.name[1 : -len(".lock")]))
-                dead.handle = _lock(path)
+                dead.take()
                 dead.end()
 
 
@@ -280,20 +287,8 @@ def _sync(path: Path, flags: int) -> None:
 def _replace(new: Path, target: Path) -> None:
     if not target.exists():
         new.rename(target)
-    elif not _exchange(new, target):
+    elif not exchange(new, target):
         old = _beside(target, "old")
         target.rename(old)
         new.rename(target)
     _sync(target.parent, os.O_RDONLY)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two directories in one step (Linux); the earlier one then lies where the new one was."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return False
-    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return renameat2(here, os.fsencode(one), here, os.fsencode(other), swap) == 0
