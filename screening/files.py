@@ -1,4 +1,4 @@
-"""Files read whole: only what is a file, and no more of it than a stated number of bytes. Places exchanged."""
+"""Files read whole, and no more of them than a stated number of bytes; directories that change places."""
 
 from __future__ import annotations
 
