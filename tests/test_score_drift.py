@@ -233,5 +233,4 @@ def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_
     ]
 
     assert {one["unit"] for one in found} == {"group"} and {sum(one["counted"]) for one in found} == {100}
-    # Of eight nights. Their draws are others with every version of a library, as the model's digest is.
-    assert min(one["p"] for one in found) > 0.001 / 8
+    assert min(one["p"] for one in found) > 0.001
