@@ -235,7 +235,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why one case of RUN was flagged."""
-    from screening.page.one_case import render_case
+    from screening.page.page import render_case
     from screening.scoring import explaining
     from screening.storage.loading import load_model
     from screening.storage.publishing import write_whole
@@ -251,7 +251,7 @@ def explain(
 
 def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dict[str, object]:
     from screening.documents.stored import case_in, run_in
-    from screening.page.one_case import told
+    from screening.page.page import told
 
     case = told(run_in(found["run"]), case_in(found["case"]))
     why = [
