@@ -19,7 +19,7 @@ from screening.page import render_model, render_run
 from screening.page.chances import predictive
 from screening.page.completeness import completeness
 from screening.scoring.png import as_text, palette_png, ramp
-from screening.statistics.chances import calibrate
+from screening.statistics.calibration import calibrate
 
 
 def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
