@@ -18,7 +18,7 @@ from screening.page import render_run
 from screening.page.card import completeness
 from screening.page.chances import predictive
 from screening.scoring.png import as_text, palette_png, ramp
-from screening.statistics.chances import calibrate
+from screening.statistics.calibration import calibrate
 
 
 def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
