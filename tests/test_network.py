@@ -33,7 +33,7 @@ from screening.network.hooks import tell_hooks
 from screening.network.processes import PRELOADED, Budget, Order, Processes
 from screening.network.site import read_network
 from screening.network.workers import Workers
-from screening.page.overview import render_overview
+from screening.page.page import render_overview
 from screening.storage.publishing import hold
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]

@@ -22,7 +22,7 @@ from screening.network.processes import Budget, Ended, Order, Processes
 from screening.network.site import Network
 from screening.network.tasks import Task, check_rule, tasks_of
 from screening.network.workers import Workers
-from screening.page.overview import render_overview
+from screening.page.page import render_overview
 from screening.storage.publishing import hold
 from screening.storage.sealing import read_document
 
