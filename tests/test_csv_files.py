@@ -1,4 +1,4 @@
-"""CSV is read as Python's own strict reader reads it; what is broken is named by its row; memory is bounded."""
+"""CSV is read as Python's strict reader reads it, in bounded memory; what is broken is named by its row."""
 
 from __future__ import annotations
 
