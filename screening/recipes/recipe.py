@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from screening.errors import RecipeError
+from screening.machines import boosting
 from screening.recipes.text import ALWAYS, MACHINE_PARAMETERS, PERSISTABLE_BASELINES
 
 
@@ -91,11 +92,7 @@ class Recipe:
     @property
     def lacks(self) -> str | None:
         """What must be installed before a fitted estimator can be stored; None where nothing is missing."""
-        if self.baseline != "boosting":
-            return None
-        from screening.machines.boosting import lightgbm
-
-        return None if lightgbm() else 'LightGBM: pip install "screening[boosting]"'
+        return None if self.baseline != "boosting" or boosting.lightgbm() else boosting.NEEDED
 
     def refuse_if_not_persistable(self) -> None:
         """Raise RecipeError where a fitted estimator cannot be stored as arrays."""
