@@ -15,8 +15,8 @@ from screening.documents import ScoreCounts
 from screening.documents.shape import plain
 from screening.documents.stored import model_in, run_in
 from screening.page import render_run
+from screening.page.card import completeness
 from screening.page.chances import predictive
-from screening.page.completeness import completeness
 from screening.scoring.png import as_text, palette_png, ramp
 from screening.statistics.calibration import calibrate
 
