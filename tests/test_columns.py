@@ -8,23 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.siphash import siphash
 from screening.sources.columns import Columns, absent, coded, joined_columns
 from screening.sources.notation import moment
 
-# pandas takes a text with a NUL at its end for the one without.
-LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 TEXTS = st.lists(st.one_of(st.none(), st.text(max_size=3)), max_size=20)
 NUMBERS = st.lists(st.one_of(st.just(np.nan), st.floats(-9, 9)), max_size=20)
-
-
-@given(st.lists(st.text(LETTERS, max_size=40), min_size=1, max_size=30))
-def test_a_text_has_the_number_that_pandas_gives_it(texts):
-    names = np.array(texts, dtype=object)
-
-    hashes = siphash(names, "0123456789abcdef")
-
-    assert hashes.tolist() == pd.util.hash_array(names, hash_key="0123456789abcdef").tolist()
 
 
 @given(TEXTS, st.data())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -32,7 +29,6 @@ from screening.factors import (
 from screening.kernels import Gaussian, Laplacian
 from screening.machines.baselines import Logistic
 from screening.machines.forests import BalancedForest, RandomForest
-from screening.machines.scikit_alone import Later
 from screening.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
 from screening.remedies.boundary import best_g_mean
 
@@ -318,19 +314,3 @@ def test_logistic_regression_that_stops_early_says_so():
 def test_logistic_regression_refuses_a_single_class():
     with pytest.raises(ValueError, match="at least 2 classes"):
         Logistic().fit(np.zeros((5, 2)), np.ones(5, int))
-
-
-def test_what_scikit_learn_only_names_is_there_for_whoever_asks_afterwards():
-    code = (
-        "import sys\nfrom screening.machines.scikit_alone import NAMED, leave_named_unread\n"
-        "leave_named_unread()\nprint(*(name for name in NAMED if name in sys.modules))\n"
-        "import pandas, scipy\nprint(scipy.stats.rankdata([5, 4]), pandas.Series([1]).sum())"
-    )
-
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert answer.stdout == "\n[2. 1.] 1\n"
-
-
-def test_whoever_kept_a_stand_in_has_the_module_by_it():
-    assert Later("json").dumps is json.dumps
