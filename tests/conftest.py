@@ -15,16 +15,12 @@ from hypothesis import settings
 
 from screening import read_cohort
 from screening.cohort.cohort import Cohort
-from screening.kernels import telling
 
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
 # A third of the usual examples keeps the suite within a quarter of an hour; `make faults` tries all.
 EXAMPLES = 100 if LONG else 30
 settings.register_profile("shared", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("shared")
-
-# Who needs a changed loop first compiles it; what is logged then is not to be one line more for that.
-telling._told.set()
 
 _numbers = count()
 

@@ -11,8 +11,8 @@ from machines_cohort import three_clouds, two_clouds
 from screening import MultiClassSVM, TwoClassSVM, load_recipe
 from screening.cohort.cohort import Cohort
 from screening.factors import ClassDecay
-from screening.kernels import Gaussian, shared, sweep
-from screening.kernels.near import neighbours, neighbours_within
+from screening.kernels import Gaussian, pairwise, shared
+from screening.kernels.neighbors import neighbors, neighbors_in
 from screening.machines.passes import Passes
 from screening.recipes.building import Builder
 from screening.validation.encoded import EncodedRows
@@ -60,8 +60,8 @@ def test_the_kernel_to_the_rows_that_are_asked_about_is_made_once_for_all_settin
 ):
     rows, z = learned(name)
     made = []
-    gram = sweep.gram
-    monkeypatch.setattr(sweep, "gram", lambda *given, **more: made.append(given) or gram(*given, **more))
+    gram = pairwise.gram
+    monkeypatch.setattr(pairwise, "gram", lambda *given, **more: made.append(given) or gram(*given, **more))
     monkeypatch.setattr(Passes, "scorer", None)  # which no machine asks for
 
     rows.tried(np.arange(len(rows.x)), [{"gamma": 0.3} | each for each in TRIED[name]], z)
@@ -111,9 +111,9 @@ def test_the_first_pass_of_all_reaches_decides_on_the_rows_once(reaches, monkeyp
         for reach in reaches
     ]
     summed = []
-    times = sweep.symmetric_times
+    times = pairwise.symmetric_times
     monkeypatch.setattr(
-        sweep, "symmetric_times", lambda *given: summed.append(given[1].shape) or times(*given)
+        pairwise, "symmetric_times", lambda *given: summed.append(given[1].shape) or times(*given)
     )
 
     with shared.over(x):
@@ -217,9 +217,9 @@ def test_neighbours_by_a_kernel_that_is_held_have_the_bits_of_those_by_distances
     wanted = np.full(len(at), side) if side else rng.choice([-1, 1], len(at))
     told = (c_x, c, sides, wanted)
 
-    made = neighbours(kernel, x[at], centres[places], *told, reaches)
-    held = neighbours_within(kernel(centres, x), places, at, *told, reaches)
-    alone = [neighbours(kernel, x[at], centres[places], *told, [reach]) for reach in reaches or ()]
+    made = neighbors(kernel, x[at], centres[places], *told, reaches)
+    held = neighbors_in(kernel(centres, x), places, at, *told, reaches)
+    alone = [neighbors(kernel, x[at], centres[places], *told, [reach]) for reach in reaches or ()]
 
     assert all(np.array_equal(getattr(made, name), getattr(held, name)) for name in vars(made))
     for k, one in enumerate(alone):

@@ -7,14 +7,14 @@ import pytest
 from machines_cohort import problem_of, rows_and_labels
 
 from screening.kernels import Gaussian
-from screening.kernels.sweep import gram
+from screening.kernels.pairwise import gram
 from screening.solvers import smo
 from screening.solvers.smo import KernelRows
 
 
 @pytest.mark.parametrize("form", ["gram", "rows"])
 def test_free_alphas_meet_at_one_level_and_keep_their_bounds(form):
-    from screening.solvers.face_loops import solve_face
+    from screening.solvers.free_set import newton_on_free_set
 
     x, y = rows_and_labels(400)
     matrix = {"gram": gram(Gaussian(0.2), x), "rows": KernelRows(x, Gaussian(0.2))}[form]
@@ -27,7 +27,7 @@ def test_free_alphas_meet_at_one_level_and_keep_their_bounds(form):
     spread = np.ptp(v[free])
     before = problem.objective(alpha / engine.unit)
 
-    solve_face(s, c, upper, alpha, v, *engine.active.rows())
+    newton_on_free_set(s, c, upper, alpha, v, *engine.active.rows())
 
     after = problem.objective(alpha / engine.unit)
     still = free & (alpha > 0) & (alpha < upper)

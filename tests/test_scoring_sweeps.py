@@ -10,7 +10,7 @@ import pytest
 
 from screening import TwoClassSVM
 from screening.factors import AdaptiveBumps, Bumps, MarginDecay
-from screening.kernels import Gaussian, sweep
+from screening.kernels import Gaussian, pairwise
 from screening.machines.fold_ensemble import FoldEnsemble
 
 ACT_I = AdaptiveBumps("input", norm=1)
@@ -26,13 +26,13 @@ def fitted(factor, passes=1, n=400):
 def swept(monkeypatch):
     """Norm and type of every sweep over rows."""
     seen = []
-    sums = sweep.weighted_sums
+    sums = pairwise.weighted_sums
 
     def spy(norm, *given, **more):
         seen.append((norm, np.dtype(more["dtype"]).name))
         return sums(norm, *given, **more)
 
-    monkeypatch.setattr(sweep, "weighted_sums", spy)
+    monkeypatch.setattr(pairwise, "weighted_sums", spy)
     return seen
 
 
@@ -85,8 +85,8 @@ def test_plain_machines_are_summed_as_one_over_the_union_of_their_rows(swept):
 def test_bumps_at_new_rows_need_no_matrix_of_distances(monkeypatch, factor):
     machine = fitted(factor)
     dense = []
-    matrix = sweep._matrix
-    monkeypatch.setattr(sweep, "_matrix", lambda *given: dense.append(1) or matrix(*given))
+    matrix = pairwise._matrix
+    monkeypatch.setattr(pairwise, "_matrix", lambda *given: dense.append(1) or matrix(*given))
 
     machine.decision_function(np.random.default_rng(1).normal(size=(300, 3)))
 
@@ -124,8 +124,8 @@ def test_narrow_bumps_in_the_fast_type_move_no_decision_worth_counting(monkeypat
     fast = machine.decision_function(z)
     again = TwoClassSVM(Gaussian(10.0), factor=Bumps(), C=1.0)
     again.restore(machine.state())
-    monkeypatch.setattr(sweep, "precise_bumps", lambda *given: np.float64)
-    monkeypatch.setattr(sweep, "in_double", lambda kernel, centres, *given: np.ones(len(centres), bool))
+    monkeypatch.setattr(pairwise, "precise_bumps", lambda *given: np.float64)
+    monkeypatch.setattr(pairwise, "in_double", lambda kernel, centres, *given: np.ones(len(centres), bool))
 
     exact = again.decision_function(z)
 
@@ -141,10 +141,10 @@ def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offs
     centres = rng.normal(size=(200, 5)) + offset
     x = centres[:100] + rng.normal(size=(100, 5)) / np.sqrt(rate)
     terms = [(np.full(200, rate), np.ones((200, 1)))]
-    exact = sweep.weighted_sums(norm, x, centres, terms, dtype=np.float64)[0]
+    exact = pairwise.weighted_sums(norm, x, centres, terms, dtype=np.float64)[0]
 
-    found = sweep.weighted_sums(
-        norm, x, centres, terms, dtype=sweep.precise_bumps(norm, centres, np.full(200, rate))
+    found = pairwise.weighted_sums(
+        norm, x, centres, terms, dtype=pairwise.precise_bumps(norm, centres, np.full(200, rate))
     )[0]
 
     np.testing.assert_allclose(found, exact, rtol=2e-5, atol=1e-8)
@@ -153,4 +153,4 @@ def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offs
 def test_wide_bumps_on_scaled_rows_take_the_fast_type():
     centres = np.random.default_rng(0).normal(size=(200, 5))
 
-    assert sweep.precise_bumps(2, centres, np.full(200, 0.5)) is np.float32
+    assert pairwise.precise_bumps(2, centres, np.full(200, 0.5)) is np.float32

@@ -12,7 +12,7 @@ from independent.optimality import certificate
 
 from screening import OneClassSVM, TwoClassSVM, solvers
 from screening.factors import AdaptiveBumps, MarginDecay
-from screening.kernels import Gaussian, Laplacian, shared, sweep
+from screening.kernels import Gaussian, Laplacian, pairwise, shared
 from screening.solvers import KernelRows, Problem, smo
 from screening.validation.candidates import by_shared_work
 
@@ -27,17 +27,17 @@ def made(n=200, seed=0):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_kernel_from_kept_distances_has_the_bits_of_one_from_rows(kernel, dtype):
     x, _ = made()
-    apart = sweep.distances(kernel.norm, x, x, dtype=dtype)
+    apart = pairwise.distances(kernel.norm, x, x, dtype=dtype)
 
-    assert np.array_equal(sweep.of(kernel(0.3), apart), sweep.gram(kernel(0.3), x, dtype=dtype))
+    assert np.array_equal(pairwise.of(kernel(0.3), apart), pairwise.gram(kernel(0.3), x, dtype=dtype))
 
 
 def test_distances_are_computed_once_for_a_grid_of_gammas(monkeypatch):
     x, _ = made()
     alone = [Gaussian(gamma)(x, x) for gamma in (0.1, 0.2, 0.4, 0.8)]
     computed = []
-    matrix = sweep._matrix
-    monkeypatch.setattr(sweep, "_matrix", lambda *given: computed.append(1) or matrix(*given))
+    matrix = pairwise._matrix
+    monkeypatch.setattr(pairwise, "_matrix", lambda *given: computed.append(1) or matrix(*given))
 
     with shared.over(x):
         together = [Gaussian(gamma)(x, x) for gamma in (0.1, 0.2, 0.4, 0.8)]
@@ -49,8 +49,8 @@ def test_distances_are_computed_once_for_a_grid_of_gammas(monkeypatch):
 def test_a_gram_is_made_once_for_a_path_of_costs(monkeypatch):
     x, y = made()
     computed = []
-    matrix = sweep._matrix
-    monkeypatch.setattr(sweep, "_matrix", lambda *given: computed.append(1) or matrix(*given))
+    matrix = pairwise._matrix
+    monkeypatch.setattr(pairwise, "_matrix", lambda *given: computed.append(1) or matrix(*given))
 
     with shared.over(x):
         for cost in (0.1, 1.0, 10.0):
@@ -212,7 +212,7 @@ def test_other_rows_are_never_taken_for_the_shared_ones():
         Gaussian(0.3)(x, x)
         found = Gaussian(0.3)(z, z)
 
-    assert np.array_equal(found, sweep.gram(Gaussian(0.3), z, dtype=np.float64))
+    assert np.array_equal(found, pairwise.gram(Gaussian(0.3), z, dtype=np.float64))
 
 
 @pytest.mark.parametrize("machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr)
@@ -258,6 +258,6 @@ def test_a_machine_by_rows_decides_as_on_the_whole_matrix(factor, monkeypatch):
     x, y = made(2300)
     machine = TwoClassSVM(Laplacian(0.3), factor=factor, tol=1e-5)
     whole = machine.fit(x, y).decision_function(x)
-    monkeypatch.setattr(solvers.sharing, "_ROWS_A_SOLUTION", 1)
+    monkeypatch.setattr(solvers.warm_start, "_ROWS_A_SOLUTION", 1)
 
     np.testing.assert_allclose(machine.fit(x, y).decision_function(x), whole, atol=1e-3 * np.ptp(whole))

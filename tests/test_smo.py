@@ -14,8 +14,8 @@ from machines_cohort import problem_of, quadratic_program, rows_and_labels
 
 from screening import OneClassSVM
 from screening.kernels import Gaussian, Laplacian
-from screening.kernels.base import EXACT_ROWS
-from screening.kernels.sweep import gram
+from screening.kernels.pairwise import gram
+from screening.kernels.shared import EXACT_ROWS
 from screening.solvers import Problem, smo
 from screening.solvers.smo import KernelRows
 
@@ -227,7 +227,7 @@ def test_one_class_machine_of_many_rows_decides_as_with_its_exact_gram():
 
 
 def test_solutions_without_a_row_are_those_of_the_problem_without_it():
-    from screening.solvers.without_one import WithoutOne
+    from screening.solvers.leave_one_out import LeaveOneOut
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 3))
@@ -237,7 +237,7 @@ def test_solutions_without_a_row_are_those_of_the_problem_without_it():
     whole = smo.solve(problem, 1e-9)
     left_out = np.flatnonzero(whole.alphas)[:20]
 
-    solutions = WithoutOne(problem, 1e-9).solve(whole.alphas, left_out)
+    solutions = LeaveOneOut(problem, 1e-9).solve(whole.alphas, left_out)
 
     for at, row in enumerate(left_out):
         found = solutions[at]
