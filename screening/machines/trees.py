@@ -28,7 +28,7 @@ class Trees:
         Column that an inner node looks at; -1 for a leaf.
     threshold : ndarray of float32, shape (n_nodes,)
         Rows with values up to it go left; 0 for a leaf.
-    value : ndarray of float32 or float64, shape (n_leaves, n_outputs)
+    value : ndarray of float32, shape (n_leaves, n_outputs)
         What a leaf adds for each class; of two classes only for the second one.
 
     Raises
@@ -38,9 +38,8 @@ class Trees:
     """
 
     def __init__(self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray) -> None:
-        split_types = (feature.dtype, threshold.dtype) == (np.int32, np.float32)
-        value_types = value.dtype in (np.float32, np.float64)
-        if not (split_types and value_types) or feature.ndim != 1 or value.ndim != 2:
+        types = (feature.dtype, threshold.dtype, value.dtype)
+        if types != (np.int32, np.float32, np.float32) or feature.ndim != 1 or value.ndim != 2:
             raise ModelError("the model's trees are not of the types they are stored in")
         leaf = feature < 0
         n_leaves = int(leaf.sum())
