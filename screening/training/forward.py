@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.documents.figures import Observed
-from screening.documents.validation import Forward, LaterClass
+from screening.documents.validation import Forward
 from screening.errors import CohortError, RecipeError, UsageError
-from screening.statistics.performance import performance
-from screening.storage.model import Model
+from screening.training.planning import Groundwork
+from screening.validation.held_out import HeldOut
+from screening.validation.judge import Later
 from screening.validation.task import Task
+from screening.validation.validation import Validation
 
 PAST_SHARE = 0.7
 FEWEST_CASES = 5
@@ -45,46 +46,54 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
 
-def forward_validation(
-    cohort: Cohort, task: Task, groups: np.ndarray | None, learn: Callable[[Cohort], Model]
-) -> Forward:
-    """Train on the past with everything chosen there, and see what the threshold does to what came after.
+def past_and_later(
+    cohort: Cohort,
+    task: Task,
+    groups: np.ndarray | None,
+    hold_out: Callable[[Cohort], tuple[Groundwork, HeldOut]],
+) -> Later | Forward:
+    """Hold rows out of the past alone, and score what came after: what a rule is then judged on.
 
     Parameters
     ----------
     cohort : Cohort with labels and times
     groups : ndarray, shape (n_rows,), optional
-    learn : callable
-        The whole training, parameters and threshold included, on the rows it is given.
+    hold_out : callable
+        The whole training but for the threshold, on the rows it is given.
 
     Returns
     -------
-    Forward
-        Figures of each class, or the reason why it says nothing.
+    Later, or Forward with the reason why there is none
     """
     try:
         past, later, cut = split_by_time(cohort, groups)
-        facts = Forward(cut=cut, n_past=len(past), n_later=len(later), classes={}, reason=None)
+        facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)
         cases = task.is_watched(labels_of(cohort))
         fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
         if fewest < FEWEST_CASES:
-            return replace(facts, reason=f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed")
+            reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+            return replace(facts, classes={}, reason=reason)
         # The whole table's labels were judged already; of the past alone some may be rare.
         others = [text for text in cohort.classes if text not in task.positive]
         known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
-        model = learn(replace(cohort.take(past), contract=known))
-        test = cohort.take(later)
-        scores = model.scores(model.encoder.transform(test))
-        truth = Task.of(model.facts.task).is_watched(labels_of(test))
+        ground, held_out = hold_out(replace(cohort.take(past), contract=known, rows=np.arange(len(past))))
+        own, test = ground.task, cohort.take(later)
+        scores = held_out.ensemble.decisions(held_out.encoder.transform(test))[:, own.watched_columns]
+        truth = own.is_watched(labels_of(test))
     except (UsageError, CohortError, RecipeError) as error:
         return Forward(reason=f"training on the past alone failed: {error}")
-    inside = None if groups is None else groups[later]
-    classes = {
-        name: performance(scores[:, m], truth[:, m], model.thresholds[m], inside)
-        for m, name in enumerate(model.watched)
-    }
-    return replace(facts, classes={name: _later(found) for name, found in classes.items()})
-
-
-def _later(found: Observed) -> LaterClass:
-    return LaterClass(**{each.name: getattr(found, each.name) for each in fields(LaterClass)})
+    # As the rows stand among all, so that they are judged in one order now and from the stored model.
+    order = np.argsort(ground.sample.rows)
+    trained = held_out.ensemble.decisions(held_out.encoded.x)[:, own.watched_columns]
+    return Later(
+        facts=facts,
+        recipe=held_out.recipe.name,
+        task=own,
+        past=Validation.of(held_out, ground.sample, own, ground.plan.groups).take(order),
+        trained=trained[order],
+        scores=scores,
+        watched=truth,
+        groups=None if groups is None else groups[later],
+        past_rows=past,
+        later_rows=later,
+    )
