@@ -34,9 +34,10 @@ def threshold(
 ) -> None:
     """Choose another operating point for MODEL by RULE.
 
-    It is chosen from the held-out scores the model was validated with; the machines stay as they are.
+    It is chosen from the held-out scores the model was validated with, and every figure is judged again as if
+    MODEL had been trained with RULE; the machines stay as they are.
     """
-    rule = options.rule_from(context.params)
+    rule = options.rule_from(context.params, required=True)
     signer = options.signer_from(sign)
 
     from contextlib import nullcontext
