@@ -11,9 +11,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from screening.documents.figures import Rates
-from screening.statistics.chances import METHODS, calibrate, chance_range, decision_curve, probability
-from screening.statistics.local import at_local_prevalence, prevalence_range, prevalence_tonight
+from screening.statistics.calibration import METHODS, calibrate, chance_range, decision_curve, probability
 from screening.statistics.operating_point import Rule, choose
+from screening.statistics.prevalence import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 
 
@@ -189,7 +189,11 @@ def test_an_estimated_prevalence_comes_with_its_interval_and_fewer_groups_widen_
     patient = np.repeat(np.arange(20), 50)
     clustered = np.arange(1000) < 100
 
-    assert share.value == 0.1 and low == pytest.approx(0.083, abs=0.002) and high == pytest.approx(0.120, abs=0.002)
+    assert (
+        share.value == 0.1
+        and low == pytest.approx(0.083, abs=0.002)
+        and high == pytest.approx(0.120, abs=0.002)
+    )
     wide = prevalence_range(clustered, patient)
     assert wide.high - wide.low > 3 * (high - low)
 

@@ -17,8 +17,8 @@ from screening.machines.blended import BlendedEnsemble
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
-from screening.statistics.local import prevalence_range
 from screening.statistics.operating_point import Rule
+from screening.statistics.prevalence import prevalence_range
 from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.beside import baselines, recipes_of

@@ -26,10 +26,10 @@ from screening.documents.validation import (
 )
 from screening.errors import RecipeError, UsageError
 from screening.sources.columns import Columns
-from screening.statistics.chances import calibrate
-from screening.statistics.local import at_local_prevalence
+from screening.statistics.calibration import calibrate
 from screening.statistics.operating_point import Rule
 from screening.statistics.performance import performance
+from screening.statistics.prevalence import at_local_prevalence
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.validation.checks import check_model, check_promise, refuse_too_few
