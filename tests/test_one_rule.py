@@ -1,4 +1,4 @@
-"""Every figure of a model's page is of one rule: after `threshold` they are those of a training with that rule."""
+"""Every figure of a model's page is of one rule: `threshold` gives those of a training with that rule."""
 
 from __future__ import annotations
 

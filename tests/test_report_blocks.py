@@ -57,7 +57,8 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
         "forward": {
             "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,
             "classes": {
-                label: {"rule": point["rule"], "threshold": 0.1, "n_positive": 20, "n_negative": 183, "sensitivity": 0.84,
+                label: {"rule": point["rule"], "threshold": 0.1, "n_positive": 20, "n_negative": 183,
+                        "sensitivity": 0.84,
                         "sensitivity_low": 0.6, "sensitivity_high": 0.95, "specificity": None,
                         "specificity_low": None, "specificity_high": None, "auroc": None, "auroc_low": None,
                         "auroc_high": None}

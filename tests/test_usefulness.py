@@ -97,7 +97,11 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
 )
 def test_what_makes_a_model_doubtful_is_said(change, code, answer):
     model = compared() | {"format": 0}
-    model["operating_points"][0] |= change
+    (point,) = model["operating_points"]
+    point |= change
+    found_by = model["validation"]
+    for figures in (*found_by["subgroups"]["yes"], found_by["predictive"]["yes"]):
+        figures["threshold"] = point["threshold"]
     found = verdict(model)
 
     assert found.verdict == answer

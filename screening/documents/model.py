@@ -204,9 +204,19 @@ class TaskFacts:
 
 
 @document
+class Approval:
+    """Who put the model to use, on which day, and why where its verdict asked for a reason."""
+
+    by: str
+    date: str
+    reason: str | None
+
+
+@document
 class ModelDocument:
     """Everything that a model directory states.
 
+    Without an `approval` it is a draft.
     `contract` is the cohort's contract, whose own type (`screening.contract.contract.Contract`) documents it.
     After `retrain_by`, a day, it scores no more: it holds rows of somebody who was erased.
     """
@@ -225,6 +235,7 @@ class ModelDocument:
     validation_sha256: str
     format: int
     retrain_by: str | None = rare()
+    approval: Approval | None = rare()
     sha256: str
 
     def __post_init__(self) -> None:

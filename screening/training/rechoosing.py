@@ -67,6 +67,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
         operating_points=points,
         validation=replace(before.validation, **judgement.figures),
         blend=judgement.members or (),
+        approval=None,  # of another operating point nobody has approved yet
     )
     document = replace(document, attention=[*of_model(document), *said_of_ids(before)])
     thresholds = judgement.thresholds
