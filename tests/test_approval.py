@@ -1,4 +1,4 @@
-"""A model is a draft until somebody answers for it; its pages say who, and nights until then that it is not fit."""
+"""A model is a draft until somebody answers for it; its pages say who, its nights that it is not fit."""
 
 from __future__ import annotations
 

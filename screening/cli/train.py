@@ -96,7 +96,7 @@ def train(
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import train as training
-    from screening.training.replacing import refuse_other_model
+    from screening.training.planning import refuse_other_model
     from screening.validation.elsewhere import fitted_by
 
     leave_pandas_unread()

@@ -23,9 +23,9 @@ from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.beside import baselines, recipes_of
 from screening.training.erasing import HELD, held_rows
-from screening.training.forward import past_and_later
 from screening.training.lesions import by_lesions, refuse_without_lesions
 from screening.training.planning import Groundwork, laid
+from screening.training.temporal_validation import past_and_later
 from screening.validation.blending import held_out_by
 from screening.validation.checks import refuse_too_few
 from screening.validation.elsewhere import Elsewhere
