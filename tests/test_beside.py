@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,7 +38,7 @@ def comparison_of(model):
 
 
 def under_another_name(name):
-    return replace(load_recipe(name), name="the same again")
+    return load_recipe(name).model_copy(update={"name": "the same again"})
 
 
 def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):

@@ -9,8 +9,7 @@ from screening.cohort.cohort import Cohort
 from screening.documents.beside import Beside
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
-from screening.recipes.recipe import Recipe
-from screening.recipes.text import ALWAYS
+from screening.recipes.recipe import ALWAYS, Recipe
 from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan
 from screening.validation.held_out import Effort, HeldOut
