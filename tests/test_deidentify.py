@@ -24,7 +24,6 @@ from screening.deidentify.crowds import LEAST, crowds, smallest
 from screening.deidentify.key import SiteKey
 from screening.documents.run import RunDocument
 from screening.documents.shape import plain, read
-from screening.documents.upgrading import run_of_any_version
 from screening.errors import UsageError
 
 KEY = SiteKey(bytes(range(32)))
@@ -42,7 +41,7 @@ def document_of(run: Path) -> dict:
 
 
 def run_of(document: dict) -> RunDocument:
-    return read(RunDocument, run_of_any_version(document), "run.json")
+    return read(RunDocument, document, "run.json")
 
 
 @pytest.fixture(scope="module")

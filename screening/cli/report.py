@@ -69,10 +69,10 @@ def _copy(
     from screening.deidentify import deidentified, site_key
     from screening.documents.shape import plain
     from screening.documents.stored import run_in
-    from screening.storage.sealing import FORMATS, as_stored
+    from screening.storage.sealing import as_stored
 
     key = site_key(keyfile)
     with as_stored(directory / "run.json"):
-        copy = deidentified(run_in(document), key, FORMATS["run"])
+        copy = deidentified(run_in(document), key)
     told = {name: value for name, value in vars(copy).items() if name != "run"}
     return plain(copy.run), told

@@ -92,9 +92,11 @@ def score(
         raise UsageError("--force makes a new revision in a ledger; give --ledger too")
     if series and not ledger:
         raise UsageError("--series is a name in a ledger; give --ledger too")
+    # Before the ledger, which a command that is refused for its model does not begin.
+    loaded = load_model(model, signed_by)
     with _opened(ledger) if ledger else nullcontext() as book:
         run = scoring.score(
-            load_model(model, signed_by), source_of(cohort, table, query), out, label=label, date=date,
+            loaded, source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
             allow_future=allow_future, jobs=jobs, device=device, cluster=cluster, progress=bar("Scoring"),
             templates=templates,

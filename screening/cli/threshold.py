@@ -39,7 +39,6 @@ def threshold(
     rule = options.rule_from(context.params)
     signer = options.signer_from(sign)
 
-    from contextlib import nullcontext
     from functools import partial
 
     from screening.ledger import open_ledger, record_threshold
@@ -50,18 +49,16 @@ def threshold(
     from screening.storage.sealing import as_stored
     from screening.training import rechoosing
 
-    with (
-        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
-        publish(model, "model") as folder,
-    ):
+    with publish(model, "model") as folder:
         before = load_model(model)
         with as_stored(model / "model.json"):
             after = rechoosing.rechoose(before, rule, reason, watched)
             options.say_unsigned(model, signer)
             write_model(after, folder, partial(render_model, templates=templates), signer)
-        if book is not None:
+        if ledger:
             # Recorded before it is in force: a change that failed to appear is known, never the reverse.
             whose = options.series_from(series) or before.contract.series
-            record_threshold(book, rechoosing.change_of(before, after), whose)
+            with open_ledger(ledger, make=True) as book:
+                record_threshold(book, rechoosing.change_of(before, after), whose)
     told = {"model": str(model), "id": after.id} | points_of(after)
     tell(told | attention_of(after, as_json), as_json)

@@ -10,6 +10,7 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.documents.beside import BesideFacts
 from screening.documents.model import (
+    FORMAT_VERSION,
     Approximation,
     BlendMember,
     FeatureFacts,
@@ -30,7 +31,6 @@ from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.ranking import auroc
-from screening.storage.sealing import FORMATS
 from screening.training.appraisal import Appraisal
 from screening.training.per_class import per_class
 from screening.training.planning import Groundwork
@@ -73,7 +73,7 @@ def model_document(
         attention=(),
         arrays_sha256="",
         validation_sha256="",
-        format=FORMATS["model"],
+        format_version=FORMAT_VERSION,
         sha256="",
     )
 

@@ -107,8 +107,6 @@ def stored_validation(model: Model, task: Task) -> Validation:
     names = task.score_columns
     if not table.n_rows or not set(names) <= set(table):
         raise ModelError("the model holds no held-out scores to choose from; train it again")
-    if model.facts.format == 1 and facts.repeats > 1:
-        raise ModelError("the model is of an older format, with repeated folds; train it again")
     repeats = sum(name.startswith(f"{names[0]}@") for name in table)
     columns = [[f"{name}@{repeat}" for name in names] for repeat in range(repeats)] or [names]
     scores = np.column_stack([table[name] for name in names])
