@@ -25,7 +25,7 @@ from screening.errors import CohortError, ModelError, RecipeError, UsageError
 from screening.ledger import open_ledger
 from screening.recipes.loading import load_recipe, read_recipe
 from screening.scoring.spreadsheet import FORMULA, as_text
-from screening.storage.publishing import MARK, publish, write_whole
+from screening.storage.publishing import publish, write_whole
 from screening.storage.sealing import canonical, read_document, sealed
 
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
@@ -96,7 +96,7 @@ def test_a_path_that_is_not_utf_8_is_refused_by_its_bytes_and_a_table_of_such_a_
 def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is_not(tmp_path):
     (tmp_path / ".other.partial").mkdir()
     (tmp_path / ".other.partial" / "scores.parquet").touch()
-    (tmp_path / ".other.lock").write_bytes(MARK)
+    (tmp_path / ".other.screening-lock").touch()
     (tmp_path / ".theirs.lock").touch()
     with publish(tmp_path / "run", "run") as folder:
         (folder / "run.json").touch()
