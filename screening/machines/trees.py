@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.tree import DecisionTreeClassifier
 
 from screening.errors import ModelError
 from screening.kernels.machine_code import Loop
-
-if TYPE_CHECKING:
-    from sklearn.tree import DecisionTreeClassifier
+from screening.kernels.threads import run_in_threads
 
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000
@@ -100,8 +98,6 @@ class Trees:
         x : ndarray of float32, shape (n_rows, n_features)
             With no fewer columns than any node looks at.
         """
-        from screening.kernels.sweep import run_in_threads
-
         rows = np.ascontiguousarray(x, np.float32)
         walk = (self.feature, self.threshold, self._onward, self._starts, self.value)
         out = np.zeros((len(rows), self.value.shape[1]))
@@ -114,7 +110,7 @@ class Trees:
             )
             loop(rows, *walk, out, numbers)
 
-        run_in_threads(task, range(0, len(rows), _TASK), None)
+        run_in_threads(task, range(0, len(rows), _TASK))
         return out
 
     def shares(self, x: np.ndarray) -> np.ndarray:
