@@ -97,11 +97,11 @@ def score(
         raise UsageError("--series is a name in a ledger; give --ledger too")
     # Before the ledger, which a command that is refused for its model does not begin.
     loaded = load_model(model, signed_by)
-    with _opened(ledger) if ledger else nullcontext() as book:
+    with _opened(ledger) if ledger else nullcontext() as book, bar("Scoring") as progress:
         run = scoring.score(
             loaded, source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
-            allow_future=allow_future, jobs=jobs, cluster=cluster, progress=bar("Scoring"),
+            allow_future=allow_future, jobs=jobs, cluster=cluster, progress=progress,
             templates=templates,
         )  # fmt: skip
         told = run.summary()

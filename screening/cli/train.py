@@ -111,7 +111,7 @@ def train(
         method = load_recipe(recipe)
         if not force:
             refuse_other_model(out, method, past)
-        with fitted_by(workers, out) as there:
+        with fitted_by(workers, out) as there, bar("Training") as progress:
             model = training.train(
                 past,
                 method,
@@ -124,7 +124,7 @@ def train(
                 jobs=jobs,
                 memory=n_bytes,
                 max_rows=max_rows,
-                progress=bar("Training"),
+                progress=progress,
                 command=options.command_of(context, WHERE_AND_HOW),
                 beside=options.others_from(beside),
                 lesions=lesions,
@@ -222,7 +222,7 @@ def compare(
     from screening.storage.publishing import publish
 
     check_templates(templates, "comparison")
-    with publish(out, "comparison") as folder:
+    with publish(out, "comparison") as folder, bar("Comparing") as progress:
         read = {
             name: read_cohort(
                 source,
@@ -251,7 +251,7 @@ def compare(
             control=control,
             kept=comparison.place_of_folds(out),
             cluster=cluster,
-            progress=bar("Comparing"),
+            progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         write_comparison(found, folder, templates)
@@ -357,12 +357,12 @@ def retrain(
     if (out / "model.json").exists():
         raise UsageError(f"{out} holds a model, which stays; give another --out")
     champion = load_model(model)
-    with open_ledger(ledger) as book, publish(out, "model") as folder:
+    with open_ledger(ledger) as book, publish(out, "model") as folder, bar("Training") as progress:
         said = judged(book, series, champion.digest)
         past = read_cohort(options.source_of(cohort, table, query), champion.contract, need_label=True)
         learned = retraining.judged_cohort(champion, past, said, nights)
         trained = retraining.retrained(
-            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=bar("Training"),
+            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )  # fmt: skip
         write_model(trained, folder, partial(render_model, templates=templates), signer)
