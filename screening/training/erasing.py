@@ -13,9 +13,8 @@ from screening.documents.shape import plain
 from screening.errors import ModelError
 from screening.machines.fold_ensemble import FoldEnsemble, as_bytes
 from screening.storage.model import Model
-from screening.training.rechoosing import stored_validation
 from screening.validation.held_out import HeldOut
-from screening.validation.task import Task
+from screening.validation.stored_scores import held_out_scores
 from screening.validation.validation import calibration_of
 
 HELD = "held"
@@ -78,4 +77,4 @@ def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.
 
 def _calibration(model: Model) -> np.ndarray:
     """What p-values are ranks in, of those who are left."""
-    return calibration_of(stored_validation(model, Task.of(model.facts.task)), model.thresholds)
+    return calibration_of(held_out_scores(model).validation, model.thresholds)
