@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from screening import read_cohort, train
 from screening.cohort.cohort import Cohort
+from screening.ledger import Ledger, open_ledger
 from screening.page import render_model
 from screening.statistics.operating_point import Rule
 from screening.storage.model import Model, save_model
@@ -110,3 +111,10 @@ def place(request: pytest.FixtureRequest, tmp_path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "screening.db")
     return ledger_places.schema(request.getfixturevalue("postgres"), f"ledger{next(_numbers)}")
+
+
+@pytest.fixture
+def ledger(place: str) -> Iterator[Ledger]:
+    """A new ledger, once of each kind."""
+    with open_ledger(place, make=True) as book:
+        yield book
