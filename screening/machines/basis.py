@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.kernels import sweep
+from screening.kernels import pairwise
 from screening.machines.sums import Key, Sums
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ class Basis:
     def times(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one sweep."""
         if self.gram is not None and x is self.rows:
-            return sweep.symmetric_times(self.gram, weights)
+            return pairwise.symmetric_times(self.gram, weights)
         held = self.held(x)
         if held is not None:
             return held.T @ weights
         used = np.flatnonzero(weights.any(axis=1))
         rows, weights = self.rows[used], weights[used]
-        dtype = np.float64 if sweep.in_double(self.kernel, rows, weights).any() else np.float32
-        return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
+        dtype = np.float64 if pairwise.in_double(self.kernel, rows, weights).any() else np.float32
+        return pairwise.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
 
     def among(self, at: np.ndarray) -> np.ndarray:
         """K among the rows ``at`` of the basis."""

@@ -12,8 +12,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from screening.kernels import sweep
-from screening.kernels.base import Kernel, Precision
+from screening.kernels import pairwise
+from screening.kernels.base import Kernel
+from screening.kernels.pairwise import Precision
 
 Key = tuple[int, int]
 
@@ -79,7 +80,7 @@ class Sums:
         for key, weights in self._expansions.items():
             used = np.flatnonzero(weights.any(axis=1))
             there = c[key][used] if key in c else None
-            exact[used, 0] |= sweep.in_double(self.kernel, self.rows[used], weights[used], there)
+            exact[used, 0] |= pairwise.in_double(self.kernel, self.rows[used], weights[used], there)
         if not exact.any():
             return [self._expanded(self._weights, np.float32)]
         if not self._weights[~exact[:, 0]].any():
@@ -97,7 +98,7 @@ class Sums:
         """Every sum at the rows of x, (n, n_outputs) each."""
         found: dict[Key, np.ndarray] = {}
         for each in self._joined:
-            sums = sweep.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
+            sums = pairwise.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
             for key, part in _columns(sums[0] if len(sums) == 1 else np.hstack(sums), each).items():
                 found[key] = found[key] + part if key in found else part
         return found
@@ -119,7 +120,7 @@ def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
         dtype: Precision = np.float32
         for key, each in own.items():
             used = np.flatnonzero(each.heights)
-            if sweep.precise_bumps(norm, rows[used], each.rates[used]) is np.float64:
+            if pairwise.precise_bumps(norm, rows[used], each.rates[used]) is np.float64:
                 dtype = np.float64
             one_rate = bool(len(used)) and np.ptp(each.rates[used]) == 0.0
             name = each.rates[used[:1]].tobytes() if one_rate else repr(key).encode()

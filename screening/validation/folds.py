@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.siphash import siphash
 from screening.errors import UsageError
 from screening.machines.fold_ensemble import occurrence
 from screening.statistics.tally import units_of
@@ -41,7 +41,7 @@ class Units:
 
 def keys(names: np.ndarray, seed: int) -> np.ndarray:
     """A hash of each name, shape (n,), of type uint64; another seed gives another order."""
-    return siphash(np.asarray(names, object), f"{seed:016d}"[-16:])
+    return pd.util.hash_array(np.asarray(names, object), hash_key=f"{seed:016d}"[-16:])
 
 
 def in_hash_order(cohort: Cohort, seed: int) -> Cohort:
@@ -53,8 +53,6 @@ def row_keys(cohort: Cohort, seed: int) -> np.ndarray:
     """A hash of each row's id, or of its values where the id is but the row's number; shape (n_rows,)."""
     if cohort.contract.id is not None:
         return keys(cohort.id, seed)
-    import pandas as pd
-
     table = cohort.features[sorted(cohort.features.columns)]
     if cohort.label is not None:
         table = table.assign(**{"": cohort.label})
