@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -212,30 +209,6 @@ def test_no_rows_and_no_centres_give_empty_sums():
 
     assert weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres))).shape == (0,)
     assert np.array_equal(weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0)), np.zeros(len(x)))
-
-
-SUM = """
-import logging, sys
-logging.basicConfig(stream=sys.stderr, format="%(message)s")
-import numpy as np
-from screening.kernels import Gaussian
-from screening.kernels.pairwise import gram
-print(float(gram(Gaussian(1.0), np.zeros((2, 1))).sum()))
-"""
-
-
-def test_compiling_is_told_once_and_not_again_from_the_cache(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", SUM], env=environment, capture_output=True, text=True, check=True
-        )
-        for _ in range(2)
-    ]
-
-    assert [run.stdout for run in runs] == ["4.0\n", "4.0\n"]
-    assert [run.stderr.count("compiling once") for run in runs] == [1, 0]
 
 
 def test_nothing_is_logged_once_compiled(caplog):
