@@ -78,10 +78,3 @@ def test_an_answer_elsewhere_is_a_line_a_value():
     done = subprocess.run([sys.executable, "-c", ANSWER], capture_output=True, text=True, check=True)
 
     assert done.stdout == f"out    m\nnotes  [b] \\u202e\n       {'w ' * 60}\n"
-
-
-def test_what_draws_is_not_loaded_where_nothing_is_drawn():
-    code = ANSWER + "\nimport sys; print('rich.table' in sys.modules, 'rich.progress' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.splitlines()[-1] == "False False"

@@ -208,16 +208,8 @@ def test_a_table_that_is_not_there_is_named(table, kept):
 def test_a_command_that_does_not_find_a_table_says_that_alone(tmp_path):
     url = in_duckdb(patients(20), tmp_path)
     words = [
-        sys.executable,
-        "-m",
-        "screening",
-        "init",
-        url,
-        "--table",
-        "nowhere",
-        "--out",
-        tmp_path / "c.toml",
-    ]
+        sys.executable, "-m", "screening", "init", url, "--table", "nowhere", "--out", tmp_path / "c.toml",
+    ]  # fmt: skip
     ended = subprocess.run(words, capture_output=True, text=True)
 
     assert ended.stderr == "screen: the database has no table or view nowhere\n"

@@ -54,18 +54,9 @@ def night(tmp_path_factory):
     contract.write_text(text, encoding="utf-8")
     model, ledger = folder / "model", ("--ledger", folder / "screening.db")
     screen(
-        "train",
-        past,
-        *QUICK,
-        "--contract",
-        contract,
-        "--label",
-        "ill",
-        "--max-flag-rate",
-        "0.3",
-        "--out",
+        "train", past, *QUICK, "--contract", contract, "--label", "ill", "--max-flag-rate", "0.3", "--out",
         model,
-    )
+    )  # fmt: skip
     screen("threshold", model, "--max-flag-rate", "0.35", "--reason", "because Doctor Meyer said so")
     for day, seed in (("2026-03-01", 7), ("2026-03-02", 7)):
         table = patients(120, share=0.3, seed=seed).drop(columns="ill")

@@ -11,17 +11,14 @@ from pathlib import Path
 import pytest
 from flow_cohorts import voxels
 from numpydoc.validate import validate
-from scipy.sparse import csr_array
 
 import screening
-from screening import build, read_cohort, train
+from screening import read_cohort, train
 from screening.errors import ModelError
-from screening.recipes.loading import list_recipes
 
 PUBLIC = [name for name in screening.__all__ if not name.startswith("_")]
 # ES01: one sentence may be all there is to say. SA01: thirteen names need no map of each other.
 LEFT_OUT = {"ES01", "SA01"}
-SINGLE = [each.name for each in list_recipes() if each.machine != "blend"]
 
 
 def path_of(name: str) -> str:
@@ -55,14 +52,6 @@ def test_the_examples_of_the_page_on_python_run():
 
     assert outcome.attempted >= 10
     assert outcome.failed == 0
-
-
-@pytest.mark.parametrize("recipe", SINGLE)
-def test_sparse_rows_are_refused_with_the_remedy(recipe):
-    rows = csr_array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [3.0, 1.0]])
-
-    with pytest.raises(TypeError, match=r"dense data is required. Use '\.toarray\(\)'"):
-        build(recipe).fit(rows, [0, 1, 0, 1])
 
 
 UNEARNED = [("one_class", "learns from patients without"), ("logistic", "too few to calibrate")]

@@ -149,19 +149,6 @@ def test_a_patient_of_a_voxel_run_is_explained_by_the_row_that_scores_highest(im
     assert (told["id"], told["rank"]) == (first["id"], 1)
 
 
-def test_a_template_of_the_site_stands_in_the_place_of_the_shipped_one(folder, tmp_path):
-    (tmp_path / "banner.html.j2").write_text('<p>St Elsewhere & Co</p>{% include "shipped/banner.html.j2" %}')
-    (tmp_path / "report.css").write_text("body{color:#123}")
-    words = ("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "page.html")
-    screen(*words)
-    page = (tmp_path / "page.html").read_text()
-
-    assert "<p>St Elsewhere & Co</p><header" in page
-    assert "<style>body{color:#123}" in page
-    assert "Whom to look at" in page
-    assert "St Elsewhere" not in (folder / "run" / "report.html").read_text()
-
-
 def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_path):
     written_by = runpy.run_path(str(ROOT / "docs" / "templates.py"))
     document = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")

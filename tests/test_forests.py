@@ -135,19 +135,6 @@ def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
         np.testing.assert_array_equal(fitted.decision_function(table[rows]), alone[rows])
 
 
-@pytest.mark.parametrize("rows", [two_clouds(90), three_clouds(90)], ids=["two classes", "three"])
-@every_forest
-def test_a_forest_is_restored_bit_for_bit(forest, rows):
-    x, y = rows
-    fitted = forest.fit(x, y)
-
-    again = type(forest)(n_estimators=10).restore({name: np.array(v) for name, v in fitted.state().items()})
-
-    np.testing.assert_array_equal(again.decision_function(x), fitted.decision_function(x))
-    np.testing.assert_array_equal(again.predict(x), fitted.predict(x))
-    assert {value.dtype for value in again.trees_.state().values()} <= {np.dtype("i4"), np.dtype("f4")}
-
-
 @pytest.mark.parametrize("machine", [RandomForest(), BalancedForest()])
 def test_more_forests_cost_more_so_that_folds_are_not_dealt_again(machine):
     assert not FoldEnsemble([machine], "baseline", 2).averages

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_fixture import hostile, nosocomial_run
-from report_lines_fixture import with_lines
+from report_fixture import hostile, nosocomial_run, with_lines
 from report_voxel_fixture import voxel_run
 
 from screening.page import render_run
