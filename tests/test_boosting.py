@@ -72,7 +72,7 @@ def theirs_and_ours(x: np.ndarray, y: np.ndarray, **given: object) -> tuple[ligh
         (three_clouds(400), {}),
         (three_clouds(400), {"class_weight": "balanced", "n_rounds": 3}),
     ],
-    ids=str,
+    ids=lambda given: str(given) if isinstance(given, dict) else f"{len(given[0])} rows",
 )
 def test_scores_are_what_lightgbm_predicts(rows, given):
     x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)

@@ -156,11 +156,6 @@ def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(desk, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_label_is_a_usage_error_that_names_the_option(desk, tmp_path):
-    result = screen("train", desk / "tonight.csv", *QUICK, "--out", tmp_path / "m", code=2)
-    assert "--label" in result.stderr
-
-
 def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model, tmp_path):
     lines = (desk / "tonight.csv").read_text(encoding="utf-8").splitlines()
     names = lines[0].split(",")

@@ -107,7 +107,7 @@ def test_printing_goes_back_to_the_validated_threshold(opened: Any, tmp_path: Pa
     assert view.locator(".explore").first.get_attribute("visibility") == "hidden"
 
 
-@pytest.mark.parametrize("width", [820, 390, 320])
+@pytest.mark.parametrize("width", [820, 320])
 @pytest.mark.parametrize(
     "document", [nosocomial_run, voxel_run, with_lines, lambda: hostile(nosocomial_run())]
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import patients, written
 
 import screening
 from screening import Rule, build, compare, load_recipe, read_cohort, save_model, score, train
@@ -49,15 +49,6 @@ def test_a_table_in_memory_is_scored_as_the_file_is(model, tmp_path):
 
     pd.testing.assert_frame_equal(in_memory, pd.read_parquet(tmp_path / "run" / "scores.parquet"))
     pd.testing.assert_frame_equal(in_memory, model.score_frame(pa.Table.from_pandas(tonight)))
-
-
-def test_several_classes_are_scored_in_memory_too():
-    cohort = read_cohort(voxels(), label="tissue", group="patient")
-    model = train(cohort, "one_vs_rest", search=1, folds=4)
-
-    scored = model.score_frame(voxels(3, seed=5).drop(columns="tissue"))
-
-    assert {"group", "predicted", "score_lesion"} <= set(scored.columns)
 
 
 def test_a_notebook_shows_a_model_a_run_and_a_comparison(model, tmp_path):
