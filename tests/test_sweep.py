@@ -22,7 +22,7 @@ from screening.kernels.sweep import (
     weighted_sum,
     weighted_sums,
 )
-from screening.machines.sums import Sums
+from screening.machines.kernel_sums import Sums
 from screening.solvers import KernelRows, Problem, rows, smo
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from screening.factors.numbers import check_count
-from screening.machines.stopping import inner_folds
+from screening.machines.early_stopping import inner_folds
 from screening.remedies.base import Remedy
 
 

@@ -26,7 +26,7 @@ from screening.documents.model import (
 from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
 from screening.gates.profiling import profile
-from screening.machines.blended import BlendedEnsemble
+from screening.machines.blend import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent

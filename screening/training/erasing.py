@@ -12,7 +12,7 @@ from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.errors import ModelError
-from screening.machines.blended import BlendedEnsemble
+from screening.machines.blend import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble, as_bytes
 from screening.sources.columns import Columns
 from screening.storage.model import Model

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
+from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.siphash import siphash
@@ -53,8 +55,6 @@ def row_keys(cohort: Cohort, seed: int) -> np.ndarray:
     """A hash of each row's id, or of its values where the id is but the row's number; shape (n_rows,)."""
     if cohort.contract.id is not None:
         return keys(cohort.id, seed)
-    import pandas as pd
-
     table = cohort.features[sorted(cohort.features.columns)]
     if cohort.label is not None:
         table = table.assign(**{"": cohort.label})
@@ -161,8 +161,6 @@ def deal(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds
 
 
 def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int) -> np.ndarray:
-    from sklearn.model_selection import StratifiedGroupKFold
-
     _, first, code = np.unique(groups, return_index=True, return_inverse=True)
     by_hash = np.argsort(np.argsort(order[first], kind="stable"), kind="stable")[code]
     fold = np.empty(len(strata), int)
