@@ -207,6 +207,7 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
             "summary": {"yes": part["summary"]},
             "curves": {"yes": part["curve"]},
             "points": {"yes": part["points"]},
+            "prevalence": {"yes": {"value": cases / n, "low": 0.09, "high": 0.14}},
             "subgroups": {},
             "predictive": {},
             "calibration": {},

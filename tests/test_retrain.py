@@ -141,7 +141,10 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     table = written(patients(60, seed=3).drop(columns="ill"), folder / "third.csv")
     screen("score", folder / "next", table, *night, code=2)
     screen("score", folder / "next", table, *night, "--shadow")
+    screen("promote", folder / "next", *where, "--reason", "newer", code=2)  # a draft
+    screen("approve", folder / "next", "--by", "A. Weber", "--reason", "newer", *where)
     screen("promote", folder / "next", *where, "--reason", "newer")
+    screen("score", folder / "next", table, "--force", *night)
 
 
 def test_a_patient_is_named_by_neither_the_answer_nor_the_trail(ward, next_model):

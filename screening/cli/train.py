@@ -280,9 +280,10 @@ def threshold(
 ) -> None:
     """Choose another operating point for MODEL by RULE.
 
-    It is chosen from the held-out scores the model was validated with; the machines stay as they are.
+    It is chosen from the held-out scores the model was validated with, and every figure is judged again as if
+    MODEL had been trained with RULE; the machines stay as they are.
     """
-    rule = options.rule_from(context.params)
+    rule = options.rule_from(context.params, required=True)
     signer = options.signer_from(sign)
 
     from contextlib import nullcontext
@@ -310,6 +311,52 @@ def threshold(
             whose = options.series_from(series) or before.contract.series
             record_threshold(book, rechoosing.change_of(before, after), whose)
     told = {"model": str(model), "id": after.id} | points_of(after)
+    tell(told | attention_of(after, as_json), as_json)
+
+
+def approve(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
+    by: Annotated[str, typer.Option(metavar="NAME", help="Who answers for its use.")],
+    reason: Annotated[
+        str | None, typer.Option(help="Why; required where validation says it is not fit for use.")
+    ] = None,
+    ledger: LedgerMaybe = None,
+    series: options.Series = None,
+    sign: options.Sign = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a draft of MODEL an approved one; its pages say by whom, when and why.
+
+    Another threshold or another training makes it a draft again.
+    """
+    signer = options.signer_from(sign)
+
+    import datetime
+    from contextlib import nullcontext
+    from functools import partial
+
+    from screening.ledger import open_ledger, record_approval
+    from screening.page import render_model
+    from screening.storage.loading import load_model
+    from screening.storage.model import write_model
+    from screening.storage.publishing import publish
+    from screening.storage.sealing import as_stored
+    from screening.training import approval
+
+    with (
+        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
+        publish(model, "model") as folder,
+    ):
+        before = load_model(model)
+        with as_stored(model / "model.json"):
+            after = approval.approve(before, by, datetime.date.today(), reason)
+            options.say_unsigned(model, signer)
+            write_model(after, folder, partial(render_model, templates=templates), signer)
+        if book is not None:
+            whose = options.series_from(series) or before.contract.series
+            record_approval(book, approval.approval_of(before, after), whose)
+    told = {"model": str(model), "id": after.id, "approval": after.document["approval"]}
     tell(told | attention_of(after, as_json), as_json)
 
 

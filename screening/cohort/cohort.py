@@ -14,7 +14,7 @@ from screening.contract.contract import Contract
 from screening.contract.typed_block import columns_of, rows_of, stacked
 from screening.errors import UsageError
 from screening.sources.columns import Columns
-from screening.sources.notation import TRUE, truths
+from screening.sources.number_formats import TRUE, truths
 from screening.sources.source_files import Source
 from screening.spelling import did_you_mean, first_of
 

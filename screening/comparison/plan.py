@@ -141,7 +141,7 @@ def judged(unit: Unit, seed: int) -> Outcome:
     if unit.task != unit.end_point:
         validation = validation.pooled()
     points = [validation.operating_point(m, ground.rule, seed) for m in range(validation.scores.shape[1])]
-    return outcome_of(held_out, validation, points)
+    return outcome_of(validation, points, held_out)
 
 
 def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finisher:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from screening.deidentify.crowds import Ranks, ranks_of, share, step_of, told, widened
 from screening.deidentify.key import SiteKey
@@ -105,9 +105,13 @@ def _rule(rule: Rule, threshold: float) -> Rule:
     return picked(Rule, rule, ("name", "confidence", "prevalence"), value=value)
 
 
-def _threshold(point: OperatingPoint, ranks: Ranks) -> dict[str, object]:
+def _of_rule(point: OperatingPoint, ranks: Ranks) -> dict[str, Any]:
     threshold = ranks.of_threshold(point.threshold)
-    return {"threshold": threshold, "rule": _rule(point.rule, threshold), "misses": None, "notes": ()}
+    return {"threshold": threshold, "rule": _rule(point.rule, threshold)}
+
+
+def _threshold(point: OperatingPoint, ranks: Ranks) -> dict[str, object]:
+    return _of_rule(point, ranks) | {"misses": None, "notes": ()}
 
 
 def _operating_points(model: ModelDocument) -> list[OperatingPointFacts]:
@@ -128,6 +132,7 @@ def _operating_points(model: ModelDocument) -> list[OperatingPointFacts]:
 def _validation(model: ModelDocument) -> ValidationFacts:
     found, ranks = model.validation, ranks_of(model)
     names = (*SENSITIVITY, *SPECIFICITY, *PREDICTIVE, *SIZES)
+    of_rule = {point.label: _of_rule(point, ranks[point.label]) for point in model.operating_points}
     whole = ("folds", "repeats", "grouped", "n_rows", "n_positive", "n_groups", "n_machines", "encoded_by")
     return picked(
         ValidationFacts,
@@ -148,10 +153,16 @@ def _validation(model: ModelDocument) -> ValidationFacts:
             for name, points in found.points.items()
             if name in ranks
         },
-        subgroups={name: [_subgroup(each) for each in columns] for name, columns in found.subgroups.items()},
+        prevalence={},
+        subgroups={
+            name: [_subgroup(each, of_rule[name]) for each in columns]
+            for name, columns in found.subgroups.items()
+        },
         predictive={
             name: Predictive(
-                source=each.source, rows=[picked(PredictiveValues, row, PREDICTIVE) for row in each.rows]
+                source=each.source,
+                rows=[picked(PredictiveValues, row, PREDICTIVE) for row in each.rows],
+                **of_rule[name],
             )
             for name, each in found.predictive.items()
         },
@@ -169,14 +180,15 @@ def _curve(curve: Curve, ranks: Ranks) -> Curve:
     )
 
 
-def _subgroup(found: SubgroupFacts) -> SubgroupFacts:
+def _subgroup(found: SubgroupFacts, of_rule: dict[str, Any]) -> SubgroupFacts:
     """The levels of a column that five patients or more stand behind."""
     sizes = {str(i): row.n or 0 for i, row in enumerate(found.rows)}
     kept = [row for i, row in enumerate(found.rows) if sizes[str(i)] and str(i) in told(sizes)]
     names = (*SENSITIVITY, *SPECIFICITY, "level", "n", "events", "few", "flag_rate")
     return SubgroupFacts(
-        column=found.column, edges=None, known=None, rows=[picked(Level, row, names) for row in kept]
-    )
+        column=found.column, edges=None, known=None, rows=[picked(Level, row, names) for row in kept],
+        **of_rule,
+    )  # fmt: skip
 
 
 def _calibration(found: Calibration) -> Calibration:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from screening.documents.contract import Declared, Stated, seen
+from screening.documents.figures import OfRule
 from screening.documents.reason import Reason
 from screening.documents.retraining import TrainedOn
 from screening.documents.shape import Range, Setting, document, rare
@@ -176,11 +177,10 @@ class RecipeFacts:
 
 
 @document
-class MemberAlone:
+class MemberAlone(OfRule):
     """What a member of a blend does alone for one class, on the scale of its standardised scores."""
 
     auroc: float
-    threshold: float
 
 
 @document
@@ -204,9 +204,19 @@ class TaskFacts:
 
 
 @document
+class Approval:
+    """Who put the model to use, on which day, and why where its verdict asked for a reason."""
+
+    by: str
+    date: str
+    reason: str | None
+
+
+@document
 class ModelDocument:
     """Everything that a model directory states.
 
+    Without an `approval` it is a draft.
     `contract` is the cohort's contract, whose own type (`screening.contract.contract.Contract`) documents it.
     After `retrain_by`, a day, it scores no more: it holds rows of somebody who was erased.
     """
@@ -225,7 +235,28 @@ class ModelDocument:
     validation_sha256: str
     format: int
     retrain_by: str | None = rare()
+    approval: Approval | None = rare()
     sha256: str
+
+    def __post_init__(self) -> None:
+        self._refuse_other_rules()
+
+    def _refuse_other_rules(self) -> None:
+        """ValueError where figures are of another rule, or another threshold, than the one in use."""
+        found = self.validation
+        comparison, forward = found.comparison, found.forward
+        for number, point in enumerate(self.operating_points):
+            name = point.label
+            at_threshold = [*found.subgroups.get(name, ()), *filter(None, [found.predictive.get(name)])]
+            if any(each.threshold != point.threshold for each in at_threshold):
+                raise ValueError(f"validation: figures of {name} are of another threshold")
+            rules = [each.rule for each in at_threshold]
+            rules += [each.classes[name].rule for each in self.blend]
+            rules += [comparison.rules[number]] if comparison else []
+            if forward and forward.classes and name in forward.classes:
+                rules.append(forward.classes[name].rule)
+            if any(rule != point.rule for rule in rules):
+                raise ValueError(f"validation: figures of {name} are of another rule")
 
     @cached_property
     def stated(self) -> Stated:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from screening.documents.case import Case, GroupFacts
 from screening.documents.drift import ScoreCounts
-from screening.documents.figures import Observed
+from screening.documents.figures import Observed, Share
 from screening.documents.geometry import Geometry
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
@@ -114,15 +114,6 @@ class NightSubgroup:
     level: str | None
     n: int | None
     flag_rate: float | None
-
-
-@document
-class Share:
-    """A share with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @document

@@ -16,9 +16,8 @@ from screening.machines.blend import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble, as_bytes
 from screening.sources.columns import Columns
 from screening.storage.model import Model
-from screening.training.rechoosing import stored_validation
 from screening.validation.held_out import HeldOut
-from screening.validation.task import Task
+from screening.validation.stored_scores import held_out_scores
 from screening.validation.validation import calibration_of
 
 HELD = "held"
@@ -92,9 +91,8 @@ def _members(model: Model) -> Iterator[FoldEnsemble]:
 
 def _calibration(model: Model) -> np.ndarray:
     """What p-values are ranks in, of those who are left."""
-    task = Task.of(model.facts.task)
     try:
-        return calibration_of(stored_validation(model, task), model.thresholds)
+        return calibration_of(held_out_scores(model).validation, model.thresholds)
     except ModelError:
         # Too old a model for its scores to be put together again: numbers without names stay.
         return model.calibration
