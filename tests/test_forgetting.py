@@ -24,12 +24,6 @@ WHY = {"reason": "asked for"}
 SECRET = "Žofie-00123"
 
 
-@pytest.fixture
-def ledger(place):
-    with open_ledger(place, make=True) as opened:
-        yield opened
-
-
 def drift_of(*names: str) -> dict:
     """What a night's facts hold of drift, with the hashes of these patients."""
     who = [int(lot) for lot in kept_half(keyed_lots(np.array(names, dtype=object), "m" * 64))]

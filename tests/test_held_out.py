@@ -215,18 +215,6 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
         check_model("svm", BINARY_TASK, [point], validation, np.full((len(scores), 1), 5.0))
 
 
-@pytest.mark.parametrize("recipe", ["svm_weighted", "logistic", "balanced_forest", "one_class_conformal"])
-def test_labels_that_mean_nothing_rank_no_better_than_chance(tmp_path, recipe):
-    rng = np.random.default_rng(5)
-    table = patients(300)
-    table["ill"] = rng.permutation(table["ill"])
-
-    model = train(read(table, tmp_path, label="ill", id="patient"), recipe, search=6)
-
-    found = model.document["validation"]["summary"]["yes"]
-    assert found["auroc_low"] <= 0.5
-
-
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
 def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(tmp_path, recipe):
     fresh = read(patients(6000, seed=99), tmp_path, "fresh.csv", label="ill", id="patient")

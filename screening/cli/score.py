@@ -83,11 +83,9 @@ def score(
     from contextlib import nullcontext
 
     from screening.scoring import score as scoring
-    from screening.sources.arrow_alone import leave_pandas_unread
     from screening.storage.loading import load_model
     from screening.storage.signing import public_key
 
-    leave_pandas_unread()
     logs.about(series=series_from(series), night=date)
     pages = _pages(publish, mode, group, shadow)
     signed_by = None if require_signature is None else public_key(require_signature)

@@ -88,19 +88,15 @@ def train(
 
     from screening.cluster import opened
     from screening.cohort.reading import read_cohort
-    from screening.machines.scikit_alone import leave_named_unread
     from screening.page import render_model
     from screening.page.site_templates import check_templates
     from screening.recipes.loading import load_recipe
-    from screening.sources.arrow_alone import leave_pandas_unread
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import train as training
     from screening.training.planning import refuse_other_model
     from screening.validation.elsewhere import fitted_by
 
-    leave_pandas_unread()
-    leave_named_unread()
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder:
         past = read_cohort(

@@ -12,8 +12,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from screening.kernels import sweep
-from screening.kernels.base import Kernel, Precision
+from screening.kernels import pairwise
+from screening.kernels.base import Kernel
+from screening.kernels.pairwise import Precision
 from screening.solvers.kernel_rows import Gram
 
 Key = tuple[int, int]
@@ -80,7 +81,7 @@ class Sums:
         for key, weights in self._expansions.items():
             used = np.flatnonzero(weights.any(axis=1))
             there = c[key][used] if key in c else None
-            exact[used, 0] |= sweep.in_double(self.kernel, self.rows[used], weights[used], there)
+            exact[used, 0] |= pairwise.in_double(self.kernel, self.rows[used], weights[used], there)
         if not exact.any():
             return [self._expanded(self._weights, np.float32)]
         if not self._weights[~exact[:, 0]].any():
@@ -98,7 +99,7 @@ class Sums:
         """Every sum at the rows of x, (n, n_outputs) each."""
         found: dict[Key, np.ndarray] = {}
         for each in self._joined:
-            sums = sweep.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
+            sums = pairwise.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
             for key, part in _columns(sums[0] if len(sums) == 1 else np.hstack(sums), each).items():
                 found[key] = found[key] + part if key in found else part
         return found
@@ -120,7 +121,7 @@ def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
         dtype: Precision = np.float32
         for key, each in own.items():
             used = np.flatnonzero(each.heights)
-            if sweep.precise_bumps(norm, rows[used], each.rates[used]) is np.float64:
+            if pairwise.precise_bumps(norm, rows[used], each.rates[used]) is np.float64:
                 dtype = np.float64
             one_rate = bool(len(used)) and np.ptp(each.rates[used]) == 0.0
             name = each.rates[used[:1]].tobytes() if one_rate else repr(key).encode()
@@ -207,16 +208,16 @@ class Basis:
         return self._at[1].get(key)
 
     def times(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one sweep."""
+        """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one pairwise."""
         if self.gram is not None and x is self.rows:
-            return sweep.symmetric_times(self.gram, weights)
+            return pairwise.symmetric_times(self.gram, weights)
         held = self.held(x)
         if held is not None:
             return held.T @ weights
         used = np.flatnonzero(weights.any(axis=1))
         rows, weights = self.rows[used], weights[used]
-        dtype = np.float64 if sweep.in_double(self.kernel, rows, weights).any() else np.float32
-        return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
+        dtype = np.float64 if pairwise.in_double(self.kernel, rows, weights).any() else np.float32
+        return pairwise.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
 
     def among(self, at: np.ndarray) -> np.ndarray:
         """K among the rows ``at`` of the basis."""

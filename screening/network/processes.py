@@ -27,8 +27,8 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PRELOADED = [
     "screening.__main__", "screening.scoring.score", "screening.ledger", "screening.storage.loading",
     "screening.storage.signing", "screening.machines.blend", "screening.recipes.building",
-    "screening.sources.database", "screening.cohort.reading", "screening.kernels.sweep",
-    "screening.storage.restoring", "llvmlite.binding",
+    "screening.sources.database", "screening.cohort.reading", "screening.kernels.pairwise",
+    "screening.storage.restoring",
 ]  # fmt: skip
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.siphash import siphash
 from screening.errors import UsageError
 from screening.machines.fold_ensemble import occurrence
 from screening.statistics.tally import units_of
@@ -43,7 +42,7 @@ class Units:
 
 def keys(names: np.ndarray, seed: int) -> np.ndarray:
     """A hash of each name, shape (n,), of type uint64; another seed gives another order."""
-    return siphash(np.asarray(names, object), f"{seed:016d}"[-16:])
+    return pd.util.hash_array(np.asarray(names, object), hash_key=f"{seed:016d}"[-16:])
 
 
 def in_hash_order(cohort: Cohort, seed: int) -> Cohort:

@@ -9,6 +9,9 @@ Bounds are masks that are added (0, or an infinity that takes a point out), whic
 points one straight loop. An argmax is a maximum over blocks and then a scan of the winning block, so the
 lowest index wins every tie. Blocks are slices, indexed from 0: where an index might be negative numba wraps
 it, and loads become gathers.
+
+Between two looks at the active set steps go on in `climb`, the free alphas sent to their optimum now and
+then: between chunks of a fit on some hundred rows Python would take longer than their steps do.
 """
 
 from __future__ import annotations
@@ -17,15 +20,26 @@ import math
 
 import numpy as np
 
-from screening.kernels.kept import njit
-from screening.kernels.vector import flush_tiny, maximum, restore, widest
-from screening.solvers.rows import DIRECT, fetch
+from screening.kernels.jit import njit
+from screening.kernels.simd import flush_tiny, maximum, restore, widest
+from screening.solvers.free_set import newton_on_free_set
+from screening.solvers.kernel_rows import DIRECT, fetch
+from screening.solvers.problem import certificate, levels, sizes
 
+STOP, PATIENCE, VISITS = 0, 1, 2
+"""What is kept from one climb to the next: the violation to leave, and what decides on a move at once."""
+WORTH = 0.85  # compact only where the active set shrinks to this share
+LAST_DIGITS = 16 * float(np.finfo(float).eps)  # of a level: what rounding leaves of it after many steps
 BLOCK = 256
 INFINITY = np.inf
 # Least curvature between two points, of what they have each by themselves; least curvature at all.
 CURVATURE = 1e-12
 SMALLEST = 1e-300
+# Of the number of free alphas: points that could be visited in the time of a solve for all of them.
+_CUBE = 0.1
+_FREE = 4000  # alphas solved for at once, at most: their block takes 128 MB
+_UPHILL = 1e-9  # of what a move adds and takes: above the rounding of their sum
+_TINY = np.finfo(np.float64).tiny
 
 
 @njit(inline="always")
@@ -226,3 +240,141 @@ def single_steps(
     state[0], state[1] = gap, 0.0
     restore(before)
     return steps, gap
+
+
+@njit
+def _movable(plus, upper, alpha):
+    """Whether v may pull a point up, and whether it may pull it down."""
+    rise, fall = alpha < upper, alpha > 0.0
+    return (rise, fall) if plus else (fall, rise)
+
+
+@njit(nogil=True, cache=True)
+def undecided(equality, s, upper, alpha, v):
+    """Positions that are free or on the wrong side of the levels between which the rest move."""
+    top, bottom = -INFINITY, INFINITY
+    for t in range(v.size):
+        up, low = _movable(not equality or s[t] > 0, upper[t], alpha[t])
+        if up:
+            top = max(top, v[t] if equality else -v[t])
+        if low:
+            bottom = min(bottom, v[t] if equality else -v[t])
+    violation = max(top, -bottom, 0.0)
+    keep = np.empty(v.size, np.bool_)
+    for t in range(v.size):
+        up, low = _movable(not equality or s[t] > 0, upper[t], alpha[t])
+        if equality:
+            keep[t] = (up and low) or (up and v[t] >= bottom) or (low and v[t] <= top)
+        else:
+            keep[t] = (up and low) or (up and v[t] < violation) or (low and v[t] > -violation)
+    return np.flatnonzero(keep)
+
+
+@njit
+def _moved_at_once(
+    kept, s, c, upper, alpha, v,
+    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+):  # fmt: skip
+    """Send the free alphas to their common optimum, where it takes no longer than the steps before."""
+    n_free = 0
+    for t in range(alpha.size):
+        n_free += alpha[t] > 0.0 and alpha[t] < upper[t]
+    pays = kept[VISITS] > kept[PATIENCE] * (_CUBE * float(n_free) ** 3 + 4.0 * n_free * alpha.size)
+    if not (pays and 2 <= n_free <= _FREE):
+        return
+    before, levels = alpha.copy(), v.copy()
+    newton_on_free_set(
+        s, c, upper, alpha, v,
+        mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+    )  # fmt: skip
+    climbed = -0.5 * s * (v + levels) * (alpha - before)  # their sum is what the objective rose by
+    # Where c spans many decades the block's inverse can be lost to rounding. A move uphill is taken back,
+    # and pairs go on alone for twice as long, or move and pairs undo each other for ever.
+    if climbed.sum() > _UPHILL * np.abs(climbed).sum():
+        alpha[:] = before
+        v[:] = levels
+        kept[PATIENCE] *= 2.0
+    kept[VISITS] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def climb(
+    chunks, chunk, limit, asked, may_leave, kept, coupling, signs, c, diagonal, upper, alpha, v, state,
+    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+):  # fmt: skip
+    """Up to `chunks` times `chunk` steps, `limit` in all; returns (steps, gap, whether no step was left).
+
+    It ends before where the gap is below `asked` or what rounding leaves of it, or where points may be left
+    out. `coupling` is None where there is an equality; without one `signs` are class numbers.
+    """
+    done, gap, stuck = 0, INFINITY, False
+    for _ in range(chunks):
+        wanted = min(chunk, limit - done)
+        if coupling is None:
+            _moved_at_once(
+                kept, signs, c, upper, alpha, v,
+                mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+            )  # fmt: skip
+            steps, gap = pair_steps(
+                wanted, kept[STOP], signs, c, diagonal, upper, alpha, v, state,
+                mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+            )  # fmt: skip
+        else:
+            steps, gap = single_steps(
+                wanted, kept[STOP], signs, coupling, c, diagonal, upper, alpha, v, state,
+                mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+            )  # fmt: skip
+        done += steps
+        kept[VISITS] += steps * alpha.size
+        stuck = steps < wanted
+        stop = max(asked, LAST_DIGITS * np.abs(v).max())
+        if stuck or done == limit or gap <= stop:
+            break
+        if may_leave and undecided(coupling is None, signs, upper, alpha, v).size < WORTH * alpha.size:
+            break
+        kept[STOP] = stop
+    return done, gap, stuck
+
+
+@njit(nogil=True, cache=True)
+def solve_columns(
+    chunks, chunk, limit, tol, signs, linear, diagonal, upper, factors, start, found, told,
+    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+):  # fmt: skip
+    """Solutions of an equality problem with a margin at each of `factors`, a row of them one c.
+
+    Every point is looked at all the way. The first goes from `start`, each other one from the last solution.
+    `found` gets the alphas, and `told` the intercept, the gap and the steps.
+    """
+    state = np.zeros(2)
+    before = start
+    for k in range(len(factors)):
+        largest, reach, margin = sizes(factors[k], diagonal, upper, linear)
+        scale = max(min(reach, margin), _TINY)
+        # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
+        unit = math.sqrt(largest)
+        if unit == 0.0:
+            unit = 1.0
+        square = unit * unit
+        c, bounds = factors[k] / unit, upper * square
+        alpha = np.minimum(before, upper) * square
+        v = levels(True, signs, c, linear, alpha, gram)
+        asked = tol * scale
+        kept = np.array([asked, 1.0, 0.0])
+        done = 0
+        while True:
+            steps, gap, stuck = climb(
+                chunks, chunk, limit - done, asked, False, kept, None,
+                signs, c, diagonal, bounds, alpha, v, state,
+                mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+            )  # fmt: skip
+            done += steps
+            last = kept[STOP]
+            # Levels are known to their last digits alone.
+            kept[STOP] = max(min(last, asked), LAST_DIGITS * np.abs(v).max())
+            if done >= limit or gap <= kept[STOP] or (stuck and not kept[STOP] < last):
+                break
+        intercept, gap = certificate(signs, bounds, alpha, v)
+        told[k, 0], told[k, 1], told[k, 2] = intercept, gap / scale, done
+        before = found[k]
+        before[:] = np.minimum(alpha / square, upper)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.kernels import Gaussian, Laplacian, input_distances
-from screening.kernels.sweep import (
+from screening.kernels.pairwise import (
     distances,
     gram,
     in_double,
@@ -23,7 +23,7 @@ from screening.kernels.sweep import (
     weighted_sums,
 )
 from screening.machines.kernel_sums import Sums
-from screening.solvers import KernelRows, Problem, rows, smo
+from screening.solvers import KernelRows, Problem, kernel_rows, smo
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
 
@@ -53,7 +53,7 @@ def test_a_row_made_for_a_solver_has_the_bits_of_the_whole_matrix(kernel, n_feat
 
     engine.run(np.repeat([1.0, 0.0], [30, 270]), 1000)
 
-    n_made = engine.active.lru[rows.USED]
+    n_made = engine.active.lru[kernel_rows.USED]
     made = engine.active.buffer[: n_made * len(x)].reshape(n_made, len(x))
     assert n_made > 10
     np.testing.assert_array_equal(made, gram(kernel, x)[engine.active.owner[:n_made]])
@@ -235,7 +235,7 @@ import logging, sys
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
 import numpy as np
 from screening.kernels import Gaussian
-from screening.kernels.sweep import gram
+from screening.kernels.pairwise import gram
 print(float(gram(Gaussian(1.0), np.zeros((2, 1))).sum()))
 """
 

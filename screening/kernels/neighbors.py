@@ -1,17 +1,131 @@
-"""Compiled: which support vectors of a side are near, by feature-space distance, without a matrix of them."""
+"""Support vectors near a row by feature-space distance: their sum and number, without a matrix of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from screening.kernels.compiled import CENTRES, PANEL
-from screening.kernels.kept import njit
-from screening.kernels.loops import distances_of_four, exp2_of_product, laid_out
-from screening.kernels.vector import flush_tiny, maximum, restore, widest
+from screening.kernels.jit import njit
+from screening.kernels.pairwise import (
+    ABSOLUTE,
+    SQUARED,
+    RadialKernel,
+    distances_of_four,
+    exp2_of_product,
+    laid_out,
+    padded,
+    rate_of,
+)
+from screening.kernels.simd import CENTRES, PANEL, flush_tiny, maximum, restore, widest
+from screening.kernels.threads import run_in_threads
 
-BLOCK = 128
+_BLOCK = 128
 # Lanes that are worked on at once: a rest taken one by one would take longer than they do.
-LANES = 32
+_LANES = 32
+_TASK = 4096  # rows a thread takes at a time
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Of each row: what is closer than each reach on the side it looks at.
+
+    Parameters
+    ----------
+    total : ndarray of shape (n_reaches, n)
+        Sum of their squared distances under K~.
+    count : ndarray of shape (n_reaches, n)
+        Their number.
+    nearest : ndarray of shape (n,)
+        The smallest squared distance to that side, within reach or not; infinite where it is empty.
+    """
+
+    total: np.ndarray
+    count: np.ndarray
+    nearest: np.ndarray
+
+    @classmethod
+    def empty(cls, n_reaches: int, n: int) -> Neighbors:
+        """Room for so many reaches and rows, to be filled."""
+        total, count = np.empty((2, n_reaches, n))
+        return cls(total, count, np.empty(n))
+
+
+def neighbors(
+    kernel: RadialKernel,
+    x: np.ndarray,
+    centres: np.ndarray,
+    c_x: np.ndarray,
+    c: np.ndarray,
+    sides: np.ndarray,
+    wanted: np.ndarray,
+    reaches: Sequence[float] | None,
+) -> Neighbors:
+    """The centres of one side that are near rows, under K~.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, gamma a number
+    x, centres : ndarray of shape (n, n_features), (m, n_features)
+    c_x, c : ndarray of shape (n,), (m,)
+    sides : ndarray of shape (m,)
+        +1 or -1.
+    wanted : ndarray of shape (n,)
+        The side each row looks at.
+    reaches : sequence of float, or None
+        Squared; None is the one mean of each row's nearest and farthest centre of either side.
+    """
+    rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
+    kind = SQUARED if kernel.norm == 2 else ABSOLUTE
+    told = _floats(c_x, c, sides, wanted, _numbers(reaches))
+    found = Neighbors.empty(len(told[-1]), len(rows))
+
+    def task(first: int) -> None:
+        near_block(
+            rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *told,
+            found.total, found.count, found.nearest,
+        )  # fmt: skip
+
+    run_in_threads(task, range(0, len(rows), _TASK))
+    return found
+
+
+def neighbors_in(
+    across: np.ndarray,
+    places: np.ndarray,
+    at: np.ndarray,
+    c_x: np.ndarray,
+    c: np.ndarray,
+    sides: np.ndarray,
+    wanted: np.ndarray,
+    reaches: Sequence[float] | None,
+) -> Neighbors:
+    """The same, to the bit, from a kernel that is held.
+
+    Parameters
+    ----------
+    across : ndarray of shape (n_known, n_rows)
+    places : ndarray of int, shape (m,)
+        Its rows that are centres.
+    at : ndarray of int, shape (n,)
+        Its columns that are rows to look from.
+    """
+    told = _floats(c_x, c, sides, wanted, _numbers(reaches))
+    found = Neighbors.empty(len(told[-1]), len(at))
+    near_within(
+        across, places.view(np.uint64), at.view(np.uint64), *told, found.total, found.count, found.nearest
+    )
+    return found
+
+
+def _numbers(reaches: Sequence[float] | None) -> np.ndarray:
+    """As the loops know them."""
+    return np.array([np.nan] if reaches is None else reaches, float)
+
+
+def _floats(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(np.ascontiguousarray(each, float) for each in arrays)
 
 
 @njit(inline="always")
@@ -94,10 +208,10 @@ def near_block(
     """
     widest()
     before = flush_tiny()
-    panels = np.zeros((BLOCK // PANEL, centres.shape[1], PANEL))
-    apart, room = np.zeros((len(centres), BLOCK)), np.empty((7, BLOCK))
-    for first in range(start, stop, BLOCK):
-        last = min(first + BLOCK, stop)
+    panels = np.zeros((_BLOCK // PANEL, centres.shape[1], PANEL))
+    apart, room = np.zeros((len(centres), _BLOCK)), np.empty((7, _BLOCK))
+    for first in range(start, stop, _BLOCK):
+        last = min(first + _BLOCK, stop)
         laid_out(x, first, last - first, panels)
         for i in range(0, c.size, CENTRES):
             distances_of_four(panels, centres, i, kind, apart[i : i + CENTRES])
@@ -106,7 +220,7 @@ def near_block(
             for t in range(row.size):
                 row[t] = exp2_of_product(row[t], rate)
             _apart(row, c[i], c_x[first:last])
-        lanes = apart[:, : -(-(last - first) // LANES) * LANES]
+        lanes = apart[:, : -(-(last - first) // _LANES) * _LANES]
         _counted(
             lanes, sides, wanted[first:last], reaches, room,
             total[:, first:last], count[:, first:last], nearest[first:last],
@@ -119,16 +233,16 @@ def near_within(across, places, at, c_x, c, sides, wanted, reaches, total, count
     """The same from a kernel that is held: centres are its rows `places`, rows its columns `at`."""
     widest()
     before = flush_tiny()
-    apart = np.zeros((c.size, -(-at.size // LANES) * LANES))
+    apart = np.zeros((c.size, -(-at.size // _LANES) * _LANES))
     for i in range(c.size):
         row, known = apart[i, : at.size], across[places[i]]
         for t in range(at.size):
             row[t] = known[at[t]]
         _apart(row, c[i], c_x)
-    room = np.empty((7, BLOCK))
-    for first in range(0, wanted.size, BLOCK):
-        last = min(first + BLOCK, wanted.size)
-        lanes = apart[:, first : min(first + BLOCK, apart.shape[1])]
+    room = np.empty((7, _BLOCK))
+    for first in range(0, wanted.size, _BLOCK):
+        last = min(first + _BLOCK, wanted.size)
+        lanes = apart[:, first : min(first + _BLOCK, apart.shape[1])]
         _counted(
             lanes, sides, wanted[first:last], reaches, room,
             total[:, first:last], count[:, first:last], nearest[first:last],

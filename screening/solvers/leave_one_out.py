@@ -1,13 +1,68 @@
-"""Compiled: a row's alpha is given up, the free ones make up for it, and the pair steps go on from there."""
+"""The same problem again without one row, for many rows in turn, each from the solution with all of them.
+
+A row's alpha is given up, the free ones make up for it, and the pair steps go on from there.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from screening.kernels.kept import njit
-from screening.solvers.face_loops import go, invert, leave, spread
-from screening.solvers.loops import pair_steps
-from screening.solvers.problem_loops import certificate
+from screening.kernels.jit import njit
+from screening.kernels.threads import n_threads, run_in_threads
+from screening.solvers.free_set import go, invert, leave, spread
+from screening.solvers.problem import Problem, Solutions, certificate
+from screening.solvers.smo import DEFAULT_MEMORY, _Engine
+from screening.solvers.smo_steps import pair_steps
+
+_MOST_STEPS = 10_000_000
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Solutions of a problem of which one row is left out.
+
+    Parameters
+    ----------
+    problem : Problem
+        With an equality; the matrix an array. A row whose ``upper`` is 0 is out already.
+    tol : float, > 0
+        As in ``solve``.
+    """
+
+    problem: Problem
+    tol: float
+
+    def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> Solutions:
+        """Solve without each row number in ``left_out`` in turn; its alpha is then 0.
+
+        Parameters
+        ----------
+        alphas : ndarray of shape (n,)
+            Solution with all rows; the free ones make up for the row first, then the steps of the SMO go on.
+        left_out : ndarray of int, shape (m,)
+        """
+        engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
+        engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit
+        engine.v = engine._levels()
+        found = np.empty((len(left_out), len(alphas)))
+        told = np.empty((len(left_out), 3))
+        rows = np.asarray(left_out, np.int64)
+        unit = self.problem.unit(engine.alpha, engine.s, engine.v)
+        engine.stop = self.tol * unit
+        start, matrix = engine._gathered(engine.active.points), engine.active.rows()
+        threads = n_threads()
+
+        def task(first: int) -> None:
+            mine = slice(first, None, threads)
+            solve_without(
+                rows[mine], _MOST_STEPS, engine.stop, *start, np.zeros(2), found[mine], told[mine], *matrix
+            )
+
+        run_in_threads(task, range(min(threads, len(rows))))
+        found = np.minimum(found / engine.unit, self.problem.upper)
+        return Solutions(found, told[:, 0], told[:, 1] / unit, told[:, 2].astype(int))
 
 
 @njit

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.kernels.kept import njit
-from screening.kernels.vector import flush_tiny, restore, widest
-from screening.solvers.rows import fetch
+from screening.kernels.jit import njit
+from screening.kernels.simd import flush_tiny, restore, widest
+from screening.solvers.kernel_rows import fetch
 
 # Share of its diagonal that is added to the block, above the rounding of float32 rows. The objective then has
 # the distance from here added to it, so each solve goes downhill and the next one goes on.
@@ -142,7 +142,7 @@ def spread(
 
 
 @njit(nogil=True, cache=True)
-def solve_face(
+def newton_on_free_set(
     s, c, upper, alpha, v,
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from screening.kernels import shared
-from screening.kernels.base import EXACT_ROWS, Kernel
+from screening.kernels.base import Kernel
+from screening.kernels.shared import EXACT_ROWS
+from screening.solvers import smo
 from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution
 
@@ -55,8 +57,6 @@ def solve_each(problems: Sequence[Problem], tol: float = 1e-3) -> list[Solution]
         Largest violation of the optimality conditions left, in units of ``problem.unit``, so that it does
         not depend on the scale of c.
     """
-    from screening.solvers import smo
-
     first, here = problems[0], shared.current()
     memory = smo.DEFAULT_MEMORY if here is None else here.memory
     if not isinstance(first.gram, KernelRows):
