@@ -157,8 +157,6 @@ class FoldEnsemble:
         ModelError
             Arrays are missing or do not fit each other.
         """
-        if "n_machines" not in state:  # format 1: one machine fitted on all rows
-            return cls([build().restore(state)], kind, n_classes)
         machines = []
         for k in range(int(state["n_machines"])):
             own = under(state, f"machine{k}/")

@@ -78,7 +78,7 @@ class Model(InBrief):
 
     @cached_property
     def facts(self) -> ModelDocument:
-        """The document as its type, whichever version wrote it."""
+        """The document as its type."""
         return model_in(self.document)
 
     @property
@@ -214,7 +214,7 @@ class Model(InBrief):
         if self.directory is not None:
             return self.document
         digests = {"arrays_sha256": self.array_bytes, "validation_sha256": self.table_bytes}
-        return sealed(self.document | {key: digest_of(content) for key, content in digests.items()}, "model")
+        return sealed(self.document | {key: digest_of(content) for key, content in digests.items()})
 
     @cached_property
     def array_bytes(self) -> bytes:
