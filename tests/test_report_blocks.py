@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_fixture import KEPT, hostile, nosocomial_model, nosocomial_run
+from report_fixture import KEPT, hostile, judged, nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_run
 from test_report import Outline
 
@@ -214,7 +214,7 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
 def test_workload_is_counted_in_patients_where_rows_are_grouped_even_beyond_those_shown():
     run = voxel_run() | {"groups_total": 900, "groups_flagged": 450}
     run["model"]["contract"]["cohort"] |= {"capacity": 100, "minutes_per_review": 2}
-    text = Outline(render_run(run)).text
+    text = Outline(render_run(judged(run))).text
 
     assert "in 450 of 900 patients" in text
     assert "about 15.0 hours" in text

@@ -320,12 +320,6 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, tables):
 # The ledger's part, in SQLite and PostgreSQL.
 
 
-@pytest.fixture
-def ledger(place):
-    with open_ledger(place, make=True) as opened:
-        yield opened
-
-
 def test_of_several_verdicts_on_a_patient_the_last_one_speaks_with_the_table_it_was_given_on(ledger):
     for day in (1, 2, 3):
         one = of_ward(SERIES, day, "ab")

@@ -96,12 +96,13 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
     ],
 )
 def test_what_makes_a_model_doubtful_is_said(change, code, answer):
-    model = compared() | {"format": 0}
+    model = compared()
     (point,) = model["operating_points"]
     point |= change
     found_by = model["validation"]
     for figures in (*found_by["subgroups"]["yes"], found_by["predictive"]["yes"]):
         figures["threshold"] = point["threshold"]
+    model["attention"] = [reason.to_dict() for reason in of_model(model_in(model))]
     found = verdict(model)
 
     assert found.verdict == answer

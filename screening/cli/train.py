@@ -88,19 +88,15 @@ def train(
 
     from screening.cluster import opened
     from screening.cohort.reading import read_cohort
-    from screening.machines.scikit_alone import leave_named_unread
     from screening.page import render_model
     from screening.page.site_templates import check_templates
     from screening.recipes.loading import load_recipe
-    from screening.sources.arrow_alone import leave_pandas_unread
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import train as training
     from screening.training.planning import refuse_other_model
     from screening.validation.elsewhere import fitted_by
 
-    leave_pandas_unread()
-    leave_named_unread()
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder:
         past = read_cohort(
@@ -111,7 +107,7 @@ def train(
         method = load_recipe(recipe)
         if not force:
             refuse_other_model(out, method, past)
-        with fitted_by(workers, out) as there:
+        with fitted_by(workers, out) as there, bar("Training") as progress:
             model = training.train(
                 past,
                 method,
@@ -124,7 +120,7 @@ def train(
                 jobs=jobs,
                 memory=n_bytes,
                 max_rows=max_rows,
-                progress=bar("Training"),
+                progress=progress,
                 command=options.command_of(context, WHERE_AND_HOW),
                 beside=options.others_from(beside),
                 lesions=lesions,
@@ -221,7 +217,7 @@ def compare(
     from screening.storage.publishing import publish
 
     check_templates(templates, "comparison")
-    with publish(out, "comparison") as folder:
+    with publish(out, "comparison") as folder, bar("Comparing") as progress:
         read = {
             name: read_cohort(
                 source,
@@ -250,7 +246,7 @@ def compare(
             control=control,
             kept=comparison.place_of_folds(out),
             cluster=cluster,
-            progress=bar("Comparing"),
+            progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         write_comparison(found, folder, templates)
@@ -286,7 +282,6 @@ def threshold(
     rule = options.rule_from(context.params, required=True)
     signer = options.signer_from(sign)
 
-    from contextlib import nullcontext
     from functools import partial
 
     from screening.ledger import open_ledger, record_threshold
@@ -297,19 +292,17 @@ def threshold(
     from screening.storage.sealing import as_stored
     from screening.training import rechoosing
 
-    with (
-        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
-        publish(model, "model") as folder,
-    ):
+    with publish(model, "model") as folder:
         before = load_model(model)
         with as_stored(model / "model.json"):
             after = rechoosing.rechoose(before, rule, reason, watched)
             options.say_unsigned(model, signer)
             write_model(after, folder, partial(render_model, templates=templates), signer)
-        if book is not None:
+        if ledger:
             # Recorded before it is in force: a change that failed to appear is known, never the reverse.
             whose = options.series_from(series) or before.contract.series
-            record_threshold(book, rechoosing.change_of(before, after), whose)
+            with open_ledger(ledger, make=True) as book:
+                record_threshold(book, rechoosing.change_of(before, after), whose)
     told = {"model": str(model), "id": after.id} | points_of(after)
     tell(told | attention_of(after, as_json), as_json)
 
@@ -406,12 +399,12 @@ def retrain(
     if (out / "model.json").exists():
         raise UsageError(f"{out} holds a model, which stays; give another --out")
     champion = load_model(model)
-    with open_ledger(ledger) as book, publish(out, "model") as folder:
+    with open_ledger(ledger) as book, publish(out, "model") as folder, bar("Training") as progress:
         said = judged(book, series, champion.digest)
         past = read_cohort(options.source_of(cohort, table, query), champion.contract, need_label=True)
         learned = retraining.judged_cohort(champion, past, said, nights)
         trained = retraining.retrained(
-            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=bar("Training"),
+            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )  # fmt: skip
         write_model(trained, folder, partial(render_model, templates=templates), signer)

@@ -9,6 +9,7 @@ from screening.deidentify.crowds import Ranks, ranks_of, share, step_of, told, w
 from screening.deidentify.key import SiteKey
 from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking
 from screening.documents.model import (
+    FORMAT_VERSION,
     FeatureFacts,
     MachineFacts,
     ModelDocument,
@@ -57,19 +58,17 @@ def picked(kind: type[T], whole: object, names: Sequence[str], /, **others: obje
     return kind(**{name: getattr(whole, name) for name in names}, **others)
 
 
-def deidentified_model(model: ModelDocument, key: SiteKey, number: int) -> RunModel:
+def deidentified_model(model: ModelDocument, key: SiteKey) -> RunModel:
     """Return what may be told of a model.
 
     Parameters
     ----------
     model : ModelDocument
     key : SiteKey
-    number : int
-        Format of the documents that this version writes.
     """
     cohort, features = model.of_contract("cohort"), model.of_contract("features")
     return RunModel(
-        format=number,
+        format_version=FORMAT_VERSION,
         recipe=picked(
             RecipeFacts, model.recipe, ("name", "title", "paper", "machine", "parameters"), text=""
         ),

@@ -16,9 +16,6 @@ from screening.documents.run import RunDocument
 from screening.documents.usefulness import beaten, flags_like_chance, unfit
 from screening.documents.validation import OperatingPointFacts
 
-DECIDED_SINCE = 3
-"""Format of documents from which on they hold the decided list; pages of older ones are judged when drawn."""
-
 FEW_CASES = 30
 CHANCE = 0.5
 WIDEST = 0.3
@@ -216,8 +213,7 @@ def _counts(run: RunDocument) -> list[Reason]:
     if counts.read != counts.scored + counts.refused:
         words = "The counts do not add up: rows read are not rows scored plus rows refused."
         found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
-    # A run from before cases were known counts none.
-    states = (counts.new, counts.ongoing, counts.reviewed, counts.known or 0)
+    states = (counts.new, counts.ongoing, counts.reviewed, counts.known)
     known = [n for n in states if n is not None]
     if len(known) == len(states) and counts.cases != sum(known):
         words = "The counts do not add up: cases are not new plus ongoing plus reviewed plus known."

@@ -13,6 +13,9 @@ from screening.documents.shape import Range, Setting, document, rare
 from screening.documents.tables import Table, part
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
+FORMAT_VERSION = 1
+"""Of model, run and comparison. What a released version wrote is read by every later one."""
+
 # More than any training has: what is counted stays exact as a float.
 MOST_ROWS = 1 << 53
 
@@ -101,17 +104,15 @@ class TextProfile:
 
 @document
 class Profile:
-    """What a night is compared with; the first format had no `n_rows`."""
+    """What a night is compared with."""
 
-    format: int
-    n_rows: int | None = None
-    n_units: int | float | None
+    n_rows: int
+    n_units: int | float
     features: Mapping[str, NumberProfile | TextProfile]
 
     def __post_init__(self) -> None:
-        most = MOST_ROWS if self.n_rows is None else self.n_rows
         numbers = [each for each in self.features.values() if isinstance(each, NumberProfile)]
-        if any(sum(each.counts) > most for each in numbers):
+        if any(sum(each.counts) > self.n_rows for each in numbers):
             raise ValueError("features: counts of more values than there were rows")
 
 
@@ -233,7 +234,7 @@ class ModelDocument:
     attention: Sequence[Reason]
     arrays_sha256: str
     validation_sha256: str
-    format: int
+    format_version: int
     retrain_by: str | None = rare()
     approval: Approval | None = rare()
     sha256: str

@@ -166,8 +166,8 @@ class LedgerFacts:
     revision: int
     entry: int
     head: str
-    series: str | None = None
-    shadow: bool = False
+    series: str
+    shadow: bool
 
 
 @document
@@ -188,7 +188,7 @@ class RunDocument:
     it. `erased` counts patients whom the page named and no longer does; the counts stay.
     """
 
-    format: int
+    format_version: int
     run_id: str
     date: str
     model: RunModel

@@ -10,6 +10,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.documents.model import (
+    FORMAT_VERSION,
     Approximation,
     FeatureFacts,
     MachineFacts,
@@ -27,7 +28,6 @@ from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint
 from screening.statistics.performance import per_class
-from screening.storage.sealing import FORMATS
 from screening.training.planning import Groundwork
 from screening.validation.approximation import cost_of_landmarks
 from screening.validation.held_out import HeldOut
@@ -65,7 +65,7 @@ def model_document(
         attention=(),
         arrays_sha256="",
         validation_sha256="",
-        format=FORMATS["model"],
+        format_version=FORMAT_VERSION,
         sha256="",
     )
 
