@@ -17,8 +17,8 @@ from screening.errors import CohortError, UsageError
 from screening.files import digest_of_json
 from screening.kernels.threads import limit_threads
 from screening.recipes.recipe import Recipe
-from screening.sources.parts import Part
 from screening.sources.pieces import refuse_unseen
+from screening.sources.readers import Part
 from screening.sources.source_files import Source
 from screening.statistics.operating_point import Rule
 from screening.storage.finished import keep

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from screening.errors import CohortError, ScreenError, of_system
-from screening.sources.blocks import Block
 from screening.sources.number_formats import NUMBER, decimal_marks
+from screening.sources.readers import Block, Form
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -161,6 +161,18 @@ def csv_blocks(
         raise fault_of(error, path, form.encoding) from None
     if broken:
         raise CohortError(f"{name}, row {broken[0]}: {broken[1]}")
+
+
+def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
+    """The names of the columns, and how the file is written; raises as `csv_form` does."""
+    form = csv_form(path)
+    return form.header, form
+
+
+def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+    """Yield the wanted columns of all rows, in order; raises as `csv_blocks` does."""
+    assert isinstance(form, CsvForm)
+    return csv_blocks(path, name, form, wanted, batch_rows)
 
 
 def _opened_rows(path: Path, form: CsvForm, span: tuple[int, int] | None) -> pa.NativeFile:
