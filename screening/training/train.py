@@ -13,7 +13,7 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
-from screening.machines.blended import BlendedEnsemble
+from screening.machines.blend import BlendedEnsemble
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
