@@ -155,8 +155,12 @@ def csv_blocks(
     except pa.ArrowInvalid:
         # Arrow refuses a file without rows, and a line that is longer than its blocks.
         broken = broken or _broken_row(path, form)
-        if broken is None and first > 1:
-            raise CohortError(f"{name}: damaged behind row {first - 1}; export it again") from None
+        with _opened_rows(path, form, span) as stream:
+            filled = bool(stream.read(BLOCK_BYTES).strip())
+        if broken is None and filled:
+            raise CohortError(
+                f"{name}: a line behind row {first - 1} is far longer than the header; is a line end missing?"
+            ) from None
     except READING as error:
         raise fault_of(error, path, form.encoding) from None
     if broken:
@@ -203,7 +207,9 @@ def _tables(stream: pa.NativeFile, form: CsvForm, wanted: list[str]) -> Iterator
         stream,
         # Rows have numbers only where one thread reads them.
         arrow_csv.ReadOptions(
-            use_threads=False, block_size=max(BLOCK_BYTES, 4 * form.start), column_names=names
+            use_threads=False,
+            block_size=min(max(BLOCK_BYTES, 64 * form.start), LONGEST_LINE),
+            column_names=names,
         ),
         arrow_csv.ParseOptions(
             delimiter=form.delimiter,
