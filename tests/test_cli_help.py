@@ -16,10 +16,7 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening.cli import EXAMPLES, demo, options
-from screening.contract.contract import Contract
-from screening.errors import CohortError, RecipeError, UsageError
-from screening.recipes.building import build
-from screening.recipes.loading import read_recipe
+from screening.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -141,28 +138,6 @@ def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(past, tmp_path
     answer = screen("train", past, option, name, *QUICK, "--out", tmp_path / "m", code=3)
 
     assert f"missing column '{name}'; did you mean {told}?" in answer.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("[cohort]\nlable = 'ill'\n", "cohort.lable; did you mean 'label'?"),
-        ("[features.crp]\ntype = 'number'\nplausable = [0, 9]\n", "plausable; did you mean 'plausible'?"),
-        ("[feature.crp]\ntype = 'number'\n", "'feature'.*did you mean 'features'?"),
-    ],
-)
-def test_a_mistyped_key_of_a_contract_asks_for_the_right_one(tmp_path, text, meant):
-    (tmp_path / "c.toml").write_text(text)
-
-    with pytest.raises(CohortError, match=meant.replace("?", r"\?")):
-        Contract.load(tmp_path / "c.toml")
-
-
-def test_mistyped_keys_and_parameters_of_a_recipe_ask_for_the_right_ones():
-    with pytest.raises(RecipeError, match=r"'machin' is not a key of a recipe; did you mean 'machine'\?"):
-        read_recipe('name = "a"\nmachin = "two_class"\n', "a.toml")
-    with pytest.raises(RecipeError, match=r"did you mean 'gamma'\?"):
-        build("svm", gama=1.0)
 
 
 # --- another model in the place

@@ -43,13 +43,10 @@ def run(folder):
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory):
+def images(tissue, trained, tmp_path_factory):
     """A run of voxels, grouped by patient."""
     place = tmp_path_factory.mktemp("images")
-    past = written(voxels(), place / "past.csv")
-    model = train(
-        read_cohort(past, label="tissue", group="patient"), "one_vs_rest", search=1, folds=3, forward=False
-    )
+    model = trained(tissue, "one_vs_rest", search=1, folds=4)
     tonight = written(voxels(3, seed=5).drop(columns="tissue"), place / "tonight.csv")
     score(model, tonight, place / "run", date="2026-03-01")
     return place / "run"

@@ -179,11 +179,8 @@ def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(mo
     assert moved == pytest.approx(model.scores(model.encoder.transform(rows))[:, 0] - neutral)
 
 
-def test_a_voxel_run_counts_by_patient_and_scores_every_class(tmp_path):
-    past = written(voxels(), tmp_path / "past.parquet")
-    model = train(
-        read_cohort(past, label="tissue", group="patient", need_label=True), "one_vs_rest", search=1, folds=4
-    )
+def test_a_voxel_run_counts_by_patient_and_scores_every_class(tissue, trained, tmp_path):
+    model = trained(tissue, "one_vs_rest", search=1, folds=4)
 
     new = written(voxels(2, 50, seed=9), tmp_path / "new.parquet")
     run = score(model, new, tmp_path / "run", label="tissue")

@@ -108,9 +108,8 @@ def test_steps_and_slices_are_those_of_the_grid():
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    past = written(voxels(8), tmp_path_factory.mktemp("past") / "past.parquet")
-    return train(read_cohort(past, label="tissue", group="patient"), "one_vs_rest", search=1)
+def model(tissue, trained):
+    return trained(tissue, "one_vs_rest", search=1, folds=4)
 
 
 def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
