@@ -32,7 +32,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 @pytest.fixture(scope="module")
-def made(logistic_model, tmp_path_factory) -> Path:
+def made(logistic_model, tmp_path_factory):
     """A model and a run as an earlier version left them, a table, and a ledger of today with a night."""
     folder = tmp_path_factory.mktemp("made")
     tonight = written(patients(60, seed=1).drop(columns="ill"), folder / "tonight.csv")

@@ -121,18 +121,6 @@ def test_a_stored_model_is_refused_without_lightgbm_with_what_to_install(no_ligh
 
 
 @with_lightgbm
-def test_a_missing_value_reaches_no_tree():
-    x, y = two_clouds(90)
-    fitted = Boosting(n_rounds=3).fit(x, y)
-    x[3, 1] = np.nan
-
-    with pytest.raises(ValueError, match="NaN"):
-        fitted.decision_function(x)
-    with pytest.raises(ValueError, match="NaN"):
-        fitted.fit(x, y)
-
-
-@with_lightgbm
 @pytest.mark.parametrize(
     "change",
     [{"text": np.frombuffer(b"tree\nversion=v4\n", np.uint8)}, {"text": np.array([255], np.uint8)},

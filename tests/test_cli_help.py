@@ -16,7 +16,6 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening.cli import EXAMPLES, demo, options
-from screening.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -89,11 +88,6 @@ def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value)
     (read,) = options.parameters_from([text]).values()
     assert read == value
     assert type(read) is type(value)
-
-
-def test_a_parameter_without_a_name_is_refused():
-    with pytest.raises(UsageError, match="name=value"):
-        options.parameters_from(["=3"])
 
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]

@@ -121,13 +121,6 @@ def test_a_false_discovery_rate_below_the_resolution_is_said_aloud():
     assert "Too coarse to tell" in rarity(night)["sentences"][1]
 
 
-def test_enough_known_negatives_need_no_warning():
-    counted = Discoveries(np.arange(5000.0))
-    counted.add(np.full(400, 0.5))
-
-    assert counted.facts("row", 7).warning is None
-
-
 def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):
     past = read_cohort(written(patients(400), tmp_path / "past.csv"), label="ill", id="patient")
     night = patients(120, seed=7)

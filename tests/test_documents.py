@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import replace
 from importlib.metadata import version
@@ -117,16 +116,6 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
 
     assert printed.exit_code == 0
     assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
-
-
-@as_in_the_docs
-def test_the_schemas_in_the_docs_are_current():
-    place = ROOT / "docs" / "schemas.py"
-    script = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("schemas", place))
-    spec.loader.exec_module(script)
-
-    kept = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "schemas").iterdir()}
-    assert kept == script.texts()
 
 
 def test_a_document_nobody_writes_has_no_schema():

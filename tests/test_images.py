@@ -234,22 +234,6 @@ def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
         assert np.array_equal(np.isfinite(np.asarray(scores.dataobj)), volumes["mask"] > 0)
 
 
-def test_what_was_exported_is_read_back_as_images(run, tmp_path):
-    out = tmp_path / "maps"
-    screen("export", run.directory, "--to", "nifti", "--out", out)
-    for name in NIGHT:
-        for what in ("flags", "scores"):
-            (tmp_path / "again" / name).mkdir(parents=True, exist_ok=True)
-            (out / f"{name}_{what}.nii.gz").rename(tmp_path / "again" / name / f"{what}.nii.gz")
-        save(tmp_path / "again" / name / "mask.nii.gz", NIGHT[name]["mask"])
-
-    again = read_cohort(tmp_path / "again", label="flags")
-    rows = pd.read_parquet(run.directory / "scores.parquet")
-
-    assert np.array_equal(again.features["scores"], rows["score"].astype(np.float32))
-    assert np.array_equal(again.label == "1", rows["flagged"])
-
-
 def test_a_run_of_a_table_is_not_exported_as_images(model, tmp_path):
     run = score(model, table_of(NIGHT), tmp_path / "run")
 

@@ -129,11 +129,6 @@ def test_inner_folds_keep_groups_whole_and_classes_present():
     assert list(inner_folds(np.array([0, 0, 1]), None, 5, 0)) == []
 
 
-def test_there_is_no_stopping_by_test_rows():
-    with pytest.raises(ValueError, match="inner"):
-        TwoClassSVM(factor=MarginDecay(), stop="test").fit(*two_clouds(20))
-
-
 AWKWARD = [
     TwoClassSVM(remedies=(Smote(),)),
     TwoClassSVM(remedies=(ESmote(),), factor=MarginDecay(), passes=2),

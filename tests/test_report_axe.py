@@ -39,7 +39,7 @@ def few_voxels() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def axe() -> str:
+def axe():
     """axe-core, as the Python package carries it: a rule book of accessibility that runs in the page."""
     package = pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
     return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
@@ -52,14 +52,14 @@ def faults(view: Any, axe: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing_at_all(opened: Any, axe: str, name: str) -> None:
+def test_axe_finds_nothing_at_all(opened, axe, name):
     scheme, draw = PAGES[name]
     view, _ = opened(draw(), color_scheme=scheme)
 
     assert faults(view, axe) == []
 
 
-def test_axe_finds_nothing_while_somebody_explores_and_judges(opened: Any, axe: str) -> None:
+def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe):
     view, _ = opened(render_run(with_lines(4, SMALL)))
     for fold in view.locator("details:not(details details) > summary").all():
         fold.click()
@@ -71,7 +71,7 @@ def test_axe_finds_nothing_while_somebody_explores_and_judges(opened: Any, axe: 
     assert faults(view, axe) == []
 
 
-def test_axe_would_find_a_picture_without_words_and_ink_too_pale(opened: Any, axe: str) -> None:
+def test_axe_would_find_a_picture_without_words_and_ink_too_pale(opened, axe):
     broken = (
         render_run(nosocomial_run(20))
         .replace("--ink:#15202b", "--ink:#ddd")
@@ -83,14 +83,14 @@ def test_axe_would_find_a_picture_without_words_and_ink_too_pale(opened: Any, ax
 
 
 @pytest.fixture(scope="module")
-def nights(tmp_path_factory: pytest.TempPathFactory) -> str:
+def nights(tmp_path_factory):
     with open_ledger(tmp_path_factory.mktemp("book") / "screening.db", make=True) as ledger:
         simulate(ledger, nights=8)
         return render_history(history(ledger))
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> str:
+def compared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cohorts")
     table(90, 0).to_csv(folder / "one.csv", index=False)
     found = comparison.compare({"one": cohort(folder, "one", drop=["ward"])}, ["logistic"], **QUICK)
@@ -98,7 +98,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(params=["nights", "compared", "model", "voxel model", "voxel run", "case"])
-def page(request: pytest.FixtureRequest) -> str:
+def page(request):
     run = nosocomial_run()
     made = {
         "model": lambda: render_model(nosocomial_model()),
@@ -110,7 +110,7 @@ def page(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("width", [390, 320])
-def test_no_page_scrolls_sideways_on_a_telephone(opened: Any, page: str, width: int) -> None:
+def test_no_page_scrolls_sideways_on_a_telephone(opened, page, width):
     view, seen = opened(page)
     view.set_viewport_size({"width": width, "height": 800})
 
@@ -118,7 +118,7 @@ def test_no_page_scrolls_sideways_on_a_telephone(opened: Any, page: str, width: 
     assert seen == []
 
 
-def test_a_night_says_beside_each_figure_what_it_is(opened: Any, nights: str) -> None:
+def test_a_night_says_beside_each_figure_what_it_is(opened, nights):
     view, _ = opened(nights)
     view.set_viewport_size({"width": 390, "height": 800})
     said = view.locator(".runs tbody tr").first.evaluate(
@@ -130,7 +130,7 @@ def test_a_night_says_beside_each_figure_what_it_is(opened: Any, nights: str) ->
     assert said[11] == '"found "' and said[12] == '"drift, p "'
 
 
-def test_a_date_stands_on_one_line_on_paper_and_on_any_screen(opened: Any, nights: str) -> None:
+def test_a_date_stands_on_one_line_on_paper_and_on_any_screen(opened, nights):
     view, _ = opened(nights)
     heights = []
     for width, media in ((1280, "screen"), (390, "screen"), (703, "print")):
@@ -141,7 +141,7 @@ def test_a_date_stands_on_one_line_on_paper_and_on_any_screen(opened: Any, night
     assert max(heights) < 24
 
 
-def test_axe_finds_nothing_on_a_telephone(opened: Any, axe: str, page: str) -> None:
+def test_axe_finds_nothing_on_a_telephone(opened, axe, page):
     view, _ = opened(page)
     view.set_viewport_size({"width": 390, "height": 800})
 

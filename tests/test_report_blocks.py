@@ -102,7 +102,7 @@ def appraised_run() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
+def text():
     return Outline(render_run(appraised_run())).text
 
 

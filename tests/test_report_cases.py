@@ -45,28 +45,28 @@ def with_one_value(value: str, **declared: Any) -> str:
 
 
 @pytest.mark.parametrize("value", ["237", "237.0"])
-def test_a_value_above_its_usual_range_is_marked(value: str) -> None:
+def test_a_value_above_its_usual_range_is_marked(value):
     assert with_one_value(value, type="number", usual=[0, 10]) == "crp 237 mg/L H usual range 0–10 ▲ +0.300"
 
 
-def test_a_value_below_or_inside_its_usual_range_is_told_apart() -> None:
+def test_a_value_below_or_inside_its_usual_range_is_told_apart():
     assert with_one_value("-1", type="number", usual=[0, 10]) == "crp −1 mg/L L usual range 0–10 ▲ +0.300"
     assert with_one_value("10", type="number", usual=[0, 10]) == "crp 10 mg/L usual range 0–10 ▲ +0.300"
 
 
-def test_without_a_range_in_the_contract_the_range_is_that_of_past_patients() -> None:
+def test_without_a_range_in_the_contract_the_range_is_that_of_past_patients():
     assert with_one_value("237", type="number") == "crp 237 mg/L H range in past patients 0–10 ▲ +0.300"
 
 
-def test_a_missing_value_has_neither_unit_nor_range() -> None:
+def test_a_missing_value_has_neither_unit_nor_range():
     assert with_one_value("missing", type="number", usual=[0, 10]) == "crp missing ▲ +0.300"
 
 
-def test_a_raw_value_is_not_held_against_a_range_of_normalised_values() -> None:
+def test_a_raw_value_is_not_held_against_a_range_of_normalised_values():
     assert with_one_value("345.8", type="number", normalise="within_group") == "crp 345.8 mg/L ▲ +0.300"
 
 
-def test_truth_values_and_ordinals_are_put_in_words() -> None:
+def test_truth_values_and_ordinals_are_put_in_words():
     ordinal = Declared(type="ordinal", categories=["none", "some", "much"])
 
     assert value_text(1.0, Declared(type="boolean")) == "yes"
@@ -80,11 +80,11 @@ def test_truth_values_and_ordinals_are_put_in_words() -> None:
     ("written", "printed"),
     [("degC", "°C"), ("10^9/L", "10⁹/L"), ("m^-2", "m⁻²"), ("mg/L", "mg/L"), (None, "")],
 )
-def test_units_are_printed_as_a_laboratory_prints_them(written: str | None, printed: str) -> None:
+def test_units_are_printed_as_a_laboratory_prints_them(written, printed):
     assert shown.unit(written) == printed
 
 
-def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class() -> None:
+def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
     # Patients are not rows of one class, so only a run without them is marked line by line.
     run = voxel_run() | {"groups": None, "groups_total": None, "groups_flagged": None}
     page = render_run(run)
@@ -95,7 +95,7 @@ def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class() -> N
     assert "furthest above the threshold first" in page
 
 
-def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis() -> None:
+def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis():
     run = voxel_run()
     run["model"]["operating_points"][0].update(
         threshold=-1e12, sensitivity=1.0, specificity=0.0, flag_rate=1.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ from flow_cohorts import patients, voxels, written
 from screening import read_cohort, train
 from screening.ledger.tables import STATES
 from screening.page import render_run
-from screening.scoring.score import _run_key
 from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
 from screening.training.rechoosing import rechoose
@@ -357,10 +355,3 @@ def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same
     assert other.thresholds[lesion] > model.thresholds[lesion]
     assert np.delete(other.thresholds, lesion) == pytest.approx(np.delete(model.thresholds, lesion))
     assert other.operating_points[1 - lesion]["chosen_by"] == "training"
-
-
-def test_a_night_evaluated_by_another_column_is_another_run():
-    source, model = {"files": [{"sha256": "a" * 64}]}, SimpleNamespace(digest="m" * 64)
-    keys = {_run_key(model, source, "2026-01-01", label, None, False) for label in (None, "ill", "dead")}
-
-    assert len(keys) == 3

@@ -34,12 +34,6 @@ def table(run):
     return pd.read_parquet(run.directory / "scores.parquet")
 
 
-def test_a_run_directory_holds_its_four_files(run):
-    names = sorted(path.name for path in run.directory.iterdir())
-
-    assert names == ["flagged.csv", "report.html", "run.json", "scores.parquet"]
-
-
 def test_scores_have_the_promised_columns_and_no_label(run):
     scores = table(run)
 
@@ -146,17 +140,19 @@ def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):
     assert (run.directory / "flagged.csv").read_text().count("\n") == 1
 
 
-def test_the_same_night_has_the_same_identity_and_another_date_another(model, night, run, tmp_path):
+def test_the_same_night_has_the_same_identity_and_another_date_label_or_table_another(
+    model, night, run, tmp_path
+):
     again = score(model, night, tmp_path / "again", date="2026-01-31")
-    later = score(model, night, tmp_path / "later", date="2026-02-01")
+    other = written(patients(30, seed=8), tmp_path / "other.csv")
+    others = [
+        score(model, night, tmp_path / "later", date="2026-02-01"),
+        score(model, night, tmp_path / "labelled", date="2026-01-31", label="ill"),
+        score(model, other, tmp_path / "another", date="2026-01-31"),
+    ]
 
-    assert again.document["run_id"] == run.document["run_id"] != later.document["run_id"]
-
-
-def test_a_night_that_was_scored_with_its_labels_is_another_run(model, night, run, tmp_path):
-    labelled = score(model, night, tmp_path / "labelled", date="2026-01-31", label="ill")
-
-    assert labelled.document["run_id"] != run.document["run_id"]
+    assert again.document["run_id"] == run.document["run_id"]
+    assert len({each.document["run_id"] for each in (run, *others)}) == 4
 
 
 def test_a_value_at_the_training_median_contributes_nothing(model, cohort):

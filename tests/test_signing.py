@@ -70,12 +70,6 @@ def scored(desk, model, pub="ours.pub", code=0):
     ).stderr
 
 
-def test_a_model_that_we_signed_scores(desk, model):
-    scored(desk, model)
-
-    assert (model.parent / "run" / "run.json").exists()
-
-
 @pytest.mark.parametrize(("name", "pub"), [("unsigned", "ours.pub"), ("signed", "theirs.pub")])
 def test_a_model_without_our_signature_is_refused_and_nothing_is_written(desk, tmp_path, name, pub):
     model = shutil.copytree(desk / name, tmp_path / "model")

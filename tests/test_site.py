@@ -217,7 +217,7 @@ def shown(page: str) -> dict[str, str]:
     return {name: words for words, name in re.findall(r"!\[(.*?)\]\([a-z/]*images/(.*?)\)", text)}
 
 
-def test_the_gallery_shows_every_picture_that_the_script_makes_and_says_what_is_on_it() -> None:
+def test_the_gallery_shows_every_picture_that_the_script_makes_and_says_what_is_on_it():
     made = runpy.run_path(str(ROOT / "docs" / "images.py"))
 
     assert sorted(shown("docs/gallery.md")) == sorted(made["SHOTS"])
@@ -226,7 +226,7 @@ def test_the_gallery_shows_every_picture_that_the_script_makes_and_says_what_is_
     assert all(len(words) > 30 for page in ("README.md", "docs/gallery.md") for words in shown(page).values())
 
 
-def test_pictures_are_small_and_are_pictures() -> None:
+def test_pictures_are_small_and_are_pictures():
     pictures = [path.read_bytes() for path in (ROOT / "docs" / "images").iterdir()]
 
     assert all(one.startswith(b"\x89PNG\r\n") for one in pictures)
