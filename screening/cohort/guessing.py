@@ -20,6 +20,8 @@ LABELS = (
     "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
 )  # fmt: skip
 MOST_CLASSES = 20
+# A column of fewer values tells arms, sites or sexes apart, and no patients.
+FEW_VALUES = 10
 # Alone, or as the first word before "id" or "no".
 PEOPLE = frozenset(("patient", "pat", "subject", "person", "proband"))
 GROUPS = frozenset(("group", "mrn", "pid", "patientid", "patientennummer", "subjectid"))
