@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import datetime
 import json
 import os
@@ -186,13 +185,6 @@ def test_where_most_are_flagged_the_mean_of_many_machines_may_flag_somewhat_more
     assert "flags_unexpected" in codes(run(counts__flagged=14_100, **weak))
 
 
-def test_a_few_rows_without_a_flag_are_no_silence():
-    few = {"counts__scored": 5, "counts__read": 5, "counts__flagged": 0}
-    rare = {POINT + "flag_rate": 0.02}
-
-    assert codes(run(**few, **rare)) == set()
-
-
 @given(rate=st.floats(0.001, 0.999), scored=st.integers(0, 100_000), known=st.integers(1, 10_000))
 def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, scored, known):
     model = run_in(run()).model
@@ -342,20 +334,6 @@ def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(place, tmp
         assert "not_better_than_chance" in {each.code for each in document.attention}
 
 
-def test_the_same_night_again_says_the_same_and_adds_nothing_to_the_ledger(place, tmp_path):
-    told = []
-    for name in ("a", "b"):
-        words = ("score", place / "mute", place / "night.csv", "--ledger", tmp_path / "book.db")
-        screen(*words, "--out", tmp_path / name, "--date", "2026-03-01")
-        document = json.loads((tmp_path / name / "run.json").read_text(encoding="utf-8"))
-        told.append({key: value for key, value in document.items() if key not in ("times", "sha256")})
-
-    assert told[0] == told[1]
-    assert told[0]["attention"]
-    verified = json.loads(screen("history", "--ledger", tmp_path / "book.db", "--verify", "--json").stdout)
-    assert len(verified["runs"]) == 1
-
-
 def test_another_threshold_makes_a_model_no_younger(place, tmp_path):
     import os
     import shutil
@@ -372,12 +350,3 @@ def test_another_threshold_makes_a_model_no_younger(place, tmp_path):
     (reason,) = json.loads(answer.stdout)["attention"]
     assert reason["code"] == "past_review_date"
     assert reason["figure"] == pytest.approx(10, abs=0.01)
-
-
-def test_documents_are_read_and_never_changed_by_deciding():
-    night = run(**TELLING["over_capacity"][0])
-    before = copy.deepcopy(night)
-
-    of_run(night, quiet=4, recognisable=False)
-
-    assert night == before

@@ -22,7 +22,6 @@ from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
 from screening.training import beside
-from screening.validation.folds import in_hash_order
 
 
 @pytest.fixture(scope="module")
@@ -35,37 +34,12 @@ def of_classes(tissue):
     return train(tissue, "amari_wu_multiclass", search=1, folds=4, beside=None)
 
 
-@pytest.fixture
-def watched_folds(monkeypatch):
-    """Every time the comparison holds rows out: recipe name, plan."""
-    seen = []
-    real = beside.held_out_by
-
-    def spy(sample, recipe, task, plan, *args, **kwargs):
-        seen.append((recipe.name, plan))
-        return real(sample, recipe, task, plan, *args, **kwargs)
-
-    monkeypatch.setattr(beside, "held_out_by", spy)
-    return seen
-
-
 def comparison_of(model):
     return model.document["validation"]["comparison"]
 
 
 def under_another_name(name):
     return replace(load_recipe(name), name="the same again")
-
-
-def test_every_other_method_is_tested_on_the_same_folds(cohort, watched_folds):
-    trained = train(cohort, "svm", search=1, beside=["logistic", "svm_weighted"])
-
-    (first, plan), (second, again) = watched_folds
-    sample = in_hash_order(cohort, 0)
-    own = trained.validation.set_index("id")["fold"][sample.id]
-    assert (first, second) == ("logistic", "svm_weighted")
-    assert again is plan
-    assert plan.fold[0].tolist() == own.tolist()
 
 
 def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
@@ -110,12 +84,6 @@ def test_a_method_that_is_worse_is_said_to_be(cohort):
 
     assert "AUROC" in shown["rows"][0].worse
     assert shown["said"][0].startswith("beside logistic, svm has a lower AUROC")
-
-
-def test_the_same_training_compares_the_same(cohort, model):
-    again = train(cohort, "svm", search=2, beside=["svm_weighted", "logistic"], jobs=1)
-
-    assert comparison_of(again) == comparison_of(model)
 
 
 def test_the_comparison_changes_nothing_of_the_model(cohort, model):
@@ -181,10 +149,6 @@ def test_the_page_shows_figures_differences_and_words(model):
     assert "this model" in section
     assert "sensitivity at least 90%" in section
     assert len(section) < 4000
-
-
-def test_a_page_without_a_comparison_has_no_such_part(cohort):
-    assert 'id="beside"' not in render_model(train(cohort, "svm", search=1).document)
 
 
 @pytest.mark.parametrize(

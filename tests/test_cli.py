@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -73,50 +71,6 @@ def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
     exec(python, names)
     assert names["model"].recipe.name == "svm"
     assert names["run"].document["counts"]["scored"] == 60
-
-
-def test_check_waits_for_no_machine_learning_package(desk):
-    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
-    command = [sys.executable, "-c", code, "check", desk / "tonight.csv", "--contract", desk / "cohort.toml"]
-
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-
-    assert set(answer.stdout.split()) & {"sklearn", "numba", "scipy"} == set()
-
-
-@pytest.fixture(scope="module")
-def blend(desk):
-    quick = ["--recipe", "auto", *QUICK[2:]]
-    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *quick, "--out", desk / "blend")
-    return desk / "blend"
-
-
-@pytest.mark.parametrize("stored", ["model", "blend"])
-def test_a_night_is_scored_without_scikit_learn_pandas_and_a_database(desk, stored, tmp_path, request):
-    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
-    where = [request.getfixturevalue(stored), desk / "tonight.csv", "--out", tmp_path / "run"]
-
-    answer = subprocess.run(
-        [sys.executable, "-c", code, "score", *where], capture_output=True, text=True, check=True
-    )
-
-    read = set(answer.stdout.split())
-    assert "screening.machines.fitted" in read
-    assert read & {"sklearn", "joblib", "numba", "pandas", "sqlalchemy"} == set()
-
-
-def test_one_machine_is_trained_without_pandas_and_all_of_scipy_and_scikit_learn(desk, tmp_path):
-    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
-    where = [desk / "past.csv", "--contract", desk / "cohort.toml", "--out", tmp_path / "model"]
-    how = [*QUICK[:-1], "logistic"]
-
-    answer = subprocess.run(
-        [sys.executable, "-c", code, "train", *where, *how], capture_output=True, text=True, check=True
-    )
-
-    read = set(answer.stdout.split())
-    assert {"sklearn.base", "screening.machines.baselines"} <= read
-    assert read & {"pandas", "scipy.stats", "sklearn.linear_model", "sklearn.metrics"} == set()
 
 
 def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_path):

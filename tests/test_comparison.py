@@ -226,13 +226,6 @@ def test_nothing_to_compare_on_is_said():
         comparison.compare({}, ["svm"])
 
 
-def test_what_all_threads_import_is_there_before_the_first_of_them():
-    begun = "from screening.comparison.plan import side_by_side; side_by_side(0, 2, None)"
-    asked = f"import sys; {begun}; print('sklearn.base' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout == "True\n"
-
-
 def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path):
     words = [sys.executable, "-m", "screening", "compare", str(folder / "one.csv"), "--label", "case"]
     words += ["--id", "number", "--drop", "ward", "--recipes", "logistic", "--folds", "3", "--search", "1"]

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from sklearn import datasets
 
 from screening.deidentify import deidentified
-from screening.deidentify.bands import at_least, band, even_step, told
+from screening.deidentify.bands import at_least, told
 from screening.deidentify.cases import WITHHELD
-from screening.deidentify.crowds import LEAST, crowds, smallest
+from screening.deidentify.crowds import LEAST, crowds
 from screening.deidentify.key import SiteKey
 from screening.documents.run import RunDocument
 from screening.documents.shape import plain, read
@@ -272,13 +272,6 @@ def test_a_crowd_is_of_five_patients_and_every_row_is_in_one(rows):
     assert all(len({owners[i] for i in group}) >= LEAST for group in groups)
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), min_size=1))
-def test_the_smallest_group_counts_patients_of_the_rarest_line(rows):
-    counts = [len({whose for line, whose in rows if line == each}) for each, _ in rows]
-
-    assert smallest([line for line, _ in rows], [whose for _, whose in rows]) == min(counts)
-
-
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 30)))
 def test_no_count_under_five_is_told_nor_follows_from_the_sum(counts):
     shown = told(counts)
@@ -290,22 +283,6 @@ def test_no_count_under_five_is_told_nor_follows_from_the_sum(counts):
         or sum(hidden.values()) >= LEAST
         or len(hidden) == len([n for n in counts.values() if n])
     )
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.sampled_from([0.01, 0.5, 2.0, 100.0]))
-def test_a_band_holds_its_values_between_multiples_of_its_step(values, step):
-    low, high = band(values, step)
-
-    assert low <= min(values) and max(values) < high
-    assert low / step == pytest.approx(round(low / step)) and high / step == pytest.approx(round(high / step))
-
-
-@given(st.floats(1e-9, 1e9))
-def test_a_step_is_even_and_about_a_fifth_of_the_spread(spread):
-    step = even_step(spread)
-
-    assert spread / 5 * (1 - 1e-6) <= step <= spread / 2 * (1 + 1e-6)
-    assert f"{step:e}"[0] in "125"
 
 
 @given(st.floats(1e-6, 1))

@@ -162,23 +162,6 @@ def test_a_template_of_the_site_stands_in_the_place_of_the_shipped_one(folder, t
     assert "St Elsewhere" not in (folder / "run" / "report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{{ patients }}", "'patients' is undefined"),
-        ("{% if %}", "banner.html.j2 line 1"),
-        ("{% include 'gone.j2' %}", "no template gone.j2"),
-    ],
-)
-def test_a_template_that_cannot_be_drawn_is_refused_in_words(folder, tmp_path, text, words):
-    (tmp_path / "banner.html.j2").write_text(text)
-
-    answer = screen("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html", code=2)
-
-    assert words in answer.stderr
-    assert not (tmp_path / "p.html").exists()
-
-
 def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_path):
     written_by = runpy.run_path(str(ROOT / "docs" / "templates.py"))
     document = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")

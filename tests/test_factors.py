@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from machines_cohort import three_clouds, two_clouds
-from scipy.special import logsumexp
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, factors
 from screening.factors import (
@@ -17,7 +16,6 @@ from screening.factors import (
     Bumps,
     ClassDecay,
     DistanceDecay,
-    LocalBumps,
     MarginDensity,
     why_not,
 )
@@ -50,16 +48,6 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
 
 
 @pytest.mark.parametrize(("name", "kind"), COMPOSED)
-def test_c_of_a_training_row_is_the_same_recomputed_from_the_row(name, kind):
-    x, y = three_clouds(60)
-    machine = fitted(name, kind, x, np.unique(y, return_inverse=True)[1], passes=3)
-
-    again = machine.factor_at(x.copy())[machine._passes.support]
-
-    np.testing.assert_allclose(again, machine._passes.last.c, rtol=1e-7)
-
-
-@pytest.mark.parametrize(("name", "kind"), COMPOSED)
 def test_no_pass_is_the_plain_machine(name, kind):
     x, y = three_clouds(60)
     codes = np.unique(y, return_inverse=True)[1]
@@ -87,55 +75,6 @@ def test_c_is_finite_and_positive_with_duplicates_constants_and_single_rows(x, n
     assert np.isfinite(c).all()
     assert np.all(c >= FLOOR * machine.factor_at(x).max(axis=0) * (1 - 1e-9))
     assert np.isfinite(machine.decision_function(far)).all()
-
-
-def test_margin_density_is_equation_15():
-    x, _ = two_clouds(80, n_features=3)
-    sigma = 1.3
-    plain = OneClassSVM(Gaussian.from_sigma(sigma), nu=0.2).fit(x)
-    new = np.random.default_rng(1).normal(size=(20, 3))
-    alphas, bound = plain.dual_coef_[0], 1.0 / (0.2 * 80)
-    margin = alphas < bound * (1 - 1e-6)
-    distances = np.square(new[:, None] - plain.support_vectors_[margin]).sum(axis=-1)
-    expected = np.exp(-distances / (2 * sigma**2 / 3)) @ alphas[margin]
-
-    c = OneClassSVM(plain.kernel, nu=0.2, factor=MarginDensity()).fit(x).factor_at(new)[:, 0]
-
-    # One-class c is divided by its root mean square over the training rows, hence compared by its shape.
-    np.testing.assert_allclose(c / c[0], expected / expected[0], rtol=1e-9)
-
-
-@pytest.mark.parametrize("n_rows", [40, 400])
-@pytest.mark.parametrize(
-    "factor", [Bumps(), Bumps(h="alpha"), MarginDensity(), LocalBumps(), AdaptiveBumps()]
-)
-def test_c_of_bumps_is_right_where_their_sum_is_below_every_number(factor, n_rows):
-    x, y = two_clouds(n_rows)
-    machine = TwoClassSVM(Gaussian(0.3), factor=factor).fit(x, y)
-    first = machine._passes.chain[0]
-    used = np.flatnonzero(first.dual.weights[:, 0])
-    alphas, margin = np.abs(first.dual.weights[used, 0]), first.dual.margin[used, 0]
-    remembered = first.remembered[0]
-    rates = 1.0 / remembered["tau2"] if "tau2" in remembered else 1.0 / (2.0 * remembered["tau"] ** 2)
-    heights = {Bumps(h="alpha"): alphas, MarginDensity(): alphas * margin}.get(
-        factor, np.ones(len(used)) * remembered.get("kept", 1.0)
-    )
-    near, far = np.linspace(0.0, 3.0, 50), np.linspace(3.0, 300.0, 50)
-    rows = np.concatenate([near, far])[:, None] * np.ones(3)
-    vectors = machine._passes.rows[used]
-
-    def expected(at):
-        terms = -rates * np.square(at[:, None] - vectors).sum(axis=-1)
-        with np.errstate(divide="ignore"):
-            return logsumexp(terms + np.log(heights), axis=1)
-
-    log_c = np.log(machine.factor_at(rows)[:, 0]) - np.log(machine.factor_at(x).max())
-
-    # c is the sum itself, down to 1e-12 of its largest.
-    shape = np.maximum(expected(rows) - expected(x).max(), np.log(FLOOR))
-    np.testing.assert_allclose(log_c, shape, atol=3e-5)
-    assert shape.min() == np.log(FLOOR)
-    assert np.sum((shape > np.log(FLOOR)) & (shape < -1.0)) > 10
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, float("inf")])
@@ -180,27 +119,6 @@ def test_class_decay_weighted_is_equations_16_17_and_19():
     expected = every[np.arange(20), decisions.argmax(axis=1)]
     np.testing.assert_allclose(machine.factor_at(new)[:, 0], expected, rtol=1e-9)
     np.testing.assert_allclose(apart.factor_at(new), every, rtol=1e-9)
-
-
-@pytest.mark.parametrize("empty", ["zero", "nearest"])
-@pytest.mark.parametrize("reach", [0.02, 0.3, 1.0])
-def test_class_decay_local_is_equation_21(reach, empty):
-    x, y = three_clouds(90)
-    new = np.random.default_rng(1).normal(size=(20, 2)) * 2
-    decisions, vectors, own = first_stage(x, y, new)
-    inverse = np.array([np.sum(y == name) for name in "abc"], float) ** -2
-    largest = np.sqrt(np.square(x[:, None] - x).sum(axis=-1).max())
-    expected = []
-    for row, m in enumerate(decisions.argmax(axis=1)):
-        others = feature_distances(new[row : row + 1], vectors[m][~own[m]])[0]
-        near = others[others < reach * largest * inverse[m] / inverse.sum()]
-        alone = {"zero": 0.0, "nearest": others.min()}[empty]
-        expected.append(np.exp(-abs(decisions[row, m]) * (near.mean() if len(near) else alone)))
-
-    factor = ClassDecay("local", Q=reach, empty=empty)
-    machine = MultiClassSVM(Gaussian(0.5), C=5.0, factor=factor).fit(x, y)
-
-    np.testing.assert_allclose(machine.factor_at(new)[:, 0], expected, rtol=1e-9)
 
 
 def test_local_decay_of_no_reach_gives_k_back():

@@ -43,10 +43,6 @@ def squares(x, z):
     return np.square(x[:, None] - z).sum(axis=-1)
 
 
-def blocks(x, z):
-    return np.abs(x[:, None] - z).sum(axis=-1)
-
-
 @pytest.mark.parametrize("h", ["one", "alpha"])
 def test_bumps_are_amari_and_wus(h):
     plain = Plain(Gaussian.from_sigma(1.2))
@@ -65,30 +61,6 @@ def test_local_bumps_are_as_wide_as_their_neighbours_are_near(m, drop):
     expected = np.exp(-squares(NEW, vectors) / among.mean(axis=1)).sum(axis=1)
 
     np.testing.assert_allclose(plain.factor(LocalBumps(M=m, drop_wrong_side=drop)), expected, rtol=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("distance", "norm"), [("feature", 2), ("feature", 1), ("input", 2), ("input", 1), ("feature_both", 2)]
-)
-def test_adaptive_bumps_are_equations_13_to_17(distance, norm):
-    plain = Plain(KERNEL)
-    vectors, labels = plain.vectors[plain.right], plain.labels[plain.right]
-    inside = {2: squares, 1: blocks}[norm]
-    width = {"input": inside}.get(distance, plain.features)(vectors, vectors)
-    outer = {"feature_both": plain.features}.get(distance, inside)(NEW, vectors)
-    n_negative, n_positive = (labels < 0).sum(), (labels > 0).sum()
-    expected = np.zeros(len(NEW))
-    for k, label in enumerate(labels):
-        others = np.delete(width[k], k)
-        reach = (others.min() + others.max()) / 2
-        opposite = width[k][labels != label]
-        near = opposite[opposite < reach]
-        tau2 = near.mean() if len(near) else opposite.min()
-        eta = n_negative / n_positive if label > 0 else n_positive / n_negative
-        expected += np.exp(-outer[:, k] / (eta * tau2))
-
-    assert plain.right.sum() < len(plain.right)
-    np.testing.assert_allclose(plain.factor(AdaptiveBumps(distance, norm)), expected, rtol=1e-8)
 
 
 def test_margin_decay_is_williams():

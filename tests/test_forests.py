@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from screening.errors import ModelError
-from screening.kernels.placing import placed
+from screening.kernels.threads import limit_threads
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.machines.forests import BalancedForest, RandomForest
 from screening.machines.trees import DEEPEST, Trees, rounded_down
@@ -126,10 +126,10 @@ def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
     x, y = two_clouds(200)
     fitted = forest.fit(x, y)
     table = np.random.default_rng(3).normal(size=(5000, 3))
-    with placed(1):
+    with limit_threads(1):
         alone = fitted.decision_function(table)
 
-    with placed(4):
+    with limit_threads(4):
         np.testing.assert_array_equal(fitted.decision_function(table), alone)
     for rows in ([0], [4999, 17, 512], slice(500, 1100)):
         np.testing.assert_array_equal(fitted.decision_function(table[rows]), alone[rows])

@@ -408,12 +408,6 @@ def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_a
     assert f"{purged['counts']['scored']} rows were scored, of which some were erased" in asked.stderr
 
 
-def test_a_purge_of_another_series_touches_nothing(site):
-    said = told(site, "purge", "--older-than", "1d", "--series", "ward-8")
-
-    assert (said["runs"], said["ledger"]["nights"]) == ([], 0)
-
-
 def test_a_model_without_anybody_else_is_refused(site):
     model = load_model(site / "models/a")
     alone = Columns.of(model.validation.assign(id=SECRET))
@@ -421,7 +415,3 @@ def test_a_model_without_anybody_else_is_refused(site):
 
     with pytest.raises(ModelError, match="nobody else"), open_ledger(site / "screening.db") as ledger:
         Erasure(Whom(SECRET), ledger, Places(), DAY)._model(forgetting.Report(), site / "models/a")
-
-
-def test_the_page_of_a_night_without_erased_patients_says_nothing_of_them(site):
-    assert "erased since" not in pages.render_run(read_document(site / "runs/1", "run"))

@@ -15,7 +15,7 @@ from test_ledger_formats import old  # noqa: F401  (fixture)
 
 from screening.cohort.identity import kept_half, keyed_lots
 from screening.errors import UsageError
-from screening.ledger import Verdict, audit, history, open_ledger, record_threshold, record_verdicts
+from screening.ledger import Verdict, history, open_ledger, record_threshold, record_verdicts
 from screening.ledger.forgetting import Erased, Whom, erase, record_sealed
 from screening.ledger.retention import before_age
 from screening.ledger.tables import TABLES, VERDICTS
@@ -79,17 +79,6 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
     assert history(ledger, verify=True, printed=before["audit"]["head"])["audit"]["entries"] == 8
 
 
-def test_the_bytes_of_the_file_hold_nothing_of_the_patient(tmp_path):
-    place = tmp_path / "screening.db"
-    with open_ledger(place, make=True) as ledger:
-        three_nights(ledger)
-        erase(ledger, "forget", WHY, Whom(SECRET))
-
-    content = place.read_bytes()
-    assert [word for word in (SECRET, "her note", "his note") if word.encode() in content] == []
-    assert [path.name for path in tmp_path.iterdir()] == ["screening.db"]
-
-
 def test_forgetting_twice_is_forgetting_once(ledger):
     three_nights(ledger)
     erase(ledger, "forget", WHY, Whom(SECRET))
@@ -97,29 +86,6 @@ def test_forgetting_twice_is_forgetting_once(ledger):
 
     assert erase(ledger, "forget", WHY, Whom(SECRET)) == Erased()
     assert everything(ledger) == before
-
-
-def test_a_dry_run_says_what_would_go_and_leaves_it(ledger):
-    three_nights(ledger)
-    before = everything(ledger)
-
-    told = erase(ledger, "forget", WHY, Whom(SECRET), dry_run=True)
-
-    assert everything(ledger) == before
-    assert erase(ledger, "forget", WHY, Whom(SECRET)) == told
-
-
-def test_a_killed_attempt_leaves_the_ledger_as_it_was_and_the_next_one_ends_it(ledger, monkeypatch):
-    three_nights(ledger)
-    before = everything(ledger)
-    with monkeypatch.context() as patched:
-        patched.setattr(audit, "append", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            erase(ledger, "forget", WHY, Whom(SECRET))
-
-    assert everything(ledger) == before
-    assert erase(ledger, "forget", WHY, Whom(SECRET)).cases == 3
-    history(ledger, verify=True)
 
 
 def test_after_it_the_patient_is_new_like_anybody(ledger):

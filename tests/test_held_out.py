@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
@@ -34,7 +33,6 @@ BINARY = {
     "e_smote_svm": {},
 }
 BINARY_TASK = Task("binary", "ill", ("yes",), ("negative", "yes"), ("yes",))
-FACTOR = {name: {"passes": 1} for name in ("act_input_space", "wu_amari", "liu_he")}
 SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
 
 
@@ -83,21 +81,6 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tiss
     assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
 
 
-@pytest.mark.parametrize("recipe", ["act_input_space", "wu_amari", "liu_he", "svm"])
-def test_patients_of_the_same_values_keep_their_own_weights_and_widths(tmp_path, recipe):
-    table = patients()
-    table["fever"], table["crp"] = table["fever"].round(), (table["crp"] > 10).astype(int)
-    cohort = read(table, tmp_path, label="ill", id="patient")
-    model = train(cohort, recipe, params=FACTOR.get(recipe, {}), search=1, repeats=1)
-    encoded = model.encoder.transform(cohort)
-
-    alone = [oriented_decisions(each, encoded, "two_class", 2) for each in model.ensemble.machines]
-
-    together = model.ensemble.decisions(encoded)
-    assert len(np.unique(encoded, axis=0)) < cohort.n_rows / 4
-    assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
-
-
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
 def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(tmp_path, recipe):
     table = patients()
@@ -111,37 +94,6 @@ def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(tmp_path
     one, other = (each.validation.set_index("id").sort_index() for each in (first, second))
     assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
     assert ((one["score"] >= first.thresholds[0]) == (other["score"] >= second.thresholds[0])).all()
-
-
-def test_without_an_id_rows_are_dealt_by_what_they_hold(tmp_path):
-    table = patients().drop(columns="patient")
-    mixed = table.sample(frac=1, random_state=3)
-
-    first, second = (
-        train(read(each, tmp_path, f"{n}.csv", label="ill"), "svm_weighted", search=2)
-        for n, each in enumerate((table, mixed))
-    )
-
-    assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
-
-
-def test_every_setting_is_fitted_once_a_fold_and_nothing_again(cohort):
-    counted = []
-
-    train(cohort, "svm", search=4, repeats=3, progress=lambda done, total: counted.append((done, total)))
-
-    assert counted[-1] == (5 * 4 + 2 * 5,) * 2
-
-
-def test_where_machines_have_a_factor_no_repeat_is_fitted_and_progress_still_ends(cohort):
-    counted = []
-
-    train(
-        cohort, "williams", params={"passes": 1}, search=1,
-        progress=lambda done, total: counted.append((done, total)),
-    )  # fmt: skip
-
-    assert counted[4:] == [(5, 15), (5, 5)]
 
 
 def test_two_patients_are_enough_and_that_is_said(tmp_path):
@@ -288,13 +240,3 @@ def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(tmp_pat
         shares.append(np.mean(p <= 0.05))
 
     assert 0.04 <= np.mean(shares) <= 0.06
-
-
-def test_several_repeats_are_kept_beside_their_mean(cohort):
-    model = train(cohort, "svm", search=1, repeats=3)
-    table = model.validation
-
-    assert len(table) == cohort.n_rows
-    assert len(model.ensemble.machines) == 15
-    assert np.allclose(table[["score@0", "score@1", "score@2"]].mean(axis=1), table["score"])
-    assert isinstance(table, pd.DataFrame)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states
@@ -177,17 +175,3 @@ def test_who_is_unsure_has_not_judged():
 
 def test_nothing_drawn_has_no_share():
     assert weighted([], [], []) == Estimate(value=None, low=None, high=None)
-
-
-def test_history_names_nobody_and_grows_with_the_nights_and_not_with_their_square(ledger, monkeypatch):
-    judged = import_module("screening.ledger.judged")
-
-    for day in range(1, 31):
-        night(ledger, day, "abc", {"a": "not"})
-    calls = []
-    counted = judged._of_counts
-    monkeypatch.setattr(judged, "_of_counts", lambda words: calls.append(words) or counted(words))
-    told = history(ledger)
-
-    assert len(calls) <= 2 * 30 + 2
-    assert not {"drawn", "who"} & set(told["runs"][0])

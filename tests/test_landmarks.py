@@ -10,10 +10,9 @@ from screening import OneClassSVM, TwoClassSVM, build, load_recipe
 from screening.cli.options import bytes_from
 from screening.errors import RecipeError, UsageError
 from screening.factors import AdaptiveBumps, Bumps
-from screening.kernels import Gaussian, shared
+from screening.kernels import Gaussian
 from screening.machines import landmarks
 from screening.remedies import Smote, UnequalCosts
-from screening.validation.candidates import rows_held
 
 KERNEL = Gaussian(0.3)
 
@@ -66,18 +65,6 @@ def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
     other = landmarks.choose(x[order], y[order], 400, lambda first: x[order, 0] > 1.0, seed=0)
 
     np.testing.assert_array_equal(np.sort(order[other.rows]), one.rows)
-
-
-def test_machines_of_several_folds_stand_on_many_of_the_same_landmarks():
-    x, y = cloud()
-    parts = [np.flatnonzero(np.arange(len(x)) % 5 != k) for k in (0, 1)]
-
-    one, other = (
-        part[landmarks.choose(x[part], y[part], 400, lambda first: np.ones(2400, bool), 0).rows]
-        for part in parts
-    )
-
-    assert len(np.intersect1d(one, other)) > 0.6 * 400
 
 
 @pytest.mark.parametrize(
@@ -139,12 +126,6 @@ def test_every_kernel_recipe_takes_an_approximation():
     assert build("shao_weighted", approximation="landmarks", n_landmarks=50).n_landmarks == 50
     with pytest.raises(RecipeError, match="no parameter 'approximation'"):
         build("logistic", approximation="landmarks")
-
-
-def test_the_memory_of_a_search_counts_landmarks_and_not_rows():
-    assert rows_held([{"approximation": "landmarks", "n_landmarks": 500}], 10**6) == 500
-    assert rows_held([{"C": 1.0}, {"approximation": "landmarks", "n_landmarks": 500}], 3000) == 3000
-    assert shared.side_by_side(rows_held([{"approximation": "landmarks"}], 10**6), None) > 1
 
 
 @pytest.mark.parametrize(

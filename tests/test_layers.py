@@ -85,8 +85,3 @@ def test_solvers_and_kernels_know_no_factor_and_no_remedy_by_name():
 
     assert factors and remedies and used
     assert used & (factors | remedies) == set()
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_file_stays_short_enough_to_be_read_at_once(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300

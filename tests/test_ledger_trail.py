@@ -290,16 +290,6 @@ def test_a_missing_driver_is_told_with_its_remedy(monkeypatch):
         open_ledger("postgresql://host/ledger")
 
 
-def test_the_ledger_needs_no_machine_learning_package():
-    import subprocess
-    import sys
-
-    code = "import sys, screening.ledger, screening.page.history; print(*sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert set(answer.stdout.split()) & {"sklearn", "numba", "pandas", "pyarrow"} == set()
-
-
 def test_the_file_at_rest_is_one_file(tmp_path):
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         enter(ledger, night(1, "a"))

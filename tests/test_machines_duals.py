@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from independent.optimality import certificate
-from machines_cohort import quadratic_program, three_clouds, two_clouds
+from machines_cohort import three_clouds, two_clouds
 from sklearn.svm import SVC
 from sklearn.svm import OneClassSVM as ScikitOneClass
 
@@ -13,74 +12,6 @@ from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.factors import ClassDecay, MarginDensity
 from screening.kernels import Gaussian, Laplacian
 from screening.remedies import UnequalCosts
-from screening.solvers import Problem, solve
-
-TIGHT = 1e-8
-
-
-def problem_of(kind: str, c: np.ndarray, x: np.ndarray, y: np.ndarray) -> Problem:
-    gram = Gaussian(0.4)(x, x)
-    n = len(x)
-    if kind == "two_class":
-        upper = np.where(y == 1, 6.0, 2.0) / np.mean(c) ** 2
-        return Problem(gram, np.where(y == 1, 1.0, -1.0), c, -np.ones(n), upper, 0.0)
-    return Problem(gram, np.ones(n), c, np.zeros(n), np.full(n, 1.0 / (0.2 * n)), 1.0)
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-3])
-@pytest.mark.parametrize("kind", ["one_class", "two_class"])
-def test_solution_has_the_objective_of_an_interior_point_method(kind, scale):
-    x, y = two_clouds()
-    c = scale * np.random.default_rng(1).uniform(0.5, 2.0, len(x))
-    problem = problem_of(kind, c, x, y)
-    weights = problem.signs * problem.c
-    quadratic = weights[:, None] * problem.gram * weights
-
-    alphas = solve(problem, TIGHT).alphas
-    # The independent solver gets the problem in units in which the largest bound and entry of Q are 1.
-    bound, entry = problem.upper.max(), np.abs(quadratic).max()
-    reference = bound * quadratic_program(
-        quadratic / entry,
-        problem.linear / (entry * bound),
-        problem.upper / bound,
-        problem.signs,
-        float(problem.total) / bound,
-    )
-
-    best = problem.objective(reference)
-    assert problem.objective(alphas) - best <= 1e-5 * abs(best)
-    assert problem.signs @ alphas == pytest.approx(problem.total, abs=1e-9 * problem.upper.max())
-    assert np.all((alphas >= 0) & (alphas <= problem.upper))
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3])
-@pytest.mark.parametrize("kind", ["one_class", "two_class"])
-def test_gap_is_within_tolerance_whatever_the_scale_of_c(kind, scale):
-    x, y = two_clouds(200)
-    c = scale * np.random.default_rng(1).uniform(0.5, 2.0, len(x))
-
-    solution = solve(problem_of(kind, c, x, y), 1e-3)
-
-    assert 0 <= solution.gap <= 1.05e-3
-
-
-def test_scaling_c_and_the_costs_against_it_changes_no_alpha_but_by_that_scale():
-    x, y = two_clouds()
-    c = np.random.default_rng(1).uniform(0.5, 2.0, len(x))
-    unit = solve(problem_of("one_class", c, x, y), TIGHT)
-    small = solve(problem_of("one_class", 1e-4 * c, x, y), TIGHT)
-
-    np.testing.assert_allclose(small.alphas, unit.alphas, atol=1e-6)
-    assert small.intercept == pytest.approx(1e-8 * unit.intercept, rel=1e-5)
-
-
-def test_certificate_tells_an_alpha_that_is_not_optimal():
-    x, y = two_clouds()
-    problem = problem_of("two_class", np.ones(len(x)), x, y)
-    alphas = solve(problem, TIGHT).alphas
-
-    assert certificate(problem, alphas)[1] < 1e-6
-    assert certificate(problem, 0.5 * alphas)[1] > 0.1
 
 
 @pytest.mark.parametrize("cost_ratio", [1.0, 5.0, "balanced"])

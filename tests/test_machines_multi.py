@@ -10,7 +10,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from screening import MultiClassSVM, TwoClassSVM
 from screening.factors import AdaptiveBumps
-from screening.kernels import Gaussian, rescaled
+from screening.kernels import Gaussian
 from screening.machines.schemes import OneVsOne
 from screening.solvers import Problem, solve
 from screening.solvers.coupled import (
@@ -31,59 +31,6 @@ def posed(n_rows: int = 30, cost: float = 3.0):
     return Gaussian(0.4)(x, x), codes, rng.uniform(0.5, 2.0, n_rows), cost * rng.uniform(0.5, 1.5, n_rows)
 
 
-def interior_point(quadratic, linear, inequalities, limits, equalities=None):
-    """min 1/2 a'Qa + p'a under inequalities a <= limits and equalities a = 0, by cvxopt."""
-    from cvxopt import matrix, solvers
-
-    more = () if equalities is None else (matrix(equalities), matrix(np.zeros(len(equalities))))
-    options = {"show_progress": False, "abstol": 1e-11, "reltol": 1e-11, "feastol": 1e-11}
-    ridge = 1e-12 * np.eye(len(linear))
-    given = (matrix(quadratic + ridge), matrix(linear), matrix(inequalities), matrix(limits))
-    return np.array(solvers.qp(*given, *more, options=options)["x"]).ravel()
-
-
-@pytest.mark.parametrize("cost", [0.1, 3.0, 100.0])
-def test_crammer_singer_has_the_objective_of_an_interior_point_method(cost):
-    gram, codes, c, upper = posed(cost=cost)
-    problem = CrammerSingerProblem(gram, codes, 3, c, upper)
-    n = len(codes)
-    bound = np.where(problem.own, upper[:, None], 0.0)
-
-    weights, gap, _ = solve_crammer_singer(problem, 1e-7)
-    reference = interior_point(
-        np.kron(rescaled(gram, c, c), np.eye(3)),
-        (~problem.own).astype(float).ravel(),
-        np.eye(3 * n),
-        bound.ravel(),
-        np.kron(np.eye(n), np.ones((1, 3))),
-    ).reshape(n, 3)
-
-    assert gap <= 1e-7
-    assert problem.objective(weights) == pytest.approx(problem.objective(reference), rel=1e-5)
-    np.testing.assert_allclose(weights.sum(axis=1), 0.0, atol=1e-9 * cost)
-    assert np.all(weights <= bound + 1e-12 * cost)
-
-
-@pytest.mark.parametrize("cost", [0.1, 3.0, 100.0])
-def test_coupled_dual_has_the_objective_of_an_interior_point_method(cost):
-    gram, codes, c, upper = posed(cost=cost)
-    coupling = np.where(np.eye(3, dtype=bool), 3 / 2, -3 / 4)
-    problem = CoupledProblem(gram, codes, coupling, c, upper)
-    n = len(codes)
-
-    alphas, gap, _ = solve_coupled(problem, 1e-7)
-    reference = interior_point(
-        coupling[np.ix_(codes, codes)] * rescaled(gram, c, c),
-        -np.ones(n),
-        np.vstack([-np.eye(n), np.eye(n)]),
-        np.concatenate([np.zeros(n), upper]),
-    )
-
-    assert gap <= 1e-7
-    assert problem.objective(alphas) == pytest.approx(problem.objective(reference), rel=1e-5)
-    assert np.all((alphas >= 0) & (alphas <= upper))
-
-
 def test_certificates_tell_what_is_not_optimal():
     gram, codes, c, upper = posed()
     several = CrammerSingerProblem(gram, codes, 3, c, upper)
@@ -91,23 +38,6 @@ def test_certificates_tell_what_is_not_optimal():
 
     assert several.gap(0.5 * solve_crammer_singer(several, 1e-7)[0]) > 0.05
     assert coupled.gap(0.5 * solve_coupled(coupled, 1e-7)[0]) > 0.05
-
-
-def test_crammer_singer_is_the_primal_it_says_it_is():
-    x, y = three_clouds(30)
-    gram, codes = Gaussian(0.4)(x, x), np.unique(y, return_inverse=True)[1]
-    cost, n = 2.0, 30
-    machine = MultiClassSVM(Gaussian(0.4), C=cost, scheme="crammer_singer", tol=1e-7).fit(x, y)
-    decisions = machine.decision_function(x)
-    own = decisions[np.arange(n), codes][:, None]
-    slack = np.max(decisions - own + (codes[:, None] != np.arange(3)), axis=1)
-    weights = np.zeros((n, 3))
-    weights[machine.support_] = machine.dual_coef_.T
-
-    primal = 0.5 * np.sum(weights * (gram @ weights)) + cost * slack.sum()
-    dual = -CrammerSingerProblem(gram, codes, 3, np.ones(n), np.full(n, cost)).objective(weights)
-
-    assert primal == pytest.approx(dual, rel=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -205,52 +203,6 @@ def test_ones_own_recipe_file_is_read_by_path(tmp_path):
     estimator = build(path, gamma=0.25)
 
     assert (estimator.C, estimator.kernel.name, estimator.kernel.gamma) == (2.0, "laplacian", 0.25)
-
-
-def test_listing_recipes_loads_no_numerical_library():
-    code = (
-        "import sys; from screening.recipes.loading import list_recipes; list_recipes(); "
-        "print([name for name in ('numpy', 'scipy', 'sklearn', 'numba', 'pandas') if name in sys.modules])"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
-
-
-def test_a_factor_is_one_file_and_one_recipe(tmp_path, monkeypatch):
-    (tmp_path / "halved_far_away.py").write_text(
-        """
-from dataclasses import dataclass
-from typing import ClassVar
-
-@dataclass(frozen=True)
-class HalvedFarAway:
-    reach: float = 1.0
-    name: ClassVar[str] = "halved_far_away"
-    scope: ClassVar[str] = "output"
-    machines: ClassVar[frozenset[str]] = frozenset({"two_class"})
-    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian"})
-
-    def parameters(self, first_pass):
-        return {"limit": self.reach * first_pass.max_decision}
-
-    def log_at(self, x, first_pass):
-        return -(abs(first_pass.decision(x)) > first_pass.remembered(self)["limit"]).astype(float)
-""",
-        encoding="utf-8",
-    )
-    from screening import factors
-
-    monkeypatch.setattr(factors, "__path__", [*factors.__path__, str(tmp_path)])
-    named = "[factor]\ntype = 'halved_far_away'\n[parameters]\nreach = 0.5\npasses = 1\n"
-    recipe = read_recipe(PLAIN + named)
-    x, y = two_clouds(60)
-
-    fitted = build(recipe, reach=0.25).fit(x, y)
-
-    assert set(np.unique(fitted.factor_at(x))) == {np.exp(-1.0), 1.0}
-    np.testing.assert_array_equal(
-        build(recipe, reach=0.25).restore(fitted.state()).decision_function(x), fitted.decision_function(x)
-    )
 
 
 def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write():

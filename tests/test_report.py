@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from jinja2 import UndefinedError
-from report_fixture import HOSTILE, hostile, nosocomial_model, nosocomial_run, observed
+from report_fixture import hostile, nosocomial_model, nosocomial_run, observed
 from report_voxel_fixture import voxel_model, voxel_run
 
 from screening.documents.attention import of_run
@@ -151,15 +151,6 @@ def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(name: str
     assert "⟨U+202E⟩evil⟨U+200B⟩" in attacked.text
     assert "\u202e" not in attacked.text and "\u200b" not in attacked.text
     assert attacked.open == []
-
-
-def test_hostile_names_of_classes_and_features_are_shown_and_never_act() -> None:
-    renamed = json.dumps(voxel_run()).replace("G4+3", json.dumps(HOSTILE)[1:-1]).replace("ADC", "</td><td>")
-    outline = Outline(render_run(json.loads(renamed)))
-
-    assert outline.open == []
-    assert not outline.all("img")
-    assert "</td><td>" in outline.text
 
 
 def test_ten_thousand_characters_keep_both_ends_and_say_how_long_they_were() -> None:

@@ -108,23 +108,6 @@ def test_printing_goes_back_to_the_validated_threshold(opened: Any, tmp_path: Pa
     assert view.locator(".explore").first.get_attribute("visibility") == "hidden"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_ink_stands_out_from_paper_in_light_and_dark(opened: Any, scheme: str) -> None:
-    view, _ = opened(render_run(nosocomial_run()), color_scheme=scheme)
-    ratio = view.evaluate(
-        """() => {
-          const light = c => { const v = c.match(/[\\d.]+/g).slice(0, 3).map(x => x / 255)
-            .map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
-            return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
-          const paper = light(getComputedStyle(document.body).backgroundColor);
-          return Math.min(...["h1", ".note", ".heads small", ".id", ".y b", ".v em", ".legend"].map(s => {
-            const ink = light(getComputedStyle(document.querySelector(s)).color);
-            return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05); })); }"""
-    )
-
-    assert ratio >= 4.5
-
-
 @pytest.mark.parametrize("width", [820, 390, 320])
 @pytest.mark.parametrize(
     "document", [nosocomial_run, voxel_run, with_lines, lambda: hostile(nosocomial_run())]
@@ -153,16 +136,6 @@ def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(
         view.click("#review-save button")
     view.reload()
     assert asked == ["beforeunload"]
-
-
-def test_the_slider_marks_lines_as_it_marks_cases(opened: Any) -> None:
-    view, _ = opened(render_run(with_lines()))
-    explored(view).focus()
-    for _ in range(10):
-        view.keyboard.press("ArrowRight")
-
-    assert view.locator(".c.out:not(:has(details))").count() > 0
-    assert view.evaluate(MARK, ".c.out:not(:has(details))") == '"would not be flagged"'
 
 
 def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_are(opened: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from dataclasses import fields
 from itertools import combinations
 from typing import Any
 
@@ -12,22 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.documents import validation
 from screening.documents.rule import Rule
-from screening.documents.run import ReachingCounts
 from screening.page import format as shown
-from screening.page.charts import Axes, Scale
-from screening.page.tradeoff import Curve, Tally
-
-
-@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6), st.integers(2, 12))
-def test_ticks_are_round_inside_the_scale_and_about_as_many_as_asked(
-    low: float, span: float, about: int
-) -> None:
-    ticks = Scale(low, low + span, 0, 100).ticks(about)
-
-    assert len(ticks) <= 2 * about + 1
-    assert all(low - 1e-6 * span <= t <= low + span + 1e-6 * span for t in ticks)
+from screening.page.charts import Axes
 
 
 @given(st.floats(1e-6, 1.0))
@@ -53,31 +39,6 @@ def test_text_is_visible_and_can_be_written_as_utf8(value: str) -> None:
         "Zp",
     }
     assert written.encode("utf-8").decode("utf-8") == written
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=60, unique=True), st.floats(-6, 6))
-def test_tally_counts_the_rows_at_or_above_a_threshold(scores: list[float], threshold: float) -> None:
-    ranked = sorted(scores)
-    tally = Tally(ReachingCounts(thresholds=ranked, counts=range(len(ranked), 0, -1)))
-
-    assert tally.at(threshold) == sum(s >= threshold for s in scores)
-
-
-def test_curve_is_read_between_its_points_and_held_at_its_ends() -> None:
-    known = {"threshold": [1.0, 0.0, None], "sensitivity": [0.5, 1.0, 0.2], "specificity": [1.0, 0.0, 0.1]}
-    unknown = dict.fromkeys((field.name for field in fields(validation.Curve)), [None] * 3)
-    curve = Curve(validation.Curve(**unknown | known))
-
-    assert [curve.at("sensitivity", t) for t in (-1.0, 0.5, 2.0)] == [1.0, 0.75, 0.5]
-    assert curve.at("ppv", 0.5) is None
-
-
-def test_axes_leave_out_what_cannot_be_drawn() -> None:
-    axes = Axes("a", "t", "d", (0, 1), (0, 1), "x", "y")
-    axes.line([0, 0.5, 1], [0, float("nan"), None], "first", "label")
-    axes.line([None], [1], "second")
-
-    assert [line.d for line in axes.lines] == ["M56 294"]
 
 
 def rule(name: str, value: float | None, confidence: float | None = None) -> Rule:

@@ -124,12 +124,16 @@ def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
     for place in view.locator(".list .t").all():
         place.scroll_into_view_if_needed()
         place.locator("input[value=unsure]").check()
+    view.locator(".list .said").first.fill("seen <here>")
+    view.fill("#review-site", "ward 3")
     with view.expect_download() as download:
         view.keyboard.press("Control+s")
     download.value.save_as(tmp_path / "v.json")
-    saved = {one["id"] for one in json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))["verdicts"]}
+    content = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+    saved = {one["id"] for one in content["verdicts"]}
     run = ward["run"].parent
 
+    assert content["site"] == "ward 3" and content["verdicts"][0]["note"] == "seen <here>"
     assert set(IDS) <= saved
     assert told("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
     assert seen == []

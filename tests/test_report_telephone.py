@@ -9,11 +9,10 @@ from report_fixture import nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_model, voxel_run
 from test_comparison import QUICK, cohort, table
 from test_history import simulate
-from test_ledger import FACTS, QUESTION, enter
 from test_report_axe import axe, faults  # noqa: F401  (axe is a fixture)
 
 from screening.comparison import compare as comparison
-from screening.ledger import NightCases, history, open_ledger
+from screening.ledger import history, open_ledger
 from screening.page import render_model, render_run
 from screening.page.comparison import render_comparison
 from screening.page.history import render_history
@@ -77,14 +76,6 @@ def test_a_date_stands_on_one_line_on_paper_and_on_any_screen(opened: Any, night
         heights.append(view.locator(".runs .night").first.bounding_box()["height"])
 
     assert max(heights) < 24
-
-
-def test_a_night_nobody_judged_has_no_nought_of_nought(tmp_path: Any) -> None:
-    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
-        enter(ledger, NightCases("k", QUESTION, "2026-01-01", ("a",), ("z",), FACTS))
-        page = render_history(history(ledger))
-
-    assert "2026-01-01" in page and "0 of 0" not in page
 
 
 def test_axe_finds_nothing_on_a_telephone(opened: Any, axe: str, page: str) -> None:  # noqa: F811

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,7 +22,6 @@ from screening.storage.loading import load_model
 from screening.training.rechoosing import rechoose
 
 QUICK = ["--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def answer(*words: object) -> dict:
@@ -353,59 +350,6 @@ def test_the_environment_may_name_the_ledger(model, ward, monkeypatch):
     screen("score", model, ward / "night1.csv", "--out", "r", "--date", "2026-03-01")
 
     assert [run["night"] for run in answer("history")["runs"]] == ["2026-03-01"]
-
-
-def test_history_and_status_wait_for_no_numerical_package_but_scipy(model, ward):
-    score(model, ward, 1)
-    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
-    command = [sys.executable, "-c", code, "history", "--out", "h.html"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ward).stdout
-
-    assert set(said.split()) & {"sklearn", "numba", "pandas", "pyarrow"} == set()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-def test_what_the_page_saves_is_what_review_reads(model, ward):
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    table = patients(60, seed=7)
-    odd = '‮"><b>&amp;\t x'
-    run = score(model, ward, 1)
-    flagged = run["cases"][0]["id"]
-    table.loc[table["patient"] == flagged, "patient"] = odd
-    written(table, ward / "night3.csv")
-    run = score(model, ward, 3)
-    place = [case["id"] for case in run["cases"]].index(odd)
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        complaints: list[str] = []
-        page.on("console", lambda message: complaints.append(message.text))
-        page.goto((ward / "run3" / "report.html").as_uri())
-        lines = page.locator(".list .c")
-        lines.nth(place).locator("input[value=confirmed]").check()
-        lines.nth(place).locator("summary").click()
-        lines.nth(place).locator(".said").fill("seen <here>")
-        lines.nth(place + 1).locator("input[value=not]").check()
-        lines.nth(place + 1).locator("input[value='']").check()
-        lines.last.scroll_into_view_if_needed()
-        lines.last.locator("input[value=known]").check()
-        page.fill("#review-site", "ward 3")
-        with page.expect_download() as download:
-            page.click("#review-save button")
-        download.value.save_as(ward / "v.json")
-        name = download.value.suggested_filename
-        said = page.inner_text("#review-save [role=status]")
-        browser.close()
-    content = json.loads((ward / "v.json").read_text(encoding="utf-8"))
-
-    assert complaints == []
-    assert name == f"verdicts-{run['run_id']}.json"
-    assert said.startswith("2 verdicts saved")
-    assert content["verdicts"] == [
-        {"id": odd, "verdict": "confirmed", "note": "seen <here>"},
-        {"id": run["sample"][-1], "verdict": "known"},
-    ]
-    assert answer("review", ward / "run3", ward / "v.json")["new"] == 2
 
 
 def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same_rule(tmp_path):

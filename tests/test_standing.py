@@ -145,7 +145,3 @@ def test_a_category_has_no_order_but_a_share_of_past_patients(past):
 @pytest.mark.parametrize(("name", "value"), [("fever", np.nan), ("ward", None), ("unheard of", 1.0)])
 def test_nothing_is_said_of_a_value_that_is_missing_or_unknown(past, name, value):
     assert past.of(name, value) == {"lower": None, "alike": None}
-
-
-def test_a_model_from_before_profiles_says_nothing():
-    assert Past(None).of("fever", 38.0) == {"lower": None, "alike": None}

@@ -27,7 +27,7 @@ from screening.sources.columns import Columns
 from screening.storage.arrays import pack, unpack
 from screening.storage.loading import load_model
 from screening.storage.model import Model, save_model
-from screening.storage.sealing import canonical, read_document
+from screening.storage.sealing import canonical
 
 # A method whose state is no array is offered for comparison only; test_blend stores blends.
 RECIPES = [each for each in list_recipes() if each.persistable and not each.lacks]
@@ -105,20 +105,6 @@ def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, tmp_p
     assert loaded.validation.equals(model.validation)
 
 
-@pytest.mark.parametrize("name", ["svm", "williams", "one_class_conformal", "one_vs_rest"])
-def test_a_row_that_two_machines_stand_on_is_stored_once(name, tmp_path):
-    model = make_model(tmp_path, name)
-    rows = [machine.passes_kept.rows for machine in model.ensemble.machines]
-    shared = {row.tobytes() for row in rows[0]} & {row.tobytes() for row in rows[1]}
-
-    stored = unpack(model.array_bytes)
-
-    assert len(shared) > 0
-    assert len(np.unique(stored["estimator/rows"], axis=0)) == len(stored["estimator/rows"])
-    assert len(stored["estimator/rows"]) == len(rows[0]) + len(rows[1]) - len(shared)
-    assert [key for key in stored if key.endswith("/rows")] == ["estimator/rows"]
-
-
 @pytest.mark.parametrize("places", [[-1], [10_000], [0.0], [[0]]])
 def test_machines_that_stand_on_rows_that_are_not_there_are_refused(model, tmp_path, places):
     forged = Model(**vars_of(model))
@@ -172,20 +158,6 @@ def test_any_flipped_byte_of_the_document_or_the_arrays_is_refused(saved, tmp_pa
 
     with pytest.raises(ModelError):
         load_model(folder)
-
-
-def test_every_byte_of_the_document_counts(saved, tmp_path):
-    content = (saved / "model.json").read_bytes()
-    refused = 0
-    for place in range(0, len(content), 7):
-        flipped = bytearray(content)
-        flipped[place] ^= 1
-        (tmp_path / "model.json").write_bytes(flipped)
-        with pytest.raises(ModelError):
-            read_document(tmp_path, "model")
-        refused += 1
-
-    assert refused == len(range(0, len(content), 7))
 
 
 @pytest.mark.parametrize("name", ["model.json", "arrays.npz", "validation.parquet"])
@@ -305,17 +277,3 @@ def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):
 def test_only_the_owner_can_read_a_model(saved):
     assert stat.S_IMODE(saved.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()} == {0o600}
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@given(st.dictionaries(st.text(max_size=4), JSON, max_size=5))
-def test_a_document_is_laid_out_as_by_the_standard_library(document):
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-
-    assert canonical(document) == text.encode()

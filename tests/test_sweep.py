@@ -17,6 +17,7 @@ from screening.kernels.sweep import (
     distances,
     gram,
     in_double,
+    precise_bumps,
     symmetric_times,
     weighted_sum,
     weighted_sums,
@@ -183,6 +184,22 @@ def test_decision_and_bumps_of_every_width_come_from_one_sweep(norm):
 
     np.testing.assert_allclose(first, np.exp(-0.2 * apart) @ decision, atol=1e-5)
     np.testing.assert_allclose(second, np.exp(-widths * apart) @ bumps, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offset):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(200, 5)) + offset
+    x = centres[:100] + rng.normal(size=(100, 5)) / np.sqrt(rate)
+    rates = np.full(200, rate)
+    terms = [(rates, np.ones((200, 1)))]
+    exact = weighted_sums(norm, x, centres, terms, dtype=np.float64)[0]
+
+    sums = weighted_sums(norm, x, centres, terms, dtype=precise_bumps(norm, centres, rates))[0]
+
+    np.testing.assert_allclose(sums, exact, rtol=2e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize("n_features", [1, 5, 30])

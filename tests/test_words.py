@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
-from hypothesis import given
-from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError, RecipeError
 from screening.recipes.building import build
-from screening.recipes.loading import list_recipes, read_recipe
-from screening.spelling import nearest
+from screening.recipes.loading import read_recipe
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
-RECIPES = [recipe.name for recipe in list_recipes()]
 
 
 @pytest.fixture(scope="module")
@@ -82,15 +78,6 @@ def test_mistyped_keys_and_parameters_of_a_recipe_ask_for_the_right_ones():
         read_recipe('name = "a"\nmachin = "two_class"\n', "a.toml")
     with pytest.raises(RecipeError, match=r"did you mean 'gamma'\?"):
         build("svm", gama=1.0)
-
-
-@given(st.sampled_from(RECIPES), st.data())
-def test_a_letter_left_out_is_understood(name, data):
-    place = data.draw(st.integers(1, len(name) - 1))
-    found = nearest(name[:place] + name[place + 1 :], RECIPES)
-
-    assert found is not None
-    assert abs(len(found) - len(name)) <= 1 or found == name
 
 
 # --- another model in the place

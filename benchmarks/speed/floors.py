@@ -17,8 +17,8 @@ import numpy as np
 from training import COST, NU, TOL, made_rows
 
 from screening.kernels import Gaussian
-from screening.kernels.placing import available_cores
 from screening.kernels.sweep import weighted_sum
+from screening.kernels.threads import available_cores
 from screening.solvers import Problem, gram_within, rows, smo
 
 REPEATS = 5

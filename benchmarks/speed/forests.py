@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from timing import HEADER, Comparison, compare
 
-from screening.kernels.placing import available_cores
+from screening.kernels.threads import available_cores
 from screening.machines.trees import Trees
 
 FEATURES = 30

@@ -33,7 +33,7 @@ from training import TOL, apart, made_rows
 
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
-from screening.kernels.placing import available_cores, beside_others
+from screening.kernels.threads import available_cores, with_share_of_cores
 from screening.validation.criteria import criterion
 from screening.validation.encoded import EncodedCohort
 from screening.validation.task import ask
@@ -111,7 +111,7 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
             _, decided = encoded.tried(train, candidates, held_out)
             return [criterion("auroc", each, y[test]) for each in decided]
 
-        at_once = (delayed(beside_others)(available_cores(), in_fold, *fold) for fold in folds)
+        at_once = (delayed(with_share_of_cores)(available_cores(), in_fold, *fold) for fold in folds)
         return np.mean(Parallel(jobs, prefer="threads")(at_once), axis=0)
 
     def theirs() -> np.ndarray:

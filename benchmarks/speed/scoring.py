@@ -15,8 +15,8 @@ from training import made_rows
 
 from screening import build
 from screening.kernels import Gaussian
-from screening.kernels.placing import available_cores
 from screening.kernels.sweep import in_double, weighted_sum, weighted_sums
+from screening.kernels.threads import available_cores
 
 
 def machine_of(n_support: int, n_features: int) -> SVC:

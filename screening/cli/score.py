@@ -72,7 +72,6 @@ def score(
     group: ReadBy = None,
     templates: Templates = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
-    device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to compute.")] = "cpu",
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +95,7 @@ def score(
         run = scoring.score(
             load_model(model, signed_by), source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
-            allow_future=allow_future, jobs=jobs, device=device, cluster=cluster, progress=bar("Scoring"),
+            allow_future=allow_future, jobs=jobs, cluster=cluster, progress=bar("Scoring"),
             templates=templates,
         )  # fmt: skip
         told = run.summary()

@@ -15,7 +15,7 @@ from screening.comparison.plan import Finisher, Unit, common_ground, judged, uni
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of_json
-from screening.kernels.placing import placed
+from screening.kernels.threads import limit_threads
 from screening.recipes.recipe import Recipe
 from screening.sources.parts import Part
 from screening.sources.pieces import refuse_unseen
@@ -105,7 +105,7 @@ class Cell:
 
 def judge_cell(cell: Cell) -> None:
     """Judge a method on a cohort, and write the outcome."""
-    with placed(cell.threads):
+    with limit_threads(cell.threads):
         unit = next(each for each in _units(cell.assignment) if each.key == cell.key)
         keep(Path(cell.out), judged(unit, cell.assignment.seed).arrays())
 

@@ -12,7 +12,7 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.checkpoints import Checkpoints
 from screening.files import digest_of_json
 from screening.kernels.compiled import prepare
-from screening.kernels.placing import beside_others
+from screening.kernels.threads import with_share_of_cores
 from screening.recipes.blend import tells_apart
 from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
@@ -161,7 +161,7 @@ def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finis
 
     def finish(waiting: Sequence[Unit]) -> Iterator[tuple[Unit, Outcome]]:
         threads = effective_n_jobs(jobs)
-        tasks = [delayed(beside_others)(threads, run, unit) for unit in waiting]
+        tasks = [delayed(with_share_of_cores)(threads, run, unit) for unit in waiting]
         # Around them all: threads that each set and restore it would restore it under each other.
         with threadpool_limits(1, user_api="blas"):
             yield from Parallel(n_jobs=threads, prefer="threads", return_as="generator_unordered")(tasks)

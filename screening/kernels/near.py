@@ -64,7 +64,8 @@ def neighbours(
         Squared; None is the one mean of each row's nearest and farthest centre of either side.
     """
     from screening.kernels.compiled import prepare
-    from screening.kernels.sweep import padded, rate_of, run_in_threads
+    from screening.kernels.sweep import padded, rate_of
+    from screening.kernels.threads import run_in_threads
 
     prepare()
     from screening.kernels.compiled import ABSOLUTE, SQUARED
@@ -81,7 +82,7 @@ def neighbours(
             found.total, found.count, found.nearest,
         )  # fmt: skip
 
-    run_in_threads(task, range(0, len(rows), _TASK), None)
+    run_in_threads(task, range(0, len(rows), _TASK))
     return found
 
 

@@ -6,17 +6,15 @@ A row's result does not depend on its batch or on the number of threads (see ``l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from itertools import accumulate
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from screening.kernels.compiled import ABSOLUTE, BLOCK, CENTRES, PANEL, SQUARED, prepare
 from screening.kernels.machine_code import Loop, aligned_zeros
-from screening.kernels.placing import threads as threads_here
+from screening.kernels.threads import run_in_threads
 
 if TYPE_CHECKING:
     from screening.kernels.base import Kernel, Precision
@@ -261,27 +259,3 @@ def symmetric_times(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
         (used,) = column.nonzero()
         weighted_rows(matrix, used, column[used], total)
     return out.T if weights.ndim == 2 else out[0]
-
-
-def run_in_threads(task: Callable[[int], object], items: Sequence[int], threads: int | None) -> None:
-    """task(item) for every item, by the caller and by threads beside it."""
-    threads = min(threads_here() if threads is None else threads, len(items))
-    if threads <= 1:
-        for item in items:
-            task(item)
-        return
-    waiting, turn = iter(items), Lock()
-
-    def work() -> None:
-        while True:
-            with turn:
-                item = next(waiting, None)
-            if item is None:
-                return
-            task(item)
-
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(work) for _ in range(threads - 1)]
-        work()
-        for other in others:
-            other.result()

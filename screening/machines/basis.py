@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.kernels import device, placing, sweep
+from screening.kernels import sweep
 from screening.machines.sums import Key, Sums
 
 if TYPE_CHECKING:
@@ -67,9 +67,6 @@ class Basis:
             return held.T @ weights
         used = np.flatnonzero(weights.any(axis=1))
         rows, weights = self.rows[used], weights[used]
-        library = placing.library()
-        if library is not None and len(used):
-            return device.moved_sum(library, self.kernel, x, rows, weights)
         dtype = np.float64 if sweep.in_double(self.kernel, rows, weights).any() else np.float32
         return sweep.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
 

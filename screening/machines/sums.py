@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from screening.kernels import device, placing, sweep
+from screening.kernels import sweep
 from screening.kernels.base import Kernel, Precision
 
 Key = tuple[int, int]
@@ -70,8 +70,8 @@ class Sums:
         self.rows = rows
         self._expansions = dict(expansions)
         self._weights = np.hstack(list(self._expansions.values()))
-        self._bumps = _of_bumps(rows, bumps or {})
-        self._joined = [_on_used(each) for each in _joined([*self._of_kernel(c or {}), *self._bumps])]
+        sweeps = [*self._of_kernel(c or {}), *_of_bumps(rows, bumps or {})]
+        self._joined = [_on_used(each) for each in _joined(sweeps)]
 
     def _of_kernel(self, c: Mapping[Key, np.ndarray]) -> list[_Sweep]:
         """In float64 what some expansion wants in it, in float32 the rest."""
@@ -95,14 +95,8 @@ class Sums:
 
     def at(self, x: np.ndarray) -> dict[Key, np.ndarray]:
         """Every sum at the rows of x, (n, n_outputs) each."""
-        library = placing.library()
         found: dict[Key, np.ndarray] = {}
-        plan = self._joined
-        if library is not None and len(self.rows):
-            moved = device.moved_sum(library, self.kernel, x, self.rows, self._weights)
-            found = _columns(moved, self._expanded(self._weights, np.float64))
-            plan = [_on_used(each) for each in self._bumps]
-        for each in plan:
+        for each in self._joined:
             sums = sweep.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
             for key, part in _columns(sums[0] if len(sums) == 1 else np.hstack(sums), each).items():
                 found[key] = found[key] + part if key in found else part

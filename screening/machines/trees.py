@@ -9,6 +9,7 @@ import numpy as np
 
 from screening.errors import ModelError
 from screening.kernels.machine_code import Loop
+from screening.kernels.threads import run_in_threads
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeClassifier
@@ -100,8 +101,6 @@ class Trees:
         x : ndarray of float32, shape (n_rows, n_features)
             With no fewer columns than any node looks at.
         """
-        from screening.kernels.sweep import run_in_threads
-
         rows = np.ascontiguousarray(x, np.float32)
         walk = (self.feature, self.threshold, self._onward, self._starts, self.value)
         out = np.zeros((len(rows), self.value.shape[1]))
@@ -114,7 +113,7 @@ class Trees:
             )
             loop(rows, *walk, out, numbers)
 
-        run_in_threads(task, range(0, len(rows), _TASK), None)
+        run_in_threads(task, range(0, len(rows), _TASK))
         return out
 
     def shares(self, x: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from screening.documents.series import filled, series_name
 from screening.errors import UsageError
 from screening.files import read_bounded
-from screening.kernels.placing import available_cores
+from screening.kernels.threads import available_cores
 from screening.spelling import did_you_mean
 from screening.storage.showing import PageFolder, Readers, readers
 

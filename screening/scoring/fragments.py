@@ -18,7 +18,7 @@ from screening.cohort.normalising import KnownScales
 from screening.cohort.stream import CohortStream
 from screening.errors import ClusterError, ModelError, UsageError
 from screening.files import digest_of
-from screening.kernels.placing import placed
+from screening.kernels.threads import limit_threads
 from screening.sources.pieces import Piece, pieces_of
 from screening.sources.source_files import Source
 from screening.storage import finished
@@ -49,7 +49,6 @@ class Fragment:
     scales, scales_digest : str
         File of the groups' centres and spreads; empty where the model asks for none.
     batch_rows, threads : int
-    device : str
     out : str
         File to write.
     """
@@ -61,7 +60,6 @@ class Fragment:
     scales_digest: str
     batch_rows: int
     threads: int
-    device: str
     out: str
 
 
@@ -75,7 +73,7 @@ def decide(fragment: Fragment) -> None:
         scales=_scales(fragment),
     )  # fmt: skip
     parts: list[tuple[np.ndarray, np.ndarray]] = []
-    with placed(fragment.threads, fragment.device), threadpool_limits(1, user_api="blas"):
+    with limit_threads(fragment.threads), threadpool_limits(1, user_api="blas"):
         for batch in stream.unchecked():
             decisions = model.decisions(model.encoder.transform(batch))
             parts.append((batch.rows - 1 - fragment.piece.first, decisions))
@@ -109,7 +107,7 @@ def _known(path: str, digest: str) -> Sequence[KnownScales]:
 
 @contextmanager
 def decided_by(
-    cluster: Cluster | None, model: Model, stream: CohortStream, out: str | Path, device: str
+    cluster: Cluster | None, model: Model, stream: CohortStream, out: str | Path
 ) -> Iterator[Decided]:
     """Have a table decided on by workers, while it is checked here.
 
@@ -133,12 +131,10 @@ def decided_by(
     files = [path for part in stream.source.files for path in part.paths]
     with finished.waiting_beside(out, "fragments") as place:
         cluster.check([model.directory, *files, place])
-        yield _Reader(cluster, fragments_of(model, stream, place, cluster.threads, device))
+        yield _Reader(cluster, fragments_of(model, stream, place, cluster.threads))
 
 
-def fragments_of(
-    model: Model, stream: CohortStream, place: Path, threads: int = 1, device: str = "cpu"
-) -> list[Fragment]:
+def fragments_of(model: Model, stream: CohortStream, place: Path, threads: int = 1) -> list[Fragment]:
     """A table in fragments, each with the file that its decisions are written to."""
     rows = stream.batch_rows * max(1, FRAGMENT_ROWS // stream.batch_rows)
     pieces = [piece for part in stream.source.files for piece in pieces_of(part, rows)]
@@ -153,13 +149,13 @@ def fragments_of(
     for piece in pieces:
         told = {
             "model": model.digest, "part": piece.sha256, "first": piece.first, "rows": piece.n_rows,
-            "batch": stream.batch_rows, "scales": digest, "device": device, "versions": software,
+            "batch": stream.batch_rows, "scales": digest, "versions": software,
         }  # fmt: skip
         name = hashlib.sha256(canonical(told)).hexdigest()[:24]
         found.append(
             Fragment(
                 piece, str(Path(str(model.directory)).resolve()), model.digest,
-                str(scales) if stream.scales else "", digest, stream.batch_rows, threads, device,
+                str(scales) if stream.scales else "", digest, stream.batch_rows, threads,
                 str(place / f"{name}.npz"),
             )
         )  # fmt: skip

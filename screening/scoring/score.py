@@ -22,7 +22,7 @@ from screening.documents.shape import plain
 from screening.documents.stored import run_in
 from screening.errors import UsageError
 from screening.files import digest_of
-from screening.kernels.placing import placed
+from screening.kernels.threads import limit_threads
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.scoring.blocks import Blocks
@@ -95,7 +95,6 @@ def score(
     allow_future: bool = False,
     batch_rows: int = BATCH_ROWS,
     jobs: int = -1,
-    device: str = "cpu",
     cluster: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     templates: Path | None = None,
@@ -130,8 +129,6 @@ def score(
         Rows in memory at a time; the scores do not depend on it.
     jobs : int
         Threads; -1 for all cores. The scores do not depend on it.
-    device : {"cpu", "cuda"}
-        Where decisions are computed; "cuda" needs CuPy or torch, and may differ in the last digits.
     cluster : str, optional
         Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler. Model and
         table must be files. The result does not depend on it (docs/scale.md).
@@ -176,13 +173,13 @@ def score(
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with (
-        placed(jobs, device),
+        limit_threads(jobs),
         opened(cluster) as workers,
         publish(out, "run") as folder,
         ExitStack() as stack,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        decided = stack.enter_context(decided_by(workers, model, stream, out, device))
+        decided = stack.enter_context(decided_by(workers, model, stream, out))
         stream.check()
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
         tally = Night(model, seed=int(key[:16], 16))

@@ -36,9 +36,8 @@ class WithoutOne:
             Solution with all rows; the free ones make up for the row first, then the steps of the SMO go on.
         left_out : ndarray of int, shape (m,)
         """
-        from screening.kernels import placing
         from screening.kernels.compiled import prepare
-        from screening.kernels.sweep import run_in_threads
+        from screening.kernels.threads import n_threads, run_in_threads
 
         prepare()
         from screening.solvers import without_one_loops
@@ -53,12 +52,12 @@ class WithoutOne:
         unit = self.problem.unit(engine.alpha, engine.s, engine.v)
         engine.stop = self.tol * unit
         start, matrix = engine._gathered(engine.active.points), engine.active.rows()
-        threads = placing.threads()
+        threads = n_threads()
 
         def task(first: int) -> None:
             mine = slice(first, None, threads)
             run(rows[mine], _MOST_STEPS, engine.stop, *start, np.zeros(2), found[mine], told[mine], *matrix)
 
-        run_in_threads(task, range(min(threads, len(rows))), threads)
+        run_in_threads(task, range(min(threads, len(rows))))
         found = np.minimum(found / engine.unit, self.problem.upper)
         return Solutions(found, told[:, 0], told[:, 1] / unit, told[:, 2].astype(int))

@@ -16,7 +16,7 @@ from screening.cluster import Cluster
 from screening.errors import ClusterError
 from screening.files import digest_of_json
 from screening.kernels import shared
-from screening.kernels.placing import placed
+from screening.kernels.threads import limit_threads
 from screening.machines.fold_ensemble import under
 from screening.recipes.building import build_bare
 from screening.recipes.recipe import Recipe
@@ -67,7 +67,7 @@ def fit(asked: Fit) -> None:
 
     x, target, groups, fold, distances = _rows(asked.rows, asked.digest, asked.memory)
     rows = EncodedRows(asked.recipe, asked.n_classes, x, target, groups, distances)
-    with placed(asked.threads), threadpool_limits(1, user_api="blas"):
+    with limit_threads(asked.threads), threadpool_limits(1, user_api="blas"):
         found = fit_fold(rows, fold[asked.deal] == asked.fold, asked.settings, asked.n_settings)
     arrays = {"seconds": np.array(found.seconds)}
     for at, (machine, decisions) in enumerate(zip(found.machines, found.decisions, strict=True)):

@@ -17,7 +17,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.documents.validation import SearchFacts
 from screening.kernels import shared
-from screening.kernels.placing import beside_others
+from screening.kernels.threads import with_share_of_cores
 from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipes.recipe import Recipe
@@ -163,7 +163,7 @@ def hold_out(
 
     def here(deal: int, settings: Sequence[Parameters]) -> Iterator[FoldFit]:
         held = [plan.fold[deal] == k for k in range(plan.folds)]
-        tasks = [delayed(beside_others)(jobs, fit_fold, encoded, each, settings) for each in held]
+        tasks = [delayed(with_share_of_cores)(jobs, fit_fold, encoded, each, settings) for each in held]
         # Threads: the solvers release the interpreter lock, and a patient's table is not copied to workers.
         # Small matrix products by many threads of their own mostly wait for each other.
         with threadpool_limits(1, user_api="blas"):
