@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
 from screening.cli import app
-from screening.cohort.reading import check_cohort, starter_contract
+from screening.cohort.reading import check_cohort
+from screening.cohort.starter import starter_contract
 from screening.errors import CohortError, UsageError
 from screening.scoring.erasing import without
 from screening.sources.digests import digests

@@ -28,6 +28,9 @@ def train(
     positive: options.Positive = None,
     id: options.Id = None,
     group: options.Group = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Every row is a patient of its own, whatever it looks like.")
+    ] = False,
     drop: options.Drop = None,
     neighbourhood: Annotated[
         int | None,
@@ -120,6 +123,7 @@ def train(
                 command=options.command_of(context, WHERE_AND_HOW),
                 beside=options.others_from(beside),
                 lesions=lesions,
+                independent=independent,
                 elsewhere=there,
             )
         options.say_unsigned(out, signer)

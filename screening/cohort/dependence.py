@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +19,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from screening.cohort.guessing import FEW_VALUES, names_people, names_rows, names_somebody
 from screening.contract.contract import Contract
-from screening.contract.stems import stem_and_end, stem_of
+from screening.contract.stems import sizes_of_stems, stems_of, usual
 from screening.contract.typing import plain, texts
 from screening.documents.reason import Reason
+from screening.errors import UsageError
 from screening.sources.source_files import Source
 
 CODE = "rows_of_one_patient"
@@ -35,9 +36,6 @@ NEAR, BEYOND = 3, (10, 40)
 LEAST_NEAR, LEAST_CONTRAST, FLOOR = 0.10, 7.0, 0.003
 # Chance that two rows agree in a column that tells patients apart, and columns of which pairs are tried.
 FINE, MOST_FINE = 0.05, 12
-DAY = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
-# A patient's rows are seldom more; the patients of a centre are numbered further.
-USUAL_ROWS, MOST_USUAL = 12, 20
 LONGEST_CODE = 24
 # Whose ids repeat by their nature.
 NOT_PEOPLE = re.compile(
@@ -71,12 +69,52 @@ class Sign:
         """What to do with the table or the command."""
         group = f"--group {self.column!r}"
         if self.column is None:
-            return "If patients have several rows, add a column with each row's patient and name it by --group."
+            return (
+                "If patients have several rows, add a column with each row's patient and name it by --group."
+            )
         if self.kind == "stem":
             return f"Give {group}: rows whose names have one stem then count as one patient."
         if self.kind == "first_row_only":
-            return f"Fill column '{self.column}' down to each patient's other rows, save the table and give {group}."
+            down = f"Fill column '{self.column}' down, so that each row has its patient"
+            return f"{down}, save the table and give {group}."
         return f"If it names the patient, give {group}."
+
+    @property
+    def note(self) -> str:
+        """What a starter contract says of it."""
+        column = self.column
+        if column is None or self.kind == "first_row_only":
+            return f"{self.seen} {self.remedy.replace('--group', 'group =')}"
+        return f"{self.seen} '{column}' was therefore made the group, the patient of a row; review"
+
+
+def proposed(signs: Sequence[Sign], contract: Contract) -> dict[str, str | bool | list[str]]:
+    """Roles for a starter contract by the surest sign, none where no column can be the group as it stands."""
+    sign = next((sign for sign in signs if sign.column and not contract.group), None)
+    if sign is None or sign.column is None:
+        return {}
+    if sign.kind == "first_row_only":
+        return {"drop": [*contract.drop, sign.column]}
+    if sign.kind == "stem":
+        return {"group": sign.column, "group_stem": True, "id": contract.id or sign.column}
+    return {"group": sign.column}
+
+
+def refuse_dependent(found: Sequence[Sign]) -> None:
+    """Stop where rows are surely of the same patients and nobody has said which.
+
+    Raises
+    ------
+    UsageError
+        What was seen, and what to give.
+    """
+    certain = [sign for sign in found if sign.certain]
+    if certain:
+        seen = " ".join(f"{sign.seen} {sign.remedy}" for sign in certain)
+        raise UsageError(
+            f"rows seem to belong to the same patients, and figures would be too good. {seen} "
+            "If every row is a patient of its own, say so with --independent (independent=True)"
+        )
 
 
 def dependence(source: Source, contract: Contract) -> list[Sign]:
@@ -156,7 +194,7 @@ class _Table:
 
     def __init__(self, frame: pd.DataFrame):
         self.frame = frame
-        self.codes = {name: _codes(frame[name]) for name in frame}
+        self.codes = {str(name): _codes(cells) for name, cells in frame.items()}
         self.values = {
             name: codes
             for name, codes in self.codes.items()
@@ -260,34 +298,14 @@ def _stems(table: _Table) -> Iterator[Sign]:
         if _number(cells) or cells.isna().mean() > 0.1:
             continue
         names = cells.fillna("")
-        if names.nunique() < 0.95 * len(names) or names.str.fullmatch(DAY).mean() > 0.5:
-            continue
-        stems = names.map(stem_of)
-        if not _running(names):
-            continue
-        sizes = stems.value_counts()
-        several = float(stems.map(sizes).gt(1).mean())
-        if several < 0.5 or len(sizes) < FEW_VALUES:
-            continue
-        usual = sizes.median() <= USUAL_ROWS and sizes.max() <= MOST_USUAL
-        if usual or table.together(_codes(stems)) >= 3:
+        sizes = sizes_of_stems(names.tolist())
+        if sizes and (usual(sizes) or table.together(_codes(pd.Series(stems_of(names.to_numpy())))) >= 3):
+            several = sum(size for size in sizes if size > 1) / len(names)
             seen = (
                 f"The names of rows in column '{name}' are {len(sizes):,} stems with a running end: "
                 f"{several:.0%} of rows seem to share their patient with other rows."
             )
             yield Sign("stem", seen, str(name), certain=several >= 0.8)
-
-
-def _running(names: pd.Series) -> bool:
-    """Whether the ends of most names of one stem follow each other: 1, 2, 3 or a, b; dates and places do not."""
-    parts = pd.DataFrame(names.map(stem_and_end).tolist(), columns=["stem", "end"])
-    numbers = parts["end"].str.extract(r"(\d+)$")[0].astype(float)
-    letters = parts["end"].str.lower().map(lambda end: float(ord(end[0])) if len(end) == 1 else np.nan)
-    # Left and right have no number: two of them are all there are.
-    place = numbers.fillna(letters).fillna(parts["end"].groupby(parts["stem"]).cumcount())
-    ends = place.groupby(parts["stem"]).agg(["min", "max", "size"])
-    ends = ends[ends["size"] > 1]
-    return bool(len(ends)) and float(((ends["max"] - ends["min"] + 1) / ends["size"]).median()) <= 2
 
 
 def _first_rows(table: _Table) -> Iterator[Sign]:
@@ -306,17 +324,17 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
         )
         if not (coded or names_somebody(str(name))):
             continue
-        matrix = table.matrix()
+        steps = np.abs(np.diff(table.matrix(str(name)), axis=0)).sum(axis=1)
         inside = ~given[1 : table.n_rows]
-        steps = np.abs(np.diff(matrix, axis=0)).sum(axis=1)
-        alike = matrix.shape[1] and mannwhitneyu(steps[inside], steps[~inside], alternative="less").pvalue
+        alike = inside.any() and not inside.all() and steps.any()
+        alike = alike and mannwhitneyu(steps[inside], steps[~inside], alternative="less").pvalue < 1e-3
         others = (other for place, other in table.frame.items() if place != name)
         merged = any((other.notna().to_numpy() == given).all() for other in others)
-        certain = bool(merged or (matrix.shape[1] and alike < 1e-3))
+        certain = bool(merged or alike)
         if certain or names_somebody(str(name)):
             seen = (
-                f"Column '{name}' is filled in {given.sum():,} of {len(cells):,} rows, each time with another "
-                "name, as where cells are merged and only a patient's first row has it."
+                f"Column '{name}' is filled in {given.sum():,} of {len(cells):,} rows, each time with "
+                "another name, as where cells are merged and only a patient's first row has it."
             )
             yield Sign("first_row_only", seen, str(name), certain=certain)
 
@@ -335,7 +353,7 @@ def _repeated(table: _Table) -> Iterator[Sign]:
 
 
 def _slow(table: _Table) -> Iterator[Sign]:
-    """Stretches of rows that repeat several columns at once, such as age and sex, and then change them all."""
+    """Stretches of rows that repeat columns, such as age and sex, and then change them all at once."""
     best, names = 0.3, list[str]()
     for lead in table.unsorted:
         codes, chance = table.values[lead], table.chance[lead]
@@ -386,7 +404,9 @@ def _copies(table: _Table) -> Iterator[Sign]:
         if shared > best and _pairs(both) >= 5 * expected and table.together(both, first, second) >= 20:
             best, names = shared, [first, second]
     if names:
-        yield Sign("copies", f"{best:.0%} of rows agree with another row in {_listed(names)}, and in most else.")
+        yield Sign(
+            "copies", f"{best:.0%} of rows agree with another row in {_listed(names)}, and in most else."
+        )
 
 
 def _listed(names: list[str]) -> str:

@@ -70,7 +70,7 @@ class Contract(BaseModel):
     group : str, optional
         Column whose rows are never split over folds, such as the patient.
     group_stem : bool
-        Names in `group` count a patient's rows on, as voice_07_1 and voice_07_2 do: their stem is the patient.
+        Names in `group` count a patient's rows, as voice_07_1 and voice_07_2 do: their stem is the patient.
     label : str, optional
         Column of the outcome; read for training and evaluation only.
     positive : list of str

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
+from screening.cohort.dependence import dependence, reasons, refuse_dependent
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
@@ -54,6 +55,7 @@ def train(
     beside: Sequence[str] | None = (),
     lesions: bool = False,
     elsewhere: Elsewhere | None = None,
+    independent: bool = False,
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
 
@@ -97,6 +99,8 @@ def train(
         by voxel, are not compared with then.
     elsewhere : Elsewhere, optional
         Other processes that fit the folds (`screen train --cluster`); the result does not depend on it.
+    independent : bool
+        Every row is a patient of its own, whatever the table looks like.
 
     Returns
     -------
@@ -106,7 +110,8 @@ def train(
     Raises
     ------
     UsageError
-        No labels, one class only, too few cases for the rule's promise or for two folds, or too many rows.
+        Rows are surely of the same patients and no group says which; no labels, one class only, too few cases
+        for the rule's promise or for two folds, or too many rows.
     RecipeError
         The recipe or a parameter cannot be built, or its model does not do what it would promise.
 
@@ -122,6 +127,8 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
+    signs = [] if independent else dependence(cohort.source, cohort.contract)
+    refuse_dependent(signs)
     prevalence = rule.prevalence or cohort.contract.prevalence
     if lesions:
         refuse_without_lesions(cohort, rule, repeats)
@@ -150,7 +157,7 @@ def train(
         one_class=held_out.one_class, prevalence=prevalence,
         learn=partial(
             train, recipe=recipe, rule=rule, folds=min(folds, 3), repeats=1, search=search,
-            params=params, seed=seed, jobs=jobs, forward=False,
+            params=params, seed=seed, jobs=jobs, forward=False, independent=True,
         ) if forward else None,
     )  # fmt: skip
     compared = comparison(
@@ -164,7 +171,7 @@ def train(
     if chosen:
         (point,) = document.operating_points
         document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
-    attention = [*of_model(document), *row_number_ids(ground.cohort)]
+    attention = [*of_model(document), *reasons(signs), *row_number_ids(ground.cohort)]
     return Model(
         document=plain(replace(document, attention=attention)),
         recipe=held_out.recipe,
