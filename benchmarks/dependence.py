@@ -30,10 +30,10 @@ MOST_ROWS = 5_000
 # A row a patient, as far as is known. Not among them: ids that repeat (mao, biopsy), households (rwm1984),
 # haplotypes (cf, fa).
 INDEPENDENT = (
-    "Aids2 ACTG175 BtheB CrohnD Davis Melanoma nwtco OFP PD Pima.te Pima.tr Pima.tr2 aldh2 apoeapoc azcabgptca "
-    "azdrg112 azpro badhealth bfeed birthwt bmt burn cancer channing flchain fsnps gbsg2 hla kidtran lymph_node "
-    "mdvis mgus nep499 neuro pbc pneumon quine rossi stagec stanford2 std survey titanic uis VA sat.act bfi epi "
-    "DoctorAUS Doctor turnout affairs Mroz"
+    "Aids2 ACTG175 BtheB CrohnD Davis Melanoma nwtco OFP PD Pima.te Pima.tr Pima.tr2 aldh2 apoeapoc "
+    "azcabgptca azdrg112 azpro badhealth bfeed birthwt bmt burn cancer channing flchain fsnps gbsg2 "
+    "hla kidtran lymph_node mdvis mgus nep499 neuro pbc pneumon quine rossi stagec stanford2 std "
+    "survey titanic uis VA sat.act bfi epi DoctorAUS Doctor turnout affairs Mroz "
 )
 # Several rows a patient, with the columns that would tell.
 SEVERAL = {
@@ -44,9 +44,9 @@ SEVERAL = {
 
 
 def measured(
-    patients: int, rows: int | np.ndarray, seed: int, within: float = 0.5
+    patients: int, rows: int | np.ndarray, seed: int, within: float = 0.5, more: int = 0
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """Each row's patient, and a table: age, sex and height of the patient, and four values a visit."""
+    """Each row's patient, and a table: age, sex and height of the patient, four values a visit and more."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(patients), rows)
     own = pd.DataFrame({
@@ -54,7 +54,7 @@ def measured(
         "height": rng.normal(170, 10, patients).round(1),
     })  # fmt: skip
     table = own.iloc[who].reset_index(drop=True)
-    for name in ("crp", "urea", "sodium", "lactate"):
+    for name in ("crp", "urea", "sodium", "lactate", *(f"jitter_{i}" for i in range(more))):
         level = rng.normal(size=patients)[who] * np.sqrt(1 - within)
         table[name] = np.round(10 + level + np.sqrt(within) * rng.normal(size=len(who)), 3)
     table["ill"] = np.where(rng.random(patients)[who] < 0.2, "yes", "no")
@@ -65,7 +65,7 @@ def made() -> Iterator[tuple[str, pd.DataFrame, bool]]:
     """Tables with hidden patients, and whether they are sure to be found by a name."""
     number = np.arange
     several = np.random.default_rng(9).integers(1, 7, 150)
-    who, voices = measured(32, 6, 1, within=0.3)
+    who, voices = measured(32, 6, 1, within=0.3, more=8)
     values = voices.drop(columns=["age", "sex", "height"])
     names = [
         f"phon_R01_S{patient:02d}_{row}" for patient, row in zip(who, np.tile(number(1, 7), 32), strict=True)

@@ -27,9 +27,9 @@ from scipy.stats import norm
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fold_machines import drawn, folded
 
-from screening.statistics.evidence import predictive
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import Rule, choose
+from screening.statistics.predictive_intervals import predictive
 from screening.statistics.tally import Tally, rate_bands
 
 PATIENTS = (10, 20, 40, 80)

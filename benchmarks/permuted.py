@@ -23,7 +23,7 @@ from sets import table
 
 from screening.errors import ScreenError
 from screening.recipes.loading import list_recipes
-from screening.statistics.evidence import widening
+from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import auroc, delong
 
 ROWS = 250

@@ -41,8 +41,8 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.recipes.blend import tells_apart
 from screening.recipes.loading import load_recipe
-from screening.statistics.evidence import widening
 from screening.statistics.operating_point import OperatingPoint, Rule
+from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import auroc, delong
 from screening.training.planning import sample_rows
 from screening.validation.blending import blended, held_out_by

@@ -32,9 +32,9 @@ from sets import skip_unless_there, table
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.statistics.evidence import predictive, widening
 from screening.statistics.operating_point import overall
 from screening.statistics.p_values import group_maxima, p_values
+from screening.statistics.predictive_intervals import predictive, widening
 from screening.statistics.ranking import auroc, delong, placements, spread
 from screening.statistics.tally import group_codes
 from screening.validation.paired import auroc_difference, specificity_difference

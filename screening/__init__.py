@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from screening.recipes.loading import load_recipe
     from screening.scoring.score import score
     from screening.sources.database import Database
-    from screening.statistics.rules import Rule
+    from screening.statistics.threshold_search import Rule
     from screening.storage.loading import load_model
     from screening.storage.model import save_model
     from screening.training.train import train
@@ -28,7 +28,7 @@ _HOMES = {
     "Database": "sources.database",
     "MultiClassSVM": "machines.multi_class",
     "OneClassSVM": "machines.one_class",
-    "Rule": "statistics.rules",
+    "Rule": "statistics.threshold_search",
     "TwoClassSVM": "machines.two_class",
     "build": "recipes.building",
     "compare": "comparison.compare",

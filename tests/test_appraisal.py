@@ -11,9 +11,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from screening.documents.figures import Rates
-from screening.statistics.chances import METHODS, calibrate, chance_range, decision_curve, probability
-from screening.statistics.local import at_local_prevalence, prevalence_range, prevalence_tonight
+from screening.statistics.calibration import METHODS, calibrate, chance_range, decision_curve, probability
 from screening.statistics.operating_point import Rule, choose
+from screening.statistics.prevalence import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 
 

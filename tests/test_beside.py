@@ -15,7 +15,7 @@ from screening.cli import app
 from screening.documents.stored import model_in
 from screening.errors import RecipeError, UsageError
 from screening.page import render_model
-from screening.page.beside import beside as block
+from screening.page.usefulness import beside as block
 from screening.recipes.loading import load_recipe
 from screening.scoring.score import score
 from screening.statistics.operating_point import Rule

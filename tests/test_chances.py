@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, train
 from screening.documents.validation import Calibration
-from screening.statistics.chances import calibrate
+from screening.statistics.calibration import calibrate
 from screening.statistics.operating_point import FLAG_EVERYTHING, Rule
 from screening.storage.chances import CHANCES, Chances
 from screening.storage.model import save_model

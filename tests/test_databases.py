@@ -102,7 +102,19 @@ def test_the_same_rows_have_the_same_digest_and_others_another(kept):
     pd.testing.assert_frame_equal(read_cohort(Database(url, table="past"), **ROLES).features, other)
 
 
-@pytest.mark.parametrize("what", ["DELETE FROM past", "SELECT 1; DELETE FROM past", "DROP TABLE past"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "",
+        "DELETE FROM past",
+        "SELECT 1; DELETE FROM past",
+        "SELECT 1 AS a; COMMIT; DELETE FROM past",
+        "SELECT 1 AS a$b$; DELETE FROM past --$b$",
+        "DROP TABLE past",
+        "BEGIN; SELECT 1",
+        "ATTACH 'other.db' AS other",
+    ],
+)
 def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(what, kept, tmp_path):
     url, query = kept(patients(50)), tmp_path / "q.sql"
     query.write_text(what)
@@ -111,6 +123,60 @@ def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(what, k
         read_cohort(Database(url, query=query), **ROLES)
 
     assert read_cohort(Database(url, table="past"), **ROLES).n_rows == 50
+
+
+@pytest.mark.parametrize("end", ["", ";", " ; \n-- done; really\n"])
+def test_what_stands_in_texts_comments_and_names_is_no_statement(end, kept, tmp_path):
+    query = tmp_path / "q.sql"
+    query.write_text(
+        "-- of tonight; no more\n"
+        "WITH a AS (SELECT 'x; delete from past' AS word, crp AS \"update; me\" FROM past)"
+        f" SELECT * FROM a /* insert into past; */{end}"
+    )
+
+    cohort = read_cohort(Database(kept(patients(50)), query=query))
+
+    assert cohort.names == ["update; me"] and cohort.n_rows == 50
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1 AS a$b$; COPY (SELECT 1) TO '{}/leaked.csv' --$b$",
+        "COPY past TO '{}/leaked.csv'",
+        "SELECT * FROM read_csv('{}/secret.csv')",
+        "SELECT * FROM stolen",
+        "SELECT * FROM url",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+    ],
+)
+def test_a_query_or_view_of_a_duckdb_file_reaches_nothing_beyond_it(query, tmp_path):
+    import duckdb
+
+    url = in_duckdb(patients(50), tmp_path)
+    (tmp_path / "secret.csv").write_text("a,b\n1.5,2\n2.5,4\n")
+    (tmp_path / "q.sql").write_text(query.format(tmp_path))
+    with duckdb.connect(str(tmp_path / "ward.duckdb")) as connection:
+        connection.sql(f"CREATE VIEW stolen AS SELECT * FROM '{tmp_path}/secret.csv'")
+
+    with pytest.raises(UsageError, match=r"^q\.sql"):
+        read_cohort(Database(url, query=tmp_path / "q.sql"))
+
+    assert {path.name for path in tmp_path.iterdir()} == {"ward.duckdb", "secret.csv", "q.sql"}
+
+
+@pytest.mark.parametrize(
+    "query", ["VACUUM INTO '{}/leaked.db'", "ATTACH '{}/leaked.db' AS other", "PRAGMA query_only = OFF"]
+)
+def test_a_query_of_a_sqlite_file_only_reads_it(query, tmp_path):
+    url = in_sqlite(patients(50), tmp_path)
+    (tmp_path / "q.sql").write_text(query.format(tmp_path))
+
+    with pytest.raises(UsageError, match=r"^q\.sql"):
+        read_cohort(Database(url, query=tmp_path / "q.sql"))
+
+    assert {path.name for path in tmp_path.iterdir()} == {"ward.db", "q.sql"}
 
 
 def test_postgresql_is_read_in_a_transaction_that_may_change_nothing(postgres, tmp_path):
@@ -380,7 +446,7 @@ def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
     code = (
         "import sys, resource\n"
         "from screening import Database\n"
-        "from screening.sources.answers import open_database\n"
+        "from screening.sources.sql import open_database\n"
         "source = open_database(Database(sys.argv[1], query=sys.argv[2]))\n"
         "rows = sum(block.n_rows for block in source.files[0].blocks(None, 4096))\n"
         "print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"

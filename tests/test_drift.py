@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.gates.distances import ks, psi, total_variation
 from screening.gates.drift import ALARMS, Gates
 from screening.gates.profiling import missing_in, profile, tenths
 from screening.gates.sampling import SampledValues
+from screening.gates.tests import ks, psi, total_variation
 from screening.sources.columns import Columns
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
-from screening.statistics.evidence import (
+from screening.statistics.intervals import design_effect, students_share
+from screening.statistics.operating_point import Rule, choose, summary
+from screening.statistics.predictive_intervals import (
     Evidence,
     between_folds,
     between_repeats,
     predictive,
     widening,
 )
-from screening.statistics.intervals import design_effect, students_share
-from screening.statistics.labelled import Choice
-from screening.statistics.operating_point import Rule, choose, summary
+from screening.statistics.threshold_search import Choice
 from screening.validation.paired import auroc_difference, specificity_difference
 
 RULES = (

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from machines_cohort import three_clouds, two_clouds
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -32,7 +27,6 @@ from screening.factors import (
 from screening.kernels import Gaussian, Laplacian
 from screening.machines.baselines import Logistic
 from screening.machines.forests import BalancedForest, RandomForest
-from screening.machines.scikit_alone import Later
 from screening.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
 from screening.remedies.boundary import best_g_mean
 
@@ -283,44 +277,6 @@ def test_the_share_outside_a_one_class_machine_is_at_most_nu():
     assert outside <= 0.25
 
 
-@pytest.mark.parametrize("class_weight", ["none", "balanced", "unlike"])
-@pytest.mark.parametrize("cohort", [two_clouds, three_clouds])
-@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
-def test_logistic_regression_is_that_of_scikit_learn(class_weight, cohort, C):
-    x, y = cohort(90)
-    unlike = dict(zip(np.unique(y).tolist(), (0.5, 1.0, 7.0), strict=False))
-    wanted = {"none": None, "unlike": unlike}.get(class_weight, class_weight)
-    theirs = LogisticRegression(C=C, class_weight=wanted, max_iter=2000).fit(x, y)
-
-    ours = Logistic(C=C, class_weight=wanted or "none").fit(x, y)
-
-    np.testing.assert_allclose(ours.decision_function(x), theirs.decision_function(x), rtol=1e-6, atol=1e-6)
-    assert ours.predict(x).tolist() == theirs.predict(x).tolist()
-    assert ours.n_iter_ == theirs.n_iter_[0]
-
-
-def test_logistic_regression_that_stops_early_says_so():
-    x, y = two_clouds(60)
-    with pytest.warns(ConvergenceWarning, match="stopped early"):
-        Logistic(C=100.0, max_iter=1).fit(x, y)
-
-
 def test_logistic_regression_refuses_a_single_class():
     with pytest.raises(ValueError, match="at least 2 classes"):
         Logistic().fit(np.zeros((5, 2)), np.ones(5, int))
-
-
-def test_what_scikit_learn_only_names_is_there_for_whoever_asks_afterwards():
-    code = (
-        "import sys\nfrom screening.machines.scikit_alone import NAMED, leave_named_unread\n"
-        "leave_named_unread()\nprint(*(name for name in NAMED if name in sys.modules))\n"
-        "import pandas, scipy\nprint(scipy.stats.rankdata([5, 4]), pandas.Series([1]).sum())"
-    )
-
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert answer.stdout == "\n[2. 1.] 1\n"
-
-
-def test_whoever_kept_a_stand_in_has_the_module_by_it():
-    assert Later("json").dumps is json.dumps

@@ -31,7 +31,7 @@ from screening.network.children import Budget, Children
 from screening.network.hooks import tell_hooks
 from screening.network.site import read_network
 from screening.network.workers import Workers
-from screening.page.overview import render_overview
+from screening.page.page import render_overview
 from screening.storage.publishing import hold
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from labelled_scores import labelled
 
 from screening.errors import UsageError
-from screening.statistics.labelled import Choice
 from screening.statistics.operating_point import (
     FLAG_EVERYTHING,
     RULES,
@@ -21,7 +20,7 @@ from screening.statistics.operating_point import (
     excess,
     overall,
 )
-from screening.statistics.rules import pick
+from screening.statistics.threshold_search import Choice, pick
 
 # Few distinct values, so that ties within and between the classes are the rule.
 cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(

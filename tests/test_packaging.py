@@ -129,6 +129,7 @@ def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own()
         "llvmlite": "numba",
         "markupsafe": "jinja2",
         "pydantic_core": "pydantic",
+        "python_calamine": "python-calamine",
     }
     imported = set()
     for path in (ROOT / "screening").rglob("*.py"):

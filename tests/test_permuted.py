@@ -11,7 +11,7 @@ from flow_cohorts import patients
 from screening import read_cohort
 from screening.cohort.cohort import labels_of
 from screening.recipes.loading import load_recipe
-from screening.statistics.evidence import widening
+from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import delong
 from screening.validation.blending import held_out_by
 from screening.validation.folds import planned, units

@@ -107,3 +107,14 @@ def test_a_path_with_a_colon_is_still_a_path(tmp_path):
     place = Path(written(patients(), tmp_path / "a:b.csv"))
 
     assert read_cohort(str(place), **ROLES).n_rows == 240
+
+
+def test_files_of_one_name_in_two_folders_are_both_read(bucket):
+    system = fsspec.filesystem("memory")
+    for ward in ("north", "south"):
+        system.pipe(f"/ward/{ward}/a.csv", system.cat("/ward/past/a.csv"))
+
+    cohort = read_cohort("memory://ward/*th/a.csv", label="ill", positive="yes")
+
+    assert [file.name for file in cohort.source.files] == ["a.csv", "a.csv"]
+    assert cohort.n_rows == 200

@@ -13,7 +13,7 @@ from report_lines_fixture import with_lines
 from report_voxel_fixture import voxel_run
 
 from screening.page import render_model, render_run
-from screening.page.one_case import render_case
+from screening.page.page import render_case
 
 SMALL = 60
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {

@@ -15,10 +15,10 @@ from screening.documents import ScoreCounts
 from screening.documents.shape import plain
 from screening.documents.stored import model_in, run_in
 from screening.page import render_run
+from screening.page.card import completeness
 from screening.page.chances import predictive
-from screening.page.completeness import completeness
 from screening.scoring.png import as_text, palette_png, ramp
-from screening.statistics.chances import calibrate
+from screening.statistics.calibration import calibrate
 
 
 def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from report_fixture import nosocomial_model
 
 from screening.documents.stored import model_in
 from screening.page import render_model
-from screening.page.pruning import pruning_chart
+from screening.page.card import pruning_chart
 
 PATH = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
 

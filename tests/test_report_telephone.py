@@ -16,7 +16,7 @@ from screening.ledger import history, open_ledger
 from screening.page import render_model, render_run
 from screening.page.comparison import render_comparison
 from screening.page.history import render_history
-from screening.page.one_case import render_case
+from screening.page.page import render_case
 
 
 @pytest.fixture(scope="module")

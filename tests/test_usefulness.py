@@ -18,8 +18,8 @@ from screening.documents.attention import of_model
 from screening.documents.stored import model_in
 from screening.documents.usefulness import usefulness_of
 from screening.page import render_model
-from screening.page.completeness import completeness, participants
-from screening.statistics.chances import probability
+from screening.page.card import completeness, participants
+from screening.statistics.calibration import probability
 
 
 def gap(difference: float, half: float) -> dict[str, float]:

@@ -10,6 +10,7 @@ from screening.cohort.reading import read_cohort
 from screening.errors import CohortError, UsageError
 
 openpyxl = pytest.importorskip("openpyxl")
+pytest.importorskip("python_calamine")
 ROWS = [
     ["id", "age", "crp", "ill", "seen"],
     ["00123", 61, "3,5", "yes", datetime.datetime(2024, 1, 31)],
@@ -70,9 +71,9 @@ def test_a_damaged_workbook_is_refused(tmp_path):
         read_cohort(path)
 
 
-def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
+def test_without_calamine_the_extra_is_named(tmp_path, monkeypatch):
     path = saved(tmp_path, ROWS)
-    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
 
     with pytest.raises(UsageError, match=r"screening\[xlsx\]"):
         read_cohort(path)

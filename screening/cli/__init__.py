@@ -1,4 +1,4 @@
-"""The `screen` command: the only place that prints, exits or knows typer; one file a command."""
+"""The `screen` command: the only place that prints, exits or knows typer; a file a group of commands."""
 
 from __future__ import annotations
 
@@ -8,30 +8,13 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.boundary import boundary, exits
-from screening.cli.check import check
-from screening.cli.compare import compare
-from screening.cli.demo import demo
-from screening.cli.explain import explain
-from screening.cli.export import export
-from screening.cli.forget import forget
-from screening.cli.history import history
-from screening.cli.init import init
+from screening.cli.boundary import Commands, boundary, exits
+from screening.cli.data import check, demo, init, schema
+from screening.cli.ledger import history, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
-from screening.cli.promote import promote
-from screening.cli.purge import purge
-from screening.cli.recipes import recipes
-from screening.cli.report import report
-from screening.cli.retire import retire
-from screening.cli.retrain import retrain
-from screening.cli.review import review
-from screening.cli.run import run
-from screening.cli.schema import schema
-from screening.cli.score import score
-from screening.cli.status import status
-from screening.cli.threshold import threshold
-from screening.cli.train import train
-from screening.cli.usage import Commands
+from screening.cli.privacy import forget, purge
+from screening.cli.score import explain, export, report, run, score
+from screening.cli.train import compare, recipes, retrain, threshold, train
 
 # Plain help: rich would triple the time to the first line, and breaks examples that are to be copied.
 app = typer.Typer(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from screening.cli.printing import printable
+from screening.cli.console import printable
 
 # Every line of `--log json` has the first four; the others where they are known.
 KEYS = ("time", "level", "logger", "event", "series", "night", "run", "peak_mb", "exit_code")

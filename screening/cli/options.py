@@ -227,7 +227,7 @@ def _name_of(place: str) -> str:
     """A file's name; a URL without what may be secret in it."""
     if "://" not in place:
         return Path(place).name
-    from screening.sources.urls import shown
+    from screening.sources.database import shown
 
     return shown(place)
 

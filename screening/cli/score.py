@@ -1,15 +1,18 @@
-"""`screen score`"""
+"""What a model says of a night: `screen score`, `run`, `explain`, `export`, `report`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from screening.cli import logs
-from screening.cli.console import ATTENTION, agreement, bar, sentences, tell
+from screening.cli.console import ATTENTION, agreement, bar, in_a_row, sentences, tell
 from screening.cli.options import (
     AsJson,
     Cluster,
@@ -26,6 +29,7 @@ from screening.cli.options import (
     source_of,
 )
 from screening.errors import UsageError
+from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from screening.ledger import Ledger
@@ -146,3 +150,266 @@ def _opened(ledger: str) -> AbstractContextManager[Ledger]:
     from screening.ledger import open_ledger
 
     return open_ledger(ledger, make=True)
+
+
+def run(
+    site: Annotated[Path, typer.Argument(metavar="NIGHT.toml", help="The site's series (docs/nightly.md).")],
+    date: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this series; may be repeated.")
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(metavar="URL", envvar="SCREEN_LEDGER", help="Ledger, where NIGHT.toml names none."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 5 where a series' page says ATTENTION.")
+    ] = False,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score every series of a site, missed nights too, and write one overview.
+
+    The exit code is the worst of the series: 1, 4, 3, 2, 75, 5, 0.
+    """
+    from screening.documents.shape import plain
+    from screening.network.hooks import tell_hooks
+    from screening.network.night import run_night
+    from screening.network.site import read_network
+    from screening.scoring.score import night_of_date
+
+    network = read_network(site, ledger)
+    for name in only or ():
+        if name not in network.series:
+            raise UsageError(
+                f"--only {name}: no such series in {site.name}{did_you_mean(name, network.series)}"
+            )
+    night = night_of_date(date)
+    logs.about(night=night)
+    found = run_night(network, night, only=only or (), strict=strict, told=logs.relay, cluster=cluster)
+    document = plain(found.document)
+    text = json.dumps(document | {"overview": str(found.page)}, ensure_ascii=False).encode()
+    lines = [*found.document.series, *found.document.caught_up, *found.document.shadows]
+    failed = sum(one.status == "failed" for one in lines)
+    if failed:
+        logs.note(f"{failed} of {len(lines)} nights failed")
+    logs.done("the overview is written")
+    hooks = tell_hooks(network.site.hooks, text, network.site.hook_seconds)
+    for hook in hooks:
+        if not hook.fine:
+            logs.note(f"the night stands, but the hook {hook.command} {hook.said}")
+    if as_json:
+        tell(document | {"overview": str(found.page), "hooks": [plain(hook) for hook in hooks]}, True)
+    else:
+        answer = {
+            "night": night,
+            "series": [
+                f"{one.series} {one.night}{' in shadow' * one.shadow}: {one.status}"
+                + ("" if one.flagged is None else f", {one.flagged} of {one.scored} flagged")
+                + ("" if one.said is None else f": {one.said}")
+                + in_a_row(one.attention)
+                for one in lines
+            ],
+            "overview": str(found.page),
+            "hooks": [f"{hook.command} {hook.said}" for hook in hooks],
+        }
+        tell(answer, False)
+    if found.document.exit_code:
+        raise typer.Exit(found.document.exit_code)
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")],
+    case: Annotated[str, typer.Argument(metavar="ID", help="Id of a row, or of a group: its highest row.")],
+    model: Annotated[
+        Path | None,
+        typer.Option(help="With --cohort: the run's model, to explain any row by all its values."),
+    ] = None,
+    cohort: Annotated[str | None, typer.Option(help="With --model: the table of the run.")] = None,
+    table: Table = None,
+    query: Query = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")] = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why one case of RUN was flagged."""
+    from screening.page.page import render_case
+    from screening.scoring import explaining
+    from screening.storage.loading import load_model
+    from screening.storage.publishing import write_whole
+
+    loaded = load_model(model) if model else None
+    found = explaining.explain(run, case, loaded, cohort and source_of(cohort, table, query))
+    if out is not None:
+        write_whole(out, render_case(found["run"], found["case"], templates).encode())
+    facts = {"run_id": found["run"]["run_id"], "date": found["run"]["date"]}
+    written = {"report": str(out)} if out else {}
+    tell((facts | found["case"] if as_json else _lines(found, facts)) | written, as_json)
+
+
+def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dict[str, object]:
+    from screening.documents.stored import case_in, run_in
+    from screening.page.page import told
+
+    case = told(run_in(found["run"]), case_in(found["case"]))
+    why = [
+        " ".join(filter(None, [c.feature, c.value, c.unit, c.outside, _usual(c.usual)]))
+        + f": {'raises' if c.raises else 'lowers'} the score, {c.change}"
+        for c in case.why
+    ]
+    named = {term.lower(): fact for term, fact in case.facts}
+    return facts | {"id": case.id, "flagged": case.said} | named | {"why": why, "missing": case.missing}
+
+
+def _usual(bounds: str) -> str:
+    return f"(usual {bounds})" if bounds else ""
+
+
+class Form(StrEnum):
+    """What a run can be exported as."""
+
+    xlsx = "xlsx"
+    csv = "csv"
+    fhir = "fhir"
+    omop = "omop"
+    table = "table"
+    nifti = "nifti"
+    dicom_seg = "dicom-seg"
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")],
+    to: Annotated[Form, typer.Option(help="What to write.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File to write; of omop, nifti and dicom-seg a directory."),
+    ] = None,
+    url: Annotated[str | None, typer.Option(metavar="URL", help="Of table: the database.")] = None,
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="Of table: its name.")] = None,
+    id_system: Annotated[
+        str | None, typer.Option(metavar="URI", help="Of fhir: the system whose identifiers the ids are.")
+    ] = None,
+    definition: Annotated[
+        int, typer.Option(metavar="N", help="Of omop: cohort_definition_id of the first class.")
+    ] = 1,
+    reference: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Of dicom-seg: DIR/PATIENT has the DICOM series.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the flagged rows of RUN for another system; of images, flags and scores as volumes."""
+    from screening.scoring.exports.flagged import read_flagged
+
+    if (to is Form.table) != bool(url and table) or (to is Form.table) == bool(out):
+        raise UsageError("--to table needs --url and --table; every other form needs --out")
+    if (to is Form.dicom_seg) != (reference is not None):
+        raise UsageError("--to dicom-seg needs --reference, and no other form has one")
+    if out is not None and out.exists() and not force:
+        raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
+    flagged = read_flagged(run)
+    place = str(out)
+    if to is Form.table:
+        from screening.scoring.exports.database import write_table
+
+        place = f"{write_table(flagged, str(url), str(table), force=force)} table {table}"
+    elif to is Form.omop:
+        from screening.scoring.exports.omop import omop_of
+        from screening.storage.publishing import publish
+
+        with publish(place, "omop") as folder:
+            for name, content in omop_of(flagged, definition).items():
+                (folder / name).write_bytes(content)
+    elif to in (Form.nifti, Form.dicom_seg):
+        from screening.scoring.exports.dicom_seg import dicom_seg_of
+        from screening.scoring.exports.volumes import nifti_of, write_volumes
+        from screening.storage.publishing import publish
+
+        known = flagged.run
+        volumes = dicom_seg_of(run, known, reference) if reference else nifti_of(run, known)
+        with publish(place, "volumes") as folder:
+            write_volumes(folder, known, volumes)
+    else:
+        from screening.scoring.exports import fhir, sheets
+        from screening.storage.publishing import write_whole
+
+        forms = {
+            Form.csv: lambda: sheets.csv_of(flagged),
+            Form.xlsx: lambda: sheets.xlsx_of(flagged),
+            Form.fhir: lambda: fhir.fhir_of(flagged, id_system),
+        }
+        write_whole(Path(place), forms[to]())
+    told = {
+        "run_id": flagged.run.run_id,
+        "rows": len(flagged.rows),
+        "erased": flagged.run.erased,
+        "out": place,
+    }
+    tell(told, as_json)
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model, run or comparison directory.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Page to write; DIR/report.html if absent.")
+    ] = None,
+    de_identify: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEYFILE",
+            help="With --out: a run's page for teaching, in which nobody stands out; names by this secret.",
+        ),
+    ] = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the report of a model, run or comparison directory again."""
+    from screening.documents.stored import model_in, run_in
+    from screening.page import render_model, render_run
+    from screening.page.comparison import render_comparison
+    from screening.storage.publishing import write_whole
+    from screening.storage.sealing import as_stored, read_document
+
+    draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
+    kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
+    target = out or directory / "report.html"
+    document = read_document(directory, kind)
+    risk: dict[str, object] = {}
+    known = document.get("ledger")
+    if kind == "run" and isinstance(known, dict) and known.get("shadow"):
+        raise UsageError(
+            f"{directory} was scored in shadow: it has no page; `screen history --beside` compares"
+        )
+    if de_identify is not None:
+        if kind != "run":
+            raise UsageError(f"--de-identify is for the page of a run; that of a {kind} names no patient")
+        if target.resolve() == (directory / "report.html").resolve():
+            raise UsageError("--de-identify makes a copy; give --out, another file than the run's own page")
+        document, risk = _copy(directory, document, de_identify)
+    with as_stored(directory / f"{kind}.json"):
+        page = draws[kind](document, templates).encode()
+        told: dict[str, object] = {"report": str(target)}
+        if kind != "comparison":
+            found = run_in(document) if kind == "run" else model_in(document)
+            reasons = [each.to_dict() for each in found.attention]
+            told["attention"] = reasons if as_json else sentences(reasons)
+    write_whole(target, page)
+    tell(told | risk, as_json)
+
+
+def _copy(
+    directory: Path, document: Mapping[str, object], keyfile: Path
+) -> tuple[dict[str, object], dict[str, object]]:
+    """The document of a copy, and what is told of how well it hides."""
+    from screening.deidentify import deidentified, site_key
+    from screening.documents.shape import plain
+    from screening.documents.stored import run_in
+    from screening.storage.sealing import FORMATS, as_stored
+
+    key = site_key(keyfile)
+    with as_stored(directory / "run.json"):
+        copy = deidentified(run_in(document), key, FORMATS["run"])
+    told = {name: value for name, value in vars(copy).items() if name != "run"}
+    return plain(copy.run), told

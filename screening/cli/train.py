@@ -1,18 +1,26 @@
-"""`screen train`"""
+"""What makes a model: `screen recipes`, `train`, `compare`, `threshold`, `retrain`."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from screening.cli import logs, options
 from screening.cli.console import attention_of, bar, points_of, tell
-from screening.cli.options import AsJson, ContractFile, Source, Templates
+from screening.cli.options import AsJson, ContractFile, LedgerHere, LedgerMaybe, Source, Templates
+from screening.errors import UsageError
+
+if TYPE_CHECKING:
+    from screening.recipes.recipe import Recipe
+
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
-WHERE_AND_HOW = frozenset({"out", "templates", "jobs", "as_json", "force", "sign", "cluster"})
+WHERE_AND_HOW = frozenset(
+    {"out", "templates", "jobs", "as_json", "force", "sign", "cluster", "ledger", "nights"}
+)
 
 
 def train(
@@ -135,3 +143,240 @@ def train(
     told: dict[str, object] = {"model": str(out), "id": model.id, "report": str(out / "report.html")}
     told |= points_of(model) | attention_of(model, as_json)
     tell(told | ({"notes": notes} if as_json else {}), as_json)
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="Show this recipe in full.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the methods, or show one in full.
+
+    In full: its paper, its parameters with their defaults, and what its search tries.
+    """
+    from screening.recipes.loading import list_recipes, load_recipe
+
+    # The shipped ones are not built here: that would wait for scikit-learn.
+    shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
+    chosen = shipped or [load_recipe(str(name))]
+    if as_json:
+        tell({"recipes": [_entry(recipe) for recipe in chosen]}, as_json)
+    elif name:
+        tell(_entry(chosen[0]), as_json)
+    else:
+        tell({recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in chosen}, as_json)
+
+
+def _entry(recipe: Recipe) -> dict[str, object]:
+    keys = ("name", "title", "paper", "machine", "about", "parameters", "search", "criterion")
+    return {key: getattr(recipe, key) for key in keys}
+
+
+def compare(
+    context: typer.Context,
+    cohorts: Annotated[
+        list[str],
+        typer.Argument(metavar="COHORT...", help="One cohort or several: files, directories, globs."),
+    ],
+    recipes: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B|all", help="Methods; the control is always among them. `auto` is not in `all`."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Directory to write the comparison in.")],
+    table: options.Table = None,
+    query: options.Query = None,
+    label: options.Label = None,
+    positive: options.Positive = None,
+    id: options.Id = None,
+    group: options.Group = None,
+    drop: options.Drop = None,
+    contract: ContractFile = None,
+    control: Annotated[
+        str | None, typer.Option(help="Method the others are compared with; the plain SVM if absent.")
+    ] = None,
+    min_sensitivity: options.MinSensitivity = None,
+    max_flag_rate: options.MaxFlagRate = None,
+    miss_cost: options.MissCost = None,
+    g_mean: options.GMean = False,
+    threshold: options.Threshold = None,
+    confidence: options.Confidence = None,
+    prevalence: options.Prevalence = None,
+    search: options.Search = None,
+    folds: options.Folds = 5,
+    repeats: options.Repeats = None,
+    max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    cluster: options.Cluster = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge methods on the same folds, thresholds included.
+
+    Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was
+    stopped goes on from its finished folds when it is asked for again.
+    """
+    rule = options.rule_from(context.params)
+
+    from screening.cohort.reading import read_cohort
+    from screening.comparison import compare as comparison
+    from screening.comparison.result import write_comparison
+    from screening.page.site_templates import check_templates
+    from screening.storage.publishing import publish
+
+    check_templates(templates, "comparison")
+    with publish(out, "comparison") as folder:
+        read = {
+            name: read_cohort(
+                source,
+                contract,
+                label=label,
+                positive=positive,
+                id=id,
+                group=group,
+                drop=options.names_from(drop),
+                need_label=True,
+            )
+            for name, source in comparison.named(
+                [options.source_of(cohort, table, query) for cohort in cohorts]
+            ).items()
+        }
+        found = comparison.compare(
+            read,
+            comparison.comparable(options.names_from(recipes), read),
+            rule=rule,
+            folds=folds,
+            repeats=repeats,
+            search=search,
+            seed=seed,
+            jobs=jobs,
+            max_rows=max_rows,
+            control=control,
+            kept=comparison.place_of_folds(out),
+            cluster=cluster,
+            progress=bar("Comparing"),
+            command=options.command_of(context, WHERE_AND_HOW),
+        )
+        write_comparison(found, folder, templates)
+    shutil.rmtree(comparison.place_of_folds(out), ignore_errors=True)
+    tell({"comparison": str(out), **(found.summary() if as_json else found.table())}, as_json)
+
+
+def threshold(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
+    reason: Annotated[str, typer.Option(help="Why, in words; every page will show it.")],
+    min_sensitivity: options.MinSensitivity = None,
+    max_flag_rate: options.MaxFlagRate = None,
+    miss_cost: options.MissCost = None,
+    g_mean: options.GMean = False,
+    threshold: options.Threshold = None,
+    confidence: options.Confidence = None,
+    prevalence: options.Prevalence = None,
+    watched: Annotated[
+        str | None, typer.Option("--class", metavar="NAME", help="Only this watched class.")
+    ] = None,
+    ledger: LedgerMaybe = None,
+    series: options.Series = None,
+    sign: options.Sign = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose another operating point for MODEL by RULE.
+
+    It is chosen from the held-out scores the model was validated with; the machines stay as they are.
+    """
+    rule = options.rule_from(context.params)
+    signer = options.signer_from(sign)
+
+    from contextlib import nullcontext
+    from functools import partial
+
+    from screening.ledger import open_ledger, record_threshold
+    from screening.page import render_model
+    from screening.storage.loading import load_model
+    from screening.storage.model import write_model
+    from screening.storage.publishing import publish
+    from screening.storage.sealing import as_stored
+    from screening.training import rechoosing
+
+    with (
+        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
+        publish(model, "model") as folder,
+    ):
+        before = load_model(model)
+        with as_stored(model / "model.json"):
+            after = rechoosing.rechoose(before, rule, reason, watched)
+            options.say_unsigned(model, signer)
+            write_model(after, folder, partial(render_model, templates=templates), signer)
+        if book is not None:
+            # Recorded before it is in force: a change that failed to appear is known, never the reverse.
+            whose = options.series_from(series) or before.contract.series
+            record_threshold(book, rechoosing.change_of(before, after), whose)
+    told = {"model": str(model), "id": after.id} | points_of(after)
+    tell(told | attention_of(after, as_json), as_json)
+
+
+def retrain(
+    context: typer.Context,
+    series: Annotated[
+        str, typer.Argument(metavar="SERIES", help="Whose verdicts; `screen status` lists all.")
+    ],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory of its champion.")],
+    cohort: Source,
+    nights: Annotated[
+        str, typer.Option(metavar="PATTERN", help="Tables of the nights: in/{series}/{date}.csv.")
+    ],
+    out: Annotated[Path, typer.Option(help="Model directory to write.")],
+    table: options.Table = None,
+    query: options.Query = None,
+    ledger: LedgerHere = "screening.db",
+    review_by: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM-DD", help="Day on which to review it; else in two years.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    memory: options.Memory = None,
+    sign: options.Sign = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train the champion's method again on its past COHORT and the verdicts of SERIES.
+
+    Recipe, rule and contract are the champion's. The new model is in force nowhere: score it --shadow, look
+    at `screen history --beside`, then `screen promote` it.
+    """
+    n_bytes, signer = options.bytes_from(memory), options.signer_from(sign)
+    day = options.day_from("--review-by", review_by)
+
+    from functools import partial
+
+    from screening.cohort.reading import read_cohort
+    from screening.ledger import judged, open_ledger, record_retraining
+    from screening.page import render_model
+    from screening.page.site_templates import check_templates
+    from screening.storage.loading import load_model
+    from screening.storage.model import write_model
+    from screening.storage.publishing import publish
+    from screening.training import retraining
+
+    check_templates(templates, "model")
+    if (out / "model.json").exists():
+        raise UsageError(f"{out} holds a model, which stays; give another --out")
+    champion = load_model(model)
+    with open_ledger(ledger) as book, publish(out, "model") as folder:
+        said = judged(book, series, champion.digest)
+        past = read_cohort(options.source_of(cohort, table, query), champion.contract, need_label=True)
+        learned = retraining.judged_cohort(champion, past, said, nights)
+        trained = retraining.retrained(
+            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=bar("Training"),
+            command=options.command_of(context, WHERE_AND_HOW),
+        )  # fmt: skip
+        write_model(trained, folder, partial(render_model, templates=templates), signer)
+        # Recorded before it is there: a model that failed to appear is known, never the reverse.
+        facts = trained.document["training"]["verdicts"]
+        entry = record_retraining(book, said.series, champion.digest, trained.digest, facts)
+    told = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
+    told |= {"champion": champion.id} | points_of(trained)
+    told |= {"verdicts": facts if as_json else retraining.sentences(learned.facts)}
+    tell(told | attention_of(trained, as_json), as_json)

@@ -18,6 +18,7 @@ from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
 from screening.cohort.guessing import FEW_VALUES, names_people, names_rows, names_somebody
+from screening.cohort.inference import INDEX_NAME
 from screening.contract.contract import Contract
 from screening.contract.stems import sizes_of_stems, stems_of, usual
 from screening.contract.typing import plain, texts
@@ -230,21 +231,26 @@ class _Table:
         return np.where(two[:, 0] == self.asked, two[:, 1], two[:, 0])
 
     def together(self, groups: np.ndarray, *without: str) -> float:
-        """How often the nearest other row is of the same group, as a multiple of chance; 0 if hardly ever."""
+        """How often the nearest other row is of one's group, as a multiple of chance; 0 if by chance."""
         nearest = self.nearest(*without)
         if nearest is None:
             return 0.0
         groups = groups[: self.n_rows]
         share, chance = np.mean(groups[self.asked] == groups[nearest]), _pairs(groups) / _pairs(0 * groups)
-        return float(share / max(chance, 1 / len(groups))) if share >= max(0.1, 12 / len(groups)) else 0.0
+        if share * len(self.asked) < 5 or share < chance + 5 * np.sqrt(chance / len(self.asked)):
+            return 0.0
+        return float(share / max(chance, 1 / len(groups)))
+
+    def in_stretches(self, name: str) -> bool:
+        """Whether each value of a column fills one stretch of rows."""
+        values, changes = self.codes[name].max() + 1, np.count_nonzero(np.diff(self.codes[name]))
+        return bool(FEW_VALUES <= values <= len(self.frame) / 1.5 and values >= 0.95 * (1 + changes))
 
     def patient(self) -> str | None:
         """A column of which each value fills one stretch of rows that are near in all others."""
         best, column = LEAST_CONTRAST, None
         for name, codes in self.codes.items():
-            values, stretches = codes.max() + 1, 1 + np.count_nonzero(np.diff(codes))
-            usual = FEW_VALUES <= values <= len(codes) / 1.5
-            if not usual or values < 0.95 * stretches or _measured(self.frame[name]):
+            if not self.in_stretches(name) or _measured(self.frame[name]):
                 continue
             if (multiple := self.together(codes, name)) > best:
                 best, column = multiple, name
@@ -299,13 +305,17 @@ def _stems(table: _Table) -> Iterator[Sign]:
             continue
         names = cells.fillna("")
         sizes = sizes_of_stems(names.tolist())
-        if sizes and (usual(sizes) or table.together(_codes(pd.Series(stems_of(names.to_numpy())))) >= 3):
+        if not sizes:
+            continue
+        multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
+        counted = usual(names.tolist(), sizes)
+        if counted or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)
             seen = (
                 f"The names of rows in column '{name}' are {len(sizes):,} stems with a running end: "
                 f"{several:.0%} of rows seem to share their patient with other rows."
             )
-            yield Sign("stem", seen, str(name), certain=several >= 0.8)
+            yield Sign("stem", seen, str(name), certain=several >= 0.8 and multiple >= 1.5)
 
 
 def _first_rows(table: _Table) -> Iterator[Sign]:
@@ -343,13 +353,14 @@ def _repeated(table: _Table) -> Iterator[Sign]:
     """A column that is called as patients or rows are, and whose values repeat."""
     for name, cells in table.frame.items():
         called = str(name)
-        if not (names_people(called) or (names_rows(called) and not NOT_PEOPLE.search(called))):
+        people = names_people(called) or (names_rows(called) and not NOT_PEOPLE.search(called))
+        if not people and not (INDEX_NAME.fullmatch(called) and table.in_stretches(called)):
             continue
         several = float(cells.dropna().duplicated(keep=False).mean())
         if cells.isna().mean() > 0.1 or cells.nunique() < FEW_VALUES or several < 0.02 or _measured(cells):
             continue
         seen = f"{several:.0%} of rows have the same '{name}' as another row."
-        yield Sign("repeated", seen, called, certain=several > 0.5)
+        yield Sign("repeated", seen, called, certain=people and several > 0.5)
 
 
 def _slow(table: _Table) -> Iterator[Sign]:
@@ -400,13 +411,26 @@ def _copies(table: _Table) -> Iterator[Sign]:
             continue
         both = np.unique(one * len(two) + two, return_inverse=True)[1]
         shared = float(np.mean(np.bincount(both)[both] > 1))
-        expected = _pairs(one) * table.chance[second]
-        if shared > best and _pairs(both) >= 5 * expected and table.together(both, first, second) >= 20:
+        if shared <= best or _pairs(both) < 5 * _pairs(one) * table.chance[second]:
+            continue
+        thirds = (name for name in table.values if name not in (first, second) and table.chance[name] <= 0.8)
+        alike = any(_follows(table, name, both, one, two) for name in thirds)
+        if alike and table.together(both, first, second) >= 3:
             best, names = shared, [first, second]
     if names:
         yield Sign(
             "copies", f"{best:.0%} of rows agree with another row in {_listed(names)}, and in most else."
         )
+
+
+def _follows(table: _Table, name: str, both: np.ndarray, one: np.ndarray, two: np.ndarray) -> bool:
+    """Whether rows that agree in both columns agree in a third one, unlike those that agree in one."""
+    third, n_rows = table.values[name], len(both)
+    shares = [
+        _pairs(np.unique(codes * n_rows + third, return_inverse=True)[1]) / max(_pairs(codes), 1.0)
+        for codes in (both, one, two)
+    ]
+    return shares[0] >= 0.9 and max(shares[1:]) <= (shares[0] + table.chance[name]) / 2
 
 
 def _listed(names: list[str]) -> str:

@@ -168,7 +168,7 @@ def _source(source: Readable) -> Source:
 
         return open_remote(source)
     if isinstance(source, Database):
-        from screening.sources.answers import open_database
+        from screening.sources.sql import open_database
 
         return open_database(source)
     return source_of(source)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import f as f_distribution
+from scipy.stats import norm, rankdata, studentized_range
 
 
 def ranked(figures: np.ndarray) -> np.ndarray:
@@ -19,8 +21,6 @@ def ranked(figures: np.ndarray) -> np.ndarray:
     figures : ndarray, shape (n_cohorts, n_methods)
         Higher is better; rounded to 9 digits, so that noise in the last ones makes no rank.
     """
-    from scipy.stats import rankdata
-
     return rankdata(-np.round(figures, 9), axis=1)
 
 
@@ -58,20 +58,19 @@ def friedman(figures: np.ndarray) -> Friedman:
     ValueError
         Fewer than two cohorts or two methods.
     """
-    from scipy.special import fdtrc
-
     n, k = _size(figures)
     ranks = ranked(figures)
     mean = ranks.mean(axis=0)
     spread = np.square(ranks).sum() - n * k * (k + 1) ** 2 / 4
     if spread <= 0:  # every cohort ties all methods
         return Friedman(0.0, 0.0, 1.0, mean)
+    # `scipy.stats.friedmanchisquare` refuses two methods.
     chi2 = float((k - 1) * n**2 * np.square(mean - (k + 1) / 2).sum() / spread)
     left = n * (k - 1) - chi2
     if left <= 1e-9:
         return Friedman(chi2, float("inf"), 0.0, mean)
     f = (n - 1) * chi2 / left
-    return Friedman(chi2, f, float(fdtrc(k - 1, (k - 1) * (n - 1), f)), mean)
+    return Friedman(chi2, f, float(f_distribution.sf(f, k - 1, (k - 1) * (n - 1))), mean)
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -103,12 +102,10 @@ class AgainstControl:
 
 def against_control(figures: np.ndarray, control: int) -> AgainstControl:
     """Compare every method's mean rank with that of method number `control`, adjusted after Holm."""
-    from scipy.special import ndtr
-
     n, k = _size(figures)
     mean = ranked(figures).mean(axis=0)
     z = (mean[control] - mean) / np.sqrt(k * (k + 1) / (6 * n))
-    p = 2 * ndtr(-np.abs(z))
+    p = 2 * norm.sf(np.abs(z))
     others = np.arange(k) != control
     adjusted = np.full(k, np.nan)
     adjusted[others] = holm(p[others])
@@ -117,8 +114,6 @@ def against_control(figures: np.ndarray, control: int) -> AgainstControl:
 
 def critical_difference(n_methods: int, n_cohorts: int, alpha: float = 0.05) -> float:
     """Nemenyi's critical difference of mean ranks: any two methods further apart differ at level `alpha`."""
-    from scipy.stats import studentized_range
-
     q = float(studentized_range.ppf(1 - alpha, n_methods, np.inf)) / np.sqrt(2)
     return q * float(np.sqrt(n_methods * (n_methods + 1) / (6 * n_cohorts)))
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from screening.documents.model import NumberProfile, TextProfile
-from screening.gates.distances import ks, psi, total_variation
 from screening.gates.profiling import binned, tenths, texts
 from screening.gates.sampling import SampledValues
+from screening.gates.tests import ks, psi, total_variation
 
 MOST_UNSEEN = 1000
 MOST_SAMPLED = 8192

@@ -15,7 +15,7 @@ from screening.contract.contract import Contract
 from screening.documents.model import NumberProfile, Profile
 from screening.documents.reason import Reason
 from screening.documents.run import FeatureDrift
-from screening.gates import chance
+from screening.gates import tests
 from screening.gates.conversions import conversions_of
 from screening.gates.counting import Column
 from screening.gates.profiling import missing_in
@@ -155,7 +155,7 @@ class Gates:
 
     def _per_row(self) -> float:
         """What a row of tonight is worth in independent ones."""
-        return chance.effective_units(self.groups.values()) / self.n_rows if self.groups else 1.0
+        return tests.effective_units(self.groups.values()) / self.n_rows if self.groups else 1.0
 
     def _per_past_row(self, column: Column) -> float:
         """What a training row is worth in independent ones."""
@@ -172,7 +172,7 @@ class Gates:
         rows, distance = column.present * now, column.distance()
         if distance is None or not isinstance(column.past, NumberProfile):
             return None
-        differs = chance.other_distribution(distance, rows, column.n_past * past) < DIFFERS
+        differs = tests.other_distribution(distance, rows, column.n_past * past) < DIFFERS
         return unit_shift(
             column.sample.values, column.past, conversions_of(name, self.contract.features[name].unit),
             n_units=column.n_past * past, night_units=rows, differs=differs, chance=self._allowed("units"),
@@ -203,7 +203,7 @@ class Gates:
         now, past = self._per_row(), self._per_past_row(column)
         gone, before = self.n_rows - column.present, column.missing_past
         share, share_past = gone / self.n_rows, before / max(before + column.n_past, 1)
-        p = chance.more_often(gone * now, self.n_rows * now, before * past, (before + column.n_past) * past)
+        p = tests.more_often(gone * now, self.n_rows * now, before * past, (before + column.n_past) * past)
         if share - share_past < MORE_MISSING or p >= self._allowed("missing"):
             return None
         words = f"{name}: missing in {share:.0%} of the rows, in training in {share_past:.0%}."
@@ -213,7 +213,7 @@ class Gates:
         if not column.n_unseen:
             return None
         now, past = self._per_row(), self._per_past_row(column)
-        p = chance.never_seen(
+        p = tests.never_seen(
             [n * now for n in column.unseen.values()], column.expected * past, column.present * now
         )
         if p >= self._allowed("unseen"):
@@ -228,9 +228,9 @@ class Gates:
             return None
         now, past = self._per_row(), self._per_past_row(column)
         if column.numeric:
-            p = chance.other_distribution(distance, column.present * now, column.n_past * past)
+            p = tests.other_distribution(distance, column.present * now, column.n_past * past)
         else:
-            p = chance.other_shares(column.counts * now, column.expected * past)
+            p = tests.other_shares(column.counts * now, column.expected * past)
         if p >= self._allowed("values"):
             return None
         figures = f"PSI {column.index():.2f}, distance {distance:.2f}"
@@ -241,7 +241,7 @@ class Gates:
         if not column.outside or column.outside < OUTSIDE * column.present:
             return None
         now, past = self._per_row(), self._per_past_row(column)
-        p = chance.outside(column.outside * now, column.present * now, column.n_past * past)
+        p = tests.outside(column.outside * now, column.present * now, column.n_past * past)
         if p >= self._allowed("outside"):
             return None
         words = f"{name}: {column.outside} of {column.present} values lie outside the training range."

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
 from screening.documents.model import NumberProfile, Profile, TextProfile
-from screening.gates.chance import effective_units
+from screening.gates.tests import effective_units
 from screening.sources.columns import Columns, absent
 
 # Format 1 had 20 bins, no `n_rows`, and the number of groups where now their effective number stands.

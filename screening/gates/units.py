@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from screening.documents.model import NumberProfile
-from screening.gates.chance import so_many
 from screening.gates.conversions import Conversion
+from screening.gates.tests import so_many
 
 # More values than these change no verdict; they are every k-th of a night's sample.
 WEIGHED = 128

@@ -11,7 +11,7 @@ from screening.documents.lesions import Froc, LesionFacts
 from screening.errors import UsageError
 from screening.lesions.maps import CONNECTIVITY, Grid, lesion_map
 from screening.statistics.intervals import beta_quantile, design_effect, percentiles, students_share
-from screening.statistics.rules import FLAG_EVERYTHING, Rule, pick
+from screening.statistics.threshold_search import FLAG_EVERYTHING, Rule, pick
 
 # Standard deviations of the Gaussian, in voxels, and sizes of the smallest cluster that counts.
 SMOOTHINGS = (0.0, 1.0)

@@ -1,9 +1,9 @@
-"""What the machines share as scikit-learn estimators: parameters, and checks of rows to score."""
+"""What the estimators share: scikit-learn's surface, checks of rows, and their fitted state as arrays."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self, TypeGuard
 
@@ -14,24 +14,52 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from screening.errors import ModelError
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel, Precision
-from screening.machines import STOPS, landmarks
-from screening.machines.fitted import FittedKernel
+from screening.machines import landmarks
+from screening.machines.passes import Passes
 from screening.machines.stopping import Judged, inner_scores, passes_worth
 
+# There is no stopping by test rows: a score that the machine was chosen by is no test.
+STOPS = ("fixed", "inner")
 STOP_FOLDS = 5
 FEW_ROWS, EXACT_TOL = 40, 1e-10
 
 
-class Checked(BaseEstimator):
-    """Rows to score are checked as scikit-learn asks."""
+class Estimator(BaseEstimator):
+    """An estimator whose fitted state is plain arrays; rows are checked as scikit-learn asks."""
 
+    classes_: np.ndarray
+    n_features_in_: int
     reads: Precision = np.float64
 
-    def _check_fitted(self) -> None:
-        """Refuse a machine that was not fitted (NotFittedError)."""
-        check_is_fitted(self)
+    @property
+    def linear(self) -> bool:
+        """Whether scores are the decisions themselves, so that machines may be averaged before the rows."""
+        return True
+
+    def check_parameters(self) -> None:
+        """Refuse parameters out of range (ValueError)."""
+        raise NotImplementedError
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """f(x), (n_rows,), or one score a class."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The fitted state as arrays, none of dtype object."""
+        raise NotImplementedError
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
+        """Take over a fitted state made by an estimator of the same parameters.
+
+        Raises
+        ------
+        ModelError
+            If arrays are missing or do not fit each other.
+        """
+        raise NotImplementedError
 
     def _rows(self, X: ArrayLike) -> np.ndarray:
         if plain(X, self.reads) and X.shape[1] == self.n_features_in_ and not self._named:
@@ -63,7 +91,7 @@ def plain(X: ArrayLike, dtype: Precision) -> TypeGuard[np.ndarray]:
     return table and bool(np.isfinite(X).all())
 
 
-class KernelMachine(Checked, FittedKernel):
+class KernelMachine(Estimator):
     """Base of the machines; ``kernel``, ``factor`` and remedies are frozen values.
 
     Their fields can be reached as ``kernel__gamma``, ``factor__Q`` or ``unequal_costs__cost_ratio`` in
@@ -72,6 +100,7 @@ class KernelMachine(Checked, FittedKernel):
 
     kind = ""
     kernel: Any
+    factor: Factor | None
     gamma: float | str
     remedies: Any
     stop: str
@@ -210,6 +239,57 @@ class KernelMachine(Checked, FittedKernel):
         """c of the last pass at the rows of X, (n_rows, 1), or (n_rows, n_outputs) where each has its own."""
         return self.passes_kept.factors(self._rows(X))
 
+    @property
+    def passes_kept(self) -> Passes:
+        """All passes of the fitted machine."""
+        check_is_fitted(self)
+        return self._passes
+
+    @property
+    def passes_(self) -> list[dict[str, Any]]:
+        """Per pass: support vectors, gap, iterations, the factor made from it."""
+        return self.passes_kept.report()
+
+    def _decisions(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        return self._passes.decisions(np.ascontiguousarray(self._rows(X)))
+
+    def scores_from(self, decisions: np.ndarray) -> np.ndarray:
+        """Scores, one a class where there are several, from the decisions of the last pass."""
+        return decisions
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """f(x), (n_rows,)."""
+        return self._decisions(X)[:, 0]
+
+    def _keep(self, passes: Passes) -> None:
+        """Fitted attributes, from the passes alone, so that ``restore`` gives the same."""
+        dual = passes.last.dual
+        used = np.flatnonzero(np.any(dual.weights != 0, axis=1))
+        self._passes, self.kernel_ = passes, passes.kernel
+        self.support_, self.support_vectors_ = passes.support[used], passes.rows[used]
+        self.dual_coef_, self.intercept_ = dual.weights[used].T, dual.intercept
+        self.n_iter_ = max(1, sum(one.dual.n_iter for one in passes.chain))
+        self.kkt_gap_ = max(one.dual.gap for one in passes.chain)
+
+    def state(self) -> dict[str, np.ndarray]:
+        state = self.passes_kept.state()
+        if hasattr(self, "classes_"):
+            state["classes"] = as_array(self.classes_)
+        return state
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
+        passes = Passes.from_state(self._kernel, self.factor, state)
+        if len(passes.chain) > 1 and self.factor is None:
+            raise ModelError(f"the model has {len(passes.chain)} passes and its recipe has no factor")
+        if self.kind != "one_class":
+            if "classes" not in state:
+                raise ModelError("the model lacks the array 'classes'")
+            self.classes_ = state["classes"]
+        self._keep(passes)
+        self.n_features_in_ = passes.rows.shape[1]
+        return self
+
 
 def named_kernel(name: str, gamma: float | str) -> Kernel:
     """A kernel by its name, "rbf" being scikit-learn's word for the Gaussian (ValueError for another)."""
@@ -237,3 +317,8 @@ def check_labels(y: np.ndarray) -> None:
     """
     if y.dtype.kind not in "biuSU":  # the full check takes as long as a small fit
         check_classification_targets(y)
+
+
+def as_array(classes: np.ndarray) -> np.ndarray:
+    """Class names as an array that needs no pickle."""
+    return classes.astype(str) if classes.dtype == object else classes

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Mapping
+from typing import Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from numpy.typing import ArrayLike
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted
 
+from screening.errors import ModelError
+from screening.machines.base import as_array
 from screening.machines.classifier import ByClass, Classifier, check_class_weight, weight_by_class
-from screening.machines.fitted import FittedLinear
 
 
-class Logistic(Classifier, FittedLinear):
+class Logistic(Classifier):
     """Logistic regression with an L2 penalty, two classes or more.
 
     Parameters
@@ -36,41 +40,33 @@ class Logistic(Classifier, FittedLinear):
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         weight = weight_by_class(self.class_weight, self.classes_, codes)[codes]
-        coef, self.n_iter_ = _most_likely(x, codes, weight, self.C, self.max_iter)
-        self.coef_, self.intercept_ = coef[:, :-1], coef[:, -1]
+        model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(x, codes, weight)
+        self.coef_, self.intercept_, self.n_iter_ = model.coef_, model.intercept_, int(model.n_iter_.max())
 
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Log odds, (n_rows,); of more than two classes one score a class, (n_rows, n_classes)."""
+        check_is_fitted(self)
+        scores = self._rows(X) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
-def _most_likely(
-    x: np.ndarray, codes: np.ndarray, weight: np.ndarray, cost: float, max_iter: int
-) -> tuple[np.ndarray, int]:
-    """Coefficients of the least penalised loss, an intercept behind each output's, and the steps to it.
+    def state(self) -> dict[str, np.ndarray]:
+        check_is_fitted(self)
+        return {
+            "coef": self.coef_,
+            "intercept": self.intercept_,
+            "classes": as_array(self.classes_),
+            "n_iter": np.asarray(self.n_iter_),
+        }
 
-    The loss and the way to its minimum are scikit-learn's, whose linear models take longer to import than all
-    folds of a ward to fit.
-    """
-    from scipy.optimize import minimize
-
-    n_classes = int(codes.max()) + 1
-    shape = (1 if n_classes == 2 else n_classes, x.shape[1] + 1)
-    share, penalty = weight / weight.sum(), 1 / (cost * weight.sum())
-    true = codes == np.arange(n_classes)[:, None]
-
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        coef = flat.reshape(shape)
-        slopes = coef[:, :-1]
-        # Of two classes the first has the score 0.
-        scores = np.zeros(true.shape)
-        scores[-len(coef) :] = slopes @ x.T + coef[:, -1:]
-        scores -= scores.max(axis=0)
-        chances = np.exp(scores)
-        total = chances.sum(axis=0)
-        error = (share * (chances / total - true))[-len(coef) :]
-        gradient = np.column_stack([error @ x + penalty * slopes, error.sum(axis=1)])
-        value = share @ (np.log(total) - scores[codes, np.arange(len(x))])
-        return float(value + penalty / 2 * np.square(slopes).sum()), gradient.ravel()
-
-    options = {"maxiter": max_iter, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps}
-    found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options=options)
-    if not found.success:
-        warnings.warn(f"logistic regression stopped early: {found.message}", ConvergenceWarning, stacklevel=3)
-    return found.x.reshape(shape), int(found.nit)
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
+        try:
+            coef, intercept, classes = state["coef"], state["intercept"], state["classes"]
+            n_iter = int(state["n_iter"])
+        except KeyError as missing:
+            raise ModelError(f"the model lacks the array {missing}") from None
+        n_outputs = len(classes) if len(classes) > 2 else 1
+        if coef.ndim != 2 or len(coef) != n_outputs or intercept.shape != (n_outputs,):
+            raise ModelError("the model's arrays do not fit each other")
+        self.coef_, self.intercept_, self.classes_, self.n_iter_ = coef, intercept, classes, n_iter
+        self.n_features_in_ = coef.shape[1]
+        return self

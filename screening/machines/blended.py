@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from screening.errors import ModelError
-from screening.machines.fitted import Fitted
+from screening.machines.base import Estimator
 from screening.machines.fold_ensemble import FoldEnsemble, under
 
 # Scores that spread by less than this share of their size are not divided by their spread.
@@ -32,7 +32,7 @@ class BlendedEnsemble:
         self.scales = scales
 
     @property
-    def machines(self) -> tuple[Fitted, ...]:
+    def machines(self) -> tuple[Estimator, ...]:
         """All machines of all members."""
         return tuple(machine for member in self.members for machine in member.machines)
 
@@ -60,7 +60,7 @@ class BlendedEnsemble:
     @classmethod
     def from_state(
         cls,
-        builders: Sequence[tuple[Callable[[], Fitted], str]],
+        builders: Sequence[tuple[Callable[[], Estimator], str]],
         n_classes: int,
         state: Mapping[str, np.ndarray],
     ) -> BlendedEnsemble:

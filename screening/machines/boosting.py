@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_softmax
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.utils.validation import check_is_fitted
 
+from screening.errors import ModelError
 from screening.machines.classifier import ByClass, check_class_weight, weight_by_class
-from screening.machines.fitted import FittedBoosting
 from screening.machines.tree_machine import TreeMachine
 from screening.machines.trees import DEEPEST, Trees, in_preorder, rounded_down
 
@@ -16,7 +21,7 @@ from screening.machines.trees import DEEPEST, Trees, in_preorder, rounded_down
 _BY_CATEGORY, _MISSING = 0b0001, 0b1100
 
 
-class Boosting(TreeMachine, FittedBoosting):
+class Boosting(TreeMachine):
     """Gradient boosting of trees on histograms.
 
     LightGBM's where it can be imported: its model, a documented text, is read once after training, and what
@@ -74,8 +79,6 @@ class Boosting(TreeMachine, FittedBoosting):
             self.trees_ = read_text(text, len(self.classes_))
 
     def _by_scikit_learn(self, x: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Any:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
         model = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
             max_iter=self.n_rounds,
@@ -109,8 +112,24 @@ class Boosting(TreeMachine, FittedBoosting):
 
     def _sums(self, rows: np.ndarray) -> np.ndarray:
         if hasattr(self, "trees_"):
-            return super()._sums(rows)
+            return self.trees_.sums(rows)
         return np.asarray(self.model_.decision_function(rows)).reshape(len(rows), -1)
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
+        check_is_fitted(self)
+        sums = self._sums(self._rows(X))
+        return sums[:, 0] if sums.shape[1] == 1 else log_softmax(sums, axis=1)
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
+        super().restore(state)
+        rounds, odd = divmod(self.trees_.n_trees, self.trees_.value.shape[1])
+        # LightGBM stops early where nothing is left to split.
+        if odd or (rounds > self.n_rounds):
+            raise ModelError(
+                f"the model has {self.trees_.n_trees} trees, too many or not as many of each class"
+            )
+        return self
 
 
 def lightgbm() -> ModuleType | None:

@@ -12,19 +12,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from screening.machines.base import Checked
+from screening.machines.base import Estimator
 
 ByClass = str | dict[Hashable, float]
 
 
-class Classifier(ClassifierMixin, Checked):
+class Classifier(ClassifierMixin, Estimator):
     """A classifier that learns from codes of two classes or more."""
-
-    classes_: np.ndarray
-
-    def check_parameters(self) -> None:
-        """Refuse parameters out of range (ValueError)."""
-        raise NotImplementedError
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         """Learn from rows and the numbers of their classes."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from imblearn.ensemble import EasyEnsembleClassifier
 from numpy.typing import ArrayLike
+from sklearn.ensemble import AdaBoostClassifier
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from screening.machines.classifier import Classifier
@@ -23,7 +26,9 @@ class EasyEnsemble(Classifier):
     seed : int
     """
 
-    linear = False
+    @property
+    def linear(self) -> bool:
+        return False
 
     def __init__(self, n_estimators: int = 10, n_rounds: int = 10, seed: int = 0) -> None:
         self.n_estimators = n_estimators
@@ -37,10 +42,6 @@ class EasyEnsemble(Classifier):
                 raise ValueError(f"{name} must be > 0, got {value!r}")
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
-        from imblearn.ensemble import EasyEnsembleClassifier
-        from sklearn.ensemble import AdaBoostClassifier
-        from sklearn.tree import DecisionTreeClassifier
-
         boosted = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=self.n_rounds)
         ensemble = EasyEnsembleClassifier(
             n_estimators=self.n_estimators, estimator=boosted, random_state=self.seed

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from screening.errors import ModelError
-from screening.machines.fitted import Fitted, FittedKernel
+from screening.machines.base import Estimator, KernelMachine
 from screening.machines.orientation import oriented, oriented_decisions
 from screening.machines.passes import Pass, Passes
 from screening.machines.scorer import Scorer
@@ -26,7 +26,7 @@ class FoldEnsemble:
         Classes of the task.
     """
 
-    def __init__(self, machines: Sequence[Fitted], kind: str, n_classes: int) -> None:
+    def __init__(self, machines: Sequence[Estimator], kind: str, n_classes: int) -> None:
         self.machines = tuple(machines)
         self.kind = kind
         self.n_classes = n_classes
@@ -68,9 +68,9 @@ class FoldEnsemble:
         return Scorer([machine.passes_kept for machine in self.standing], rows, places)
 
     @property
-    def standing(self) -> list[FittedKernel]:
+    def standing(self) -> list[KernelMachine]:
         """The machines that stand on training rows (patients): all of them, or none."""
-        return [each for each in self.machines if isinstance(each, FittedKernel)]
+        return [each for each in self.machines if isinstance(each, KernelMachine)]
 
     @property
     def kernel_machines(self) -> bool:
@@ -122,7 +122,7 @@ class FoldEnsemble:
         first = self.standing[0].passes_kept
         return replace(first, rows=rows, support=np.arange(len(rows)), chain=(Pass(dual, labels, plain),))
 
-    def _is_linear(self, machine: FittedKernel) -> bool:
+    def _is_linear(self, machine: KernelMachine) -> bool:
         passes = machine.passes_kept
         whole = self.kind != "multi_class" or len(machine.classes_) == self.n_classes
         same = passes.kernel == self.standing[0].passes_kept.kernel
@@ -143,7 +143,7 @@ class FoldEnsemble:
 
     @classmethod
     def from_state(
-        cls, build: Callable[[], Fitted], kind: str, n_classes: int, state: Mapping[str, np.ndarray]
+        cls, build: Callable[[], Estimator], kind: str, n_classes: int, state: Mapping[str, np.ndarray]
     ) -> FoldEnsemble:
         """Inverse of ``state``.
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.validation import check_is_fitted
 
-from screening.machines.fitted import FittedForest
+from screening.errors import ModelError
 from screening.machines.tree_machine import TreeMachine
 from screening.machines.trees import DEEPEST, Trees
-
-if TYPE_CHECKING:
-    from sklearn.tree import DecisionTreeClassifier
 
 _WEIGHTS = ("none", "balanced", "balanced_subsample")
 
 
-class _Forest(TreeMachine, FittedForest):
+class _Forest(TreeMachine):
     """What the forests share: everything but how their trees grow."""
 
     _whole = ("n_estimators", "min_samples_leaf", "max_depth")
@@ -33,6 +34,31 @@ class _Forest(TreeMachine, FittedForest):
 
     def _depth(self) -> int:
         return DEEPEST if self.max_depth is None else min(self.max_depth, DEEPEST)
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Mean share of each class in the leaves that a row reaches, (n_rows, n_classes)."""
+        check_is_fitted(self)
+        return self.trees_.shares(self._rows(X))
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes).
+
+        Half a vote is added for each class (the empirical logit): a unanimous forest is as sure as its number
+        of trees allows, not infinitely, and no two probabilities are clipped to the same score.
+        """
+        shares = self.predict_proba(X)
+        n_trees, n_classes = self.trees_.n_trees, shares.shape[1]
+        logs = np.log((n_trees * shares + 0.5) / (n_trees + 0.5 * n_classes))
+        return logs[:, 1] - logs[:, 0] if n_classes == 2 else logs
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
+        super().restore(state)
+        n_trees, value = self.trees_.n_trees, self.trees_.value
+        if self.n_estimators != n_trees:
+            raise ModelError(f"the model has {n_trees} trees where there should be {self.n_estimators}")
+        if value.dtype != np.float32 or not ((value >= 0) & (value <= 1)).all():
+            raise ModelError("the model's trees have values out of range")
+        return self
 
 
 class RandomForest(_Forest):
@@ -75,8 +101,6 @@ class RandomForest(_Forest):
             raise ValueError(f"class_weight must be one of {', '.join(_WEIGHTS)}, got {self.class_weight!r}")
 
     def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
-        from sklearn.ensemble import RandomForestClassifier
-
         weight: Any = None if self.class_weight == "none" else self.class_weight
         if isinstance(weight, dict):
             weight = {code: weight.get(name, 1.0) for code, name in enumerate(self.classes_)}
@@ -116,8 +140,6 @@ class BalancedForest(_Forest):
         self.seed = seed
 
     def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
-        from sklearn.tree import DecisionTreeClassifier
-
         rng = np.random.default_rng(self.seed)
         members = [np.flatnonzero(codes == code) for code in range(len(self.classes_))]
         fewest = min(map(len, members))

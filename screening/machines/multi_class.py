@@ -19,14 +19,13 @@ from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels, classes_and_codes
 from screening.machines.basis import Basis
 from screening.machines.counted import ClassWeight, counted_rows
-from screening.machines.fitted import FittedMultiClass
 from screening.machines.fitting import fit_passes
 from screening.machines.passes import Passes
 from screening.machines.schemes import SCHEMES, Classes, OneVsRest
 from screening.solvers.kernel_rows import Gram
 
 
-class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
+class MultiClassSVM(ClassifierMixin, KernelMachine):
     """Multi-class SVM, trained again with the rescaled kernel where there is a factor.
 
     Parameters
@@ -229,6 +228,25 @@ class MultiClassSVM(ClassifierMixin, KernelMachine, FittedMultiClass):
             return self._scheme(codes, np.ones(len(x))).margins(decisions) < landmarks.NEAR_MARGIN
 
         return landmarks.choose(x, codes, int(self.n_landmarks), near, self._seed)
+
+    @property
+    def linear(self) -> bool:
+        return self.scheme != "one_vs_one"  # votes
+
+    def scores_from(self, decisions: np.ndarray) -> np.ndarray:
+        return SCHEMES[self.scheme].scores(decisions)
+
+    def class_scores(self, X: ArrayLike) -> np.ndarray:
+        """One score a class, (n_rows, n_classes), also where there are two classes."""
+        return self.scores_from(self._decisions(X))
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """One score a class, (n_rows, n_classes) in ``classes_`` order.
+
+        Of two classes it is (n_rows,), half the difference of their scores, as scikit-learn asks.
+        """
+        scores = self.class_scores(X)
+        return (scores[:, 1] - scores[:, 0]) / 2.0 if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,): the class with the largest score."""

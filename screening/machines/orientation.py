@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.machines.fitted import Fitted, FittedMultiClass
+from screening.machines.base import Estimator
+from screening.machines.multi_class import MultiClassSVM
 
 
-def oriented_decisions(estimator: Fitted, encoded: np.ndarray, kind: str, n_classes: int) -> np.ndarray:
+def oriented_decisions(estimator: Estimator, encoded: np.ndarray, kind: str, n_classes: int) -> np.ndarray:
     """Decision values of encoded rows, turned so that higher means more suspicious.
 
     Parameters
@@ -22,14 +23,14 @@ def oriented_decisions(estimator: Fitted, encoded: np.ndarray, kind: str, n_clas
     -------
     ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class machine
     """
-    if isinstance(estimator, FittedMultiClass):
+    if isinstance(estimator, MultiClassSVM):
         own = estimator.class_scores(encoded)
     else:
         own = estimator.decision_function(encoded)
     return oriented(np.asarray(own, dtype=float), estimator, kind, n_classes)
 
 
-def oriented(scores: np.ndarray, estimator: Fitted, kind: str, n_classes: int) -> np.ndarray:
+def oriented(scores: np.ndarray, estimator: Estimator, kind: str, n_classes: int) -> np.ndarray:
     """An estimator's own scores, (n_rows,) or (n_rows, n_outputs), turned the same way.
 
     A multi-class estimator fitted on rows without some class gives that class the row's lowest score.

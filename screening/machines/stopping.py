@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 # Wu and Chang's theta: the loop goes on while the score gains more than this.
 LEAST_GAIN = 1e-3
@@ -32,8 +33,6 @@ def inner_folds(
     folds : int, >= 2
     seed : int
     """
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-
     n_classes = int(codes.max()) + 1
     holders = [
         np.sum(codes == m) if groups is None else len(np.unique(groups[codes == m])) for m in range(n_classes)

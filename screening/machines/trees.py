@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.tree import DecisionTreeClassifier
 
 from screening.errors import ModelError
 from screening.kernels.machine_code import Loop
 from screening.kernels.threads import run_in_threads
-
-if TYPE_CHECKING:
-    from sklearn.tree import DecisionTreeClassifier
 
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000

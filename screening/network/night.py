@@ -23,7 +23,7 @@ from screening.network.rules import check_rule
 from screening.network.site import Network
 from screening.network.tasks import Task, tasks_of
 from screening.network.workers import Workers
-from screening.page.overview import render_overview
+from screening.page.page import render_overview
 from screening.storage.publishing import hold
 from screening.storage.sealing import read_document
 

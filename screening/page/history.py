@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
-from screening.documents.control import ControlChart
+from screening.documents import ScoreCounts
+from screening.documents.control import ControlChart, Phase
 from screening.documents.forward import Estimate, ForwardNights
 from screening.documents.history import (
     DriftOver,
     FlaggedShare,
+    HistoryDocument,
     Misses,
     NightRun,
+    Promotion,
+    Retirement,
+    Retraining,
     SeriesFacts,
+    ThresholdChange,
 )
 from screening.documents.shadow import JudgedShare
 from screening.documents.stored import history_in
 from screening.page import format as shown
+from screening.page.charts import Axes, Tick
 from screening.page.drawing import draw
-from screening.page.history_changes import model_rows, threshold_row
-from screening.page.history_charts import charts, control_charts
 
 
 def render_history(told: Mapping[str, object], templates: Path | None = None) -> str:
@@ -250,4 +257,207 @@ def _row(run: NightRun) -> dict[str, object]:
         "states": [shown.count(count) for count in states],
         "found": f"{found} of {judged}" if run.verdicts.judged else shown.NOT_KNOWN,
         "p": shown.p_value(run.drift.p if run.drift else None),
+    }
+
+
+@dataclass
+class Nights(Axes):
+    """A picture night by night; of a control chart also its limits in words, and its signals."""
+
+    said: list[str] = field(default_factory=list)
+    signals: list[str] = field(default_factory=list)
+
+
+def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Nights]:
+    """Return the pictures of the nights in force, with changes of model and threshold marked."""
+    nights = list(range(1, len(used) + 1))
+    trend = series.ppv_to_date
+    flagged, new = [run.cases for run in used], [run.new for run in used]
+    capacity = used[-1].capacity
+    # A capacity far above would press the line of the nights flat.
+    near = [] if capacity is None or capacity > 3 * max(flagged) else [capacity]
+    top = max([1, *flagged, *near])
+    work = _axes(f"work-{number}", "Cases", "flagged and new cases a night", "Cases", (0, top * 1.08), used)
+    work.line(nights, flagged, "first", "flagged")
+    work.line(nights, new, "second", "new")
+    for height in near:
+        work.line([1, len(used)], [height, height], "chance", "capacity")
+    found = _axes(
+        f"ppv-{number}", "Predictive value of those judged", "share of judged cases that had the condition, "
+        "night by night, each case by the last word on it", "PPV to date", (0, 1), used, True,
+    )  # fmt: skip
+    found.band(nights, [t.low for t in trend], [t.high for t in trend], "first")
+    found.line(nights, [t.value for t in trend], "first", "PPV")
+    far = [run.drift.distance if run.drift else None for run in used]
+    limit = [_limit(run.drift) if run.drift else None for run in used]
+    known = [value for value in [*far, *limit] if value is not None]
+    drift = _axes(
+        f"drift-{number}", "Drift", "distance of a night's scores from those held out in training, "
+        "with what chance alone exceeds on one night in twenty", "Distance",
+        (0, max([0.05, *known]) * 1.08), used,
+    )  # fmt: skip
+    drift.line(nights, far, "first", "distance")
+    drift.line(nights, limit, "second", "limit")
+    drawn = [work, *([found] if any(t.value is not None for t in trend) else []), drift]
+    # Every chart of a series has the same phases, and there is always one of the workload.
+    phases = series.control[0].phases if series.control else []
+    for axes in drawn:
+        _mark_changes(axes, phases)
+    return drawn
+
+
+# Title of a control chart, and of its axis.
+CONTROLLED = {
+    "workload": ("Workload", "flagged of rows read"),
+    "yield": ("Yield", "confirmed of judged"),
+    "refused": ("Data quality: refused rows", "refused of rows read"),
+    "missing": ("Data quality: missing values", "missing of values"),
+}
+
+
+def control_charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Nights]:
+    """Return the control charts of a series, each with what a signal is and which nights gave one."""
+    return [_controlled(chart, used, number) for chart in series.control]
+
+
+def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> Nights:
+    title, counted = CONTROLLED[chart.measure]
+    points = [point for phase in chart.phases for point in phase.points]
+    tops = [value for point in points for value in (point.share, point.high) if value is not None]
+    out = sum(point.outside for point in points)
+    known = any(phase.centre is not None for phase in chart.phases)
+    limits = f"{shown.plural(out, 'night')} beyond the limits" if known else "no limits yet"
+    axes = _axes(
+        f"{chart.measure}-{number}", title, f"{counted}, with control limits; {limits}",
+        counted, (0, max(tops) * 1.08 or 0.01), used, True,
+    )  # fmt: skip
+    start = 1
+    for phase in chart.phases:
+        _draw_phase(axes, phase, start)
+        start += len(phase.points)
+    axes.line(range(1, len(points) + 1), [point.share for point in points], "nights")
+    for night, point in enumerate(points, start=1):
+        if point.share is not None:
+            axes.dot(night, point.share, "signal" if point.outside else "night")
+    _mark_changes(axes, chart.phases)
+    axes.said = [_phase_words(phase) for phase in chart.phases]
+    axes.signals = [shown.text(reason.words, 300) for reason in chart.signals]
+    return axes
+
+
+def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
+    nights = [night for night, point in enumerate(phase.points, start=start) if point.high is not None]
+    held = [point for point in phase.points if point.high is not None]
+    if not nights:
+        return
+    axes.line(nights, [phase.centre] * len(nights), "centre")
+    for side in ("low", "high"):
+        axes.line(nights, [getattr(point, side) for point in held], "limit")
+
+
+def _phase_words(phase: Phase) -> str:
+    first, nights = shown.name(phase.points[0].night), shown.plural(phase.baseline, "night")
+    since = f"From {first}" + ("" if phase.began == "first night" else f" ({phase.began})")
+    if phase.centre is None or phase.spread is None:
+        return f"{since}: no limits yet, {nights} of the 10 that they need."
+    how = f"centre {shown.percent(phase.centre)} and limits from the first {nights}"
+    how += ", held since" if phase.frozen else ", until there are 20 trial limits that still move"
+    kind = (
+        "p-chart"
+        if phase.spread == 1
+        else f"Laney’s p′ chart, limits {shown.ratio(phase.spread)} times as wide"
+    )
+    return f"{since}: {how}; {kind}."
+
+
+def _axes(
+    name: str,
+    title: str,
+    description: str,
+    y_label: str,
+    y: tuple[float, float],
+    used: Sequence[NightRun],
+    as_percent: bool = False,
+) -> Nights:
+    first, last = shown.name(used[0].night), shown.name(used[-1].night)
+    axes = Nights(
+        name=name, title=title, description=f"{title} from {first} to {last}: {description}.",
+        x=(1, len(used)), y=y, x_label="Night", y_label=y_label, width=560, height=250,
+        margins=(14, 82, 46, 56), as_percent=(False, as_percent),
+    )  # fmt: skip
+    # Dates where the axis has the numbers of the nights.
+    scale = (axes.right - axes.left) / max(len(used) - 1, 1)
+    axes.x_ticks = [
+        Tick(round(axes.left + scale * i, 1), shown.name(used[i].night)[5:])
+        for i in range(0, len(used), max(1, -(-len(used) // 6)))
+    ]
+    return axes
+
+
+def _mark_changes(axes: Axes, phases: Sequence[Phase]) -> None:
+    night = 1
+    for before, phase in pairwise(phases):
+        night += len(before.points)
+        axes.upright(night, "validated", phase.began)
+
+
+def _limit(found: ScoreCounts) -> float | None:
+    """Return the distance that chance exceeds one night in twenty (Kolmogorov, two samples)."""
+    n, m = sum(found.counted), sum(found.known)
+    return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and m else None
+
+
+Row = tuple[Promotion | Retraining | Retirement, str, str, str]
+
+
+def model_rows(found: HistoryDocument) -> list[dict[str, str]]:
+    """What became of models and series, in order: promoted, trained again, closed."""
+    rows: list[Row] = [
+        *(
+            (one, "promoted", _models_of(one.model_before, one.model_after), one.reason)
+            for one in found.promotions
+        ),
+        *(
+            (one, "trained again", _models_of(one.champion, one.model), _learned(one))
+            for one in found.retrainings
+        ),
+        *((one, "retired", "", one.reason) for one in found.retirements),
+    ]
+    return [
+        {
+            "recorded": _when(one.recorded),
+            "entry": shown.count(one.entry),
+            "series": shown.name(one.series),
+            "what": what,
+            "models": models,
+            "reason": shown.text(reason, 300),
+        }
+        for one, what, models, reason in sorted(rows, key=lambda row: row[0].entry)
+    ]
+
+
+def _models_of(before: str | None, after: str) -> str:
+    return f"{(before or 'none')[:12]} → {after[:12]}"
+
+
+def _learned(one: Retraining) -> str:
+    return f"on {shown.count(one.trained_on.taken)} judged rows too; in force once promoted"
+
+
+def _when(recorded: str) -> str:
+    return shown.name(recorded).replace("T", " ").replace("+00:00", " UTC")
+
+
+def threshold_row(change: ThresholdChange) -> dict[str, object]:
+    """A change of threshold."""
+    return {
+        "recorded": _when(change.recorded),
+        "entry": shown.count(change.entry),
+        "reason": shown.text(change.reason, 300),
+        "models": _models_of(change.model_before, change.model_after),
+        "classes": [
+            f"{shown.name(one.label)}: {shown.number(one.threshold_before)} → "
+            f"{shown.number(one.threshold_after)} ({shown.rule(one.rule_after)})"
+            for one in change.classes
+        ],
     }

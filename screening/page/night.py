@@ -1,12 +1,16 @@
-"""The head of the page: what this is, whether it can be relied on tonight, and counts that add up."""
+"""The head of the page: what this is, whether it can be relied on, counts that add up, where scores lie."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from screening.documents import Reason
+from screening.documents.drift_words import words
 from screening.documents.model import ModelDocument
-from screening.documents.run import RunDocument
+from screening.documents.run import Discoveries, RunDocument
 from screening.page import format as shown
 from screening.page.performance import promise
 
@@ -168,3 +172,116 @@ def _work(run: RunDocument) -> list[str]:
 
 def _time(minutes: float) -> str:
     return shown.plural(minutes, "minute") if minutes < 120 else f"{shown.ratio(minutes / 60)} hours"
+
+
+WIDTH, HEIGHT = 720, 74
+FLOOR = 70
+STEP = 6
+HIGHEST = 10
+"""Dots on top of each other at most; on a larger night each stands for several."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The strip as the template draws it; positions on a canvas of `width` by `height`."""
+
+    width: int
+    height: int
+    rest: Markup
+    flagged: Markup
+    past: Markup
+    threshold: float | None
+    room: float | None
+    each: str
+    past_cases: str
+    said: str
+
+
+def strip(run: RunDocument) -> Strip | None:
+    """Return the strip of a night; None for a run from before scores were counted for it."""
+    scale = run.scale
+    if scale is None or not sum(scale.tonight):
+        return None
+    least = 0.0 if run.model.by_excess else run.model.points[0].threshold
+    across = WIDTH / (scale.high - scale.low)
+    counts, flagged = list(scale.tonight), _flagged(scale.tonight, run.to_review)
+    each = -(-max(counts) // HIGHEST)
+    one = "patient" if run.groups or run.model.unit_of_review == "row" else run.model.unit_of_review
+    n_past = sum(scale.past_cases)
+    room = run.stopping
+    return Strip(
+        width=WIDTH,
+        height=HEIGHT,
+        rest=_dots([n - hit for n, hit in zip(counts, flagged, strict=True)], flagged, each),
+        flagged=_dots(flagged, [0] * len(counts), each),
+        past=_behind(scale.past_cases),
+        threshold=_inside((least - scale.low) * across),
+        room=_inside((room.score - scale.low) * across) if room else None,
+        each=f"one dot {one}" if each == 1 else f"one dot up to {shown.plural(each, one)}",
+        past_cases=shown.count(n_past),
+        said=f"From low to high scores: {shown.count(sum(counts) - sum(flagged))} below the threshold, "
+        f"{shown.count(sum(flagged))} at or above it. Behind them {shown.plural(n_past, 'past case')}.",
+    )
+
+
+def _flagged(counts: Sequence[int], total: int) -> list[int]:
+    """How many of each step are flagged: the highest, so many as there are."""
+    found, left = [0] * len(counts), total
+    for place in reversed(range(len(counts))):
+        found[place] = min(counts[place], left)
+        left -= found[place]
+    return found
+
+
+def _dots(counts: Sequence[int], below: Sequence[int], each: int) -> Markup:
+    """A column of dots a step: one line of no length but its dashes, which costs a few letters."""
+    wide = WIDTH / len(counts)
+    drawn = []
+    for place, (n, under) in enumerate(zip(counts, below, strict=True)):
+        if n:
+            dots, base = -(-n // each), FLOOR - STEP * -(-under // each) - STEP / 2
+            drawn.append(f"M{(place + 0.5) * wide:.0f} {base:g}v-{STEP * (dots - 1) + 0.1:g}")
+    return Markup("".join(drawn))
+
+
+def _behind(counts: Sequence[int]) -> Markup:
+    """The past cases as an area, three steps together: they are few."""
+    near = [sum(counts[max(i - 2, 0) : i + 3]) for i in range(len(counts))]
+    tallest, wide = max(near) or 1, WIDTH / len(counts)
+    steps = "".join(
+        f"L{(i + 0.5) * wide:.0f} {FLOOR - 0.9 * FLOOR * n / tallest:.0f}" for i, n in enumerate(near)
+    )
+    return Markup(f"M0 {FLOOR}{steps}L{WIDTH} {FLOOR}Z")
+
+
+def _inside(x: float) -> float | None:
+    return round(x, 1) if 0 <= x <= WIDTH else None
+
+
+def rarity(run: RunDocument) -> dict[str, object] | None:
+    """Return the sentences on false discoveries and on drift; None for a run that holds neither."""
+    found = run.discoveries
+    if not found and not run.drift:
+        return None
+    sentences = [_discovered(found)] if found else []
+    if found and found.warning and not found.found:
+        sentences.append(f"Too coarse to tell: {shown.text(found.warning)}.")
+    return {"sentences": sentences, "drift": words(run.drift)}
+
+
+def _discovered(found: Discoveries) -> str:
+    screened = shown.plural(found.n_screened, "patient" if found.per == "group" else "row")
+    rate = shown.percent(found.q)
+    head = f"Of {screened} screened, some look rare by chance alone."
+    if not found.found:
+        return (
+            f"{head} None is rare enough to be reported at a false discovery rate of {rate} "
+            "(Benjamini-Hochberg)."
+        )
+    count = shown.plural(found.found, "is", "are")
+    return (
+        f"{head} {count} rare even so: p at most {shown.p_value(found.p_cut)}, where no more than "
+        f"about {rate} of those reported are expected to be false (Benjamini-Hochberg). They are marked FDR. "
+        "The mark is a note on rarity; the list follows the threshold "
+        f"({shown.count(found.flagged)} flagged)."
+    )

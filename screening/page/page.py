@@ -1,25 +1,23 @@
-"""Draw the page of a model or of a run: one HTML file that needs nothing else and sends nothing anywhere."""
+"""Draw the page of a model, a run, one case or a site: one HTML file that needs and sends nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from screening.documents.case import ExplainedCase
 from screening.documents.model import ModelDocument
+from screening.documents.overview import OverviewDocument, SeriesNight
 from screening.documents.run import RunDocument
-from screening.documents.stored import model_in, run_in
+from screening.documents.stored import case_in, model_in, run_in
 from screening.page import (
-    beside,
     card,
     cases,
     chances,
-    forward,
     lesions,
     night,
     performance,
-    rarity,
-    review,
-    strip,
     subgroups,
     tradeoff,
     usefulness,
@@ -28,6 +26,7 @@ from screening.page import (
 )
 from screening.page import format as shown
 from screening.page.drawing import draw
+from screening.page.values import Value, others
 
 SCRIPTS = ("report.js",)
 LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "review.js")}
@@ -95,19 +94,19 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
         {
             "banner": night.run_banner(run),
             "tonight": night.tonight(run, inputs.notable),
-            "strip": strip.strip(run),
+            "strip": night.strip(run),
             "list": worklist.worklist(run, voxel_block.patients if voxel_block else [], places),
-            "review": review.form(run),
+            "review": cases.form(run),
             "evaluation": performance.evaluation(run),
             "inputs": inputs,
-            "rarity": rarity.rarity(run),
+            "rarity": night.rarity(run),
             "voxels": voxel_block,
             **_shared(model, run, places),
         },
         templates=templates,
         **LIST,
         pictures=bool(voxel_block and voxel_block.pictures),
-        footer=f"run {shown.name(run.run_id)}{review.trail(run)}",
+        footer=f"run {shown.name(run.run_id)}{cases.trail(run)}",
     )
 
 
@@ -122,11 +121,142 @@ def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[
         "workload": chances.workload(model, run),
         "calibration": chances.calibration(model),
         "subgroups": subgroups.subgroups(model, run),
-        "forward": forward.forward(model),
-        "beside": beside.beside(model),
+        "forward": performance.forward(model),
+        "beside": usefulness.beside(model),
         "card": card.model_card(model),
         "lead": run is None,
         "multi": model.multi,
         "unit": model.unit_of_review,
         "explained": night.terms(model),
+    }
+
+
+def render_case(run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None) -> str:
+    """Return the page of one row of a run.
+
+    Parameters
+    ----------
+    run : mapping
+        The parsed ``run.json``.
+    case : mapping
+        The row as `screening.scoring.explaining.explain` tells it.
+    templates : Path, optional
+        A site's own templates, which stand in the place of those of the same name.
+
+    Returns
+    -------
+    str
+        HTML; the same case always gives the same text.
+    """
+    night_of = run_in(run)
+    model = night_of.model
+    return draw(
+        "case.html.j2",
+        {
+            "banner": night.run_banner(night_of),
+            "case": told(night_of, case_in(case)),
+            "unit": model.unit_of_review,
+            "people": others(model),
+            "multi": model.multi,
+            "explained": night.terms(model),
+        },
+        templates=templates,
+        footer=f"run {shown.name(night_of.run_id)}{cases.trail(night_of)}, one case",
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """One row in words and figures."""
+
+    id: str
+    said: str
+    place: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+    why: Sequence[Value]
+    explained: str
+    missing: Sequence[str]
+
+
+def told(run: RunDocument, case: ExplainedCase) -> Told:
+    """Return one row in words and figures, for the page and for the terminal."""
+    model = run.model
+    places = performance.score_places(model, [*cases.scores(run), case.score])
+    line = cases.line_of_case(run, case, places)
+    threshold = next(point.threshold for point in model.points if point.label == case.label)
+    said = "Flagged" if case.flagged else "Not flagged"
+    if case.rank is not None:
+        total = shown.count(run.cases_total)
+        said += f": number {shown.count(case.rank)} of {total}, the highest score first"
+    facts = [*(line.rest.facts if line.rest else ()), ("Threshold", shown.fixed(threshold, places))]
+    return Told(
+        id=line.id,
+        said=said,
+        place=line.place,
+        facts=facts,
+        why=line.rest.values if line.rest else (),
+        explained=line.rest.explained if line.rest else "",
+        missing=[shown.feature(name) for name in case.missing],
+    )
+
+
+def render_overview(found: OverviewDocument) -> str:
+    """Return the page; the same document always gives the same text."""
+    absent = [line for line in found.series if line.scored is None]
+    wanting = [line for line in found.series if line.attention]
+    flagged = [line.flagged for line in found.series if line.flagged is not None]
+    return draw(
+        "overview.html.j2",
+        {
+            "banner": {
+                "title": shown.text(found.title, 200),
+                "kind": "All series, night of",
+                "date": found.night,
+            },
+            "facts": [
+                ("Series", shown.count(len(found.series))),
+                ("Without a page", shown.count(len(absent))),
+                ("Want attention", shown.count(len(wanting))),
+                ("Rows flagged", shown.count(sum(flagged))),
+                (
+                    "Missed nights caught up",
+                    shown.count(sum(one.status == "published" for one in found.caught_up)),
+                ),
+            ],
+            "tables": [
+                {"title": title, "rows": [_row(line) for line in _worst_first(lines)]}
+                for title, lines in (
+                    ("Tonight", found.series),
+                    ("Missed nights", found.caught_up),
+                    ("In shadow", found.shadows),
+                )
+                if lines
+            ],
+        },
+        styles=("report.css", "stacked.css", "overview.css"),
+        footer=f"overview of {shown.name(found.night)}, exit code {found.exit_code}",
+    )
+
+
+def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
+    """What has no page, then what wants attention, then the rest; by name within."""
+    return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))
+
+
+def _row(line: SeriesNight) -> dict[str, object]:
+    failed = line.status == "failed"
+    reasons = [" ".join(filter(None, (one.words, one.remedy))) for one in line.attention]
+    said = [line.said] if line.said else []
+    return {
+        "series": shown.name(line.series),
+        "night": shown.name(line.night),
+        "page": line.page,
+        "model": shown.name(line.model),
+        "status": f"FAILED, code {line.exit_code}" if failed else "ATTENTION" if reasons else line.status,
+        "loud": line.scored is None or bool(reasons),
+        "figures": [shown.count(n) for n in (line.scored, line.refused, line.flagged, line.to_review)],
+        "capacity": shown.count(line.capacity),
+        "full": None not in (line.capacity, line.to_review) and line.to_review > line.capacity,  # type: ignore[operator]
+        "drift": shown.p_value(line.drift_p),
+        "words": [shown.text(each, 400) for each in (*said, *reasons)],
     }

@@ -6,25 +6,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from screening.errors import RecipeError
+from screening.factors.base import Factor
+from screening.machines.base import Estimator
+from screening.machines.blended_classifier import BlendedClassifier
 from screening.recipes.blend import members_for, refuse_overrides
 from screening.recipes.loading import load_recipe
-from screening.recipes.parts import Parts, blended
+from screening.recipes.parts import Parts
 from screening.recipes.recipe import Recipe
 from screening.spelling import did_you_mean
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
-    from screening.factors.base import Factor
-    from screening.machines.fitted import Fitted
-
-
-def build(recipe: Recipe | str | Path, **overrides: Any) -> BaseEstimator:
+def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
     """Make a recipe an unfitted estimator.
 
     Parameters
@@ -54,7 +51,9 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> BaseEstimator:
         recipe = load_recipe(recipe)
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
-        return blended([build(member) for member in members_for(recipe, several_classes=False)])
+        return BlendedClassifier(
+            tuple(build(member) for member in members_for(recipe, several_classes=False))
+        )
     return Builder(recipe).estimator(overrides)
 
 
@@ -70,7 +69,7 @@ class Builder:
         self._parts = Parts(recipe)
         self._varied = self._parts.varied_names
 
-    def estimator(self, overrides: Mapping[str, object]) -> BaseEstimator:
+    def estimator(self, overrides: Mapping[str, object]) -> Estimator:
         """What ``build`` makes of the recipe."""
         return _made(self._parts, self._parts.estimator, overrides)
 
@@ -85,15 +84,6 @@ class Builder:
             rest = {name: value for name, value in setting.items() if name not in self._varied}
             found.setdefault(repr(sorted(rest.items())), []).append(at)
         return [*found.values()]
-
-
-def build_bare(recipe: Recipe, **overrides: Any) -> Fitted:
-    """What a stored state is restored to: scores like the estimator, without reading scikit-learn.
-
-    Takes and refuses the same as `build`.
-    """
-    parts = Parts(recipe)
-    return _made(parts, parts.bare, overrides)
 
 
 def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:

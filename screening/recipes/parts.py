@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from screening import factors, remedies
 from screening.documents.tables import made
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel
-from screening.machines import SCHEME_NAMES, STOPS
+from screening.machines.base import STOPS, Estimator
+from screening.machines.baselines import Logistic
+from screening.machines.boosting import Boosting
+from screening.machines.ensembles import EasyEnsemble
+from screening.machines.forests import BalancedForest, RandomForest
+from screening.machines.multi_class import MultiClassSVM
+from screening.machines.one_class import OneClassSVM
+from screening.machines.schemes import SCHEMES
+from screening.machines.two_class import TwoClassSVM
+from screening.recipes.recipe import Recipe
 from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from screening.machines.fitted import Fitted
-    from screening.recipes.recipe import Recipe
 
 Values = dict[str, dict[str, object]]
 # A name that several parts may have, and all of them take.
 _SHARED = ("seed",)
 # The parameter that says which kernel, in place of the recipe's [kernel] type.
 KERNEL = "kernel"
-# Where the estimators are, by the machine or the baseline.
-ESTIMATORS = {
-    "one_class": "one_class.OneClassSVM",
-    "two_class": "two_class.TwoClassSVM",
-    "multi_class": "multi_class.MultiClassSVM",
-    "logistic": "baselines.Logistic",
-    "random_forest": "forests.RandomForest",
-    "balanced_forest": "forests.BalancedForest",
-    "boosting": "boosting.Boosting",
-    "easy_ensemble": "ensembles.EasyEnsemble",
+ESTIMATORS: dict[str, type[Estimator]] = {
+    "one_class": OneClassSVM,
+    "two_class": TwoClassSVM,
+    "multi_class": MultiClassSVM,
+    "logistic": Logistic,
+    "random_forest": RandomForest,
+    "balanced_forest": BalancedForest,
+    "boosting": Boosting,
+    "easy_ensemble": EasyEnsemble,
 }
+"""The estimator of a recipe's machine or baseline."""
 
 
 class Parts:
@@ -115,8 +116,8 @@ class Parts:
             raise ValueError(f"machine {recipe.machine} takes no baseline")
         if recipe.scheme is not None and recipe.machine != "multi_class":
             raise ValueError(f"machine {recipe.machine} takes no scheme; multi_class does")
-        if recipe.scheme is not None and recipe.scheme not in SCHEME_NAMES:
-            raise ValueError(f"scheme {recipe.scheme!r} is not one of {', '.join(SCHEME_NAMES)}")
+        if recipe.scheme is not None and recipe.scheme not in SCHEMES:
+            raise ValueError(f"scheme {recipe.scheme!r} is not one of {', '.join(SCHEMES)}")
         scheme = (recipe.scheme or "one_vs_rest") if recipe.machine == "multi_class" else None
         ratio = recipe.parameters.get("cost_ratio", 1.0)
         if scheme not in (None, "one_vs_rest") and ratio not in (1.0, "balanced"):
@@ -159,12 +160,12 @@ class Parts:
             raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
         return made(Gaussian.from_sigma, {"sigma": sigma})
 
-    def estimator(self, parameters: dict[str, object]) -> BaseEstimator:
+    def estimator(self, parameters: dict[str, object]) -> Estimator:
         """The machine with its parts, parameters checked (ValueError)."""
         values = self._values(parameters)
         given = values["machine"]
         if self.recipe.machine == "baseline":
-            estimator = estimator_class(str(self.recipe.baseline))(**given)
+            estimator = ESTIMATORS[str(self.recipe.baseline)](**given)
         else:
             composed: dict[str, object] = {"kernel": self._kernel(values), "factor": self._factor(values)}
             if self.recipe.machine == "two_class":
@@ -174,38 +175,10 @@ class Parts:
             if self.recipe.scheme is not None:
                 composed["scheme"] = self.recipe.scheme
             given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
-            estimator = estimator_class(self.recipe.machine)(**composed, **given)
+            estimator = ESTIMATORS[self.recipe.machine](**composed, **given)
         estimator.check_parameters()
         return estimator
 
     def factor(self, parameters: dict[str, object]) -> Factor | None:
         """The factor by itself, its parameters checked (ValueError)."""
         return self._factor(self._values(parameters))
-
-    def bare(self, parameters: dict[str, object]) -> Fitted:
-        """What a stored state of such a machine is restored to."""
-        from screening.machines.fitted import FITTED
-
-        recipe, values = self.recipe, self._values(parameters)
-        if recipe.machine == "baseline":
-            return FITTED[str(recipe.baseline)](**values["machine"])
-        return FITTED[recipe.machine](
-            kind=recipe.machine,
-            scheme=recipe.scheme or "one_vs_rest",
-            kernel=self._kernel(values),
-            factor=self._factor(values),
-        )
-
-
-def blended(members: Sequence[BaseEstimator]) -> BaseEstimator:
-    """Estimators as one, the mean of their standardised scores."""
-    from screening.machines.blended_classifier import BlendedClassifier
-
-    return BlendedClassifier(tuple(members))
-
-
-def estimator_class(name: str) -> type[BaseEstimator]:
-    """The estimator of a machine or a baseline; scikit-learn is read with it."""
-    module, _, kind = ESTIMATORS[name].partition(".")
-    found: type[BaseEstimator] = getattr(import_module(f"screening.machines.{module}"), kind)
-    return found

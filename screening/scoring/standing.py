@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from screening.documents.run import ScoreScale, Share, Stopping
-from screening.statistics.evidence import Evidence
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import FLAG_EVERYTHING
 from screening.statistics.p_values import group_maxima
+from screening.statistics.predictive_intervals import Evidence
 from screening.storage.model import Model
 from screening.validation.task import Task
 

@@ -1,7 +1,8 @@
-"""The rows of a Parquet file, all of them or some that stand together."""
+"""The rows of a Parquet file, all of them or some that stand together; and small tables kept as Parquet."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,25 @@ import pyarrow.parquet as pq
 
 from screening.errors import CohortError, of_system
 from screening.sources.blocks import Block, whole_block
+from screening.sources.columns import Columns
 from screening.sources.plain_text import in_batches
+
+# What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
+MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000
+# Of the held-out table of a model: cells, and what its footer says they unfold to, in bytes.
+MOST_SMALL_CELLS, MOST_SMALL_BYTES = 50_000_000, 1 << 28
+
+
+def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
+    """A Parquet file, opened so that neither its footer nor a row group is held whole without need."""
+    return pq.ParquetFile(
+        source,
+        # Else a whole row group would be held, which may be the whole file.
+        pre_buffer=False,
+        buffer_size=1 << 16,
+        thrift_string_size_limit=MOST_FOOTER_BYTES,
+        thrift_container_size_limit=MOST_FOOTER_ENTRIES,
+    )
 
 
 def parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -> Iterator[Block]:
@@ -30,7 +49,7 @@ def parquet_tables(
 
     Only the row groups that hold them are read.
     """
-    with pq.ParquetFile(path) as file:
+    with parquet_file(path) as file:
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     ends = np.cumsum(sizes)
     groups = [i for i, end in enumerate(ends) if end > first and end - sizes[i] < first + n_rows]
@@ -54,8 +73,7 @@ def _parquet_batches(
 ) -> Iterator[pa.RecordBatch]:
     done = 0
     try:
-        # pre_buffer would hold a whole row group, which may be the whole file.
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
+        with parquet_file(path) as file:
             if not wanted:
                 return
             for batch in file.iter_batches(
@@ -67,3 +85,33 @@ def _parquet_batches(
         if isinstance(error, OSError) and error.errno is not None:
             raise of_system(error, path) from error
         raise CohortError(f"{name}: the Parquet file is damaged behind row {done}; export it again") from None
+
+
+def small_table(columns: Columns) -> bytes:
+    """A Parquet table in memory, the same whichever pandas is there."""
+    stream = io.BytesIO()
+    pq.write_table(
+        pa.table({name: pa.array(each, from_pandas=True) for name, each in columns.items()}), stream
+    )
+    return stream.getvalue()
+
+
+def read_small_table(content: bytes) -> Columns:
+    """Read a Parquet table from memory.
+
+    Raises
+    ------
+    ValueError
+        It is damaged, or its footer says that it unfolds to more than the held-out rows of any model.
+    """
+    try:
+        with parquet_file(io.BytesIO(content)) as file:
+            footer = file.metadata
+            groups = [footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)]
+            if footer.num_rows * footer.num_columns > MOST_SMALL_CELLS or sum(groups) > MOST_SMALL_BYTES:
+                raise ValueError("the held-out table unfolds to more than any model's")
+            table = file.read(use_threads=False)
+        arrays = {name: table[name].to_numpy() for name in table.column_names}
+        return Columns(arrays, table.num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"the held-out table is damaged ({type(error).__name__})") from None

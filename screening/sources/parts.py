@@ -9,7 +9,7 @@ from typing import Protocol
 
 from screening.sources.blocks import Block
 from screening.sources.csv_text import CsvForm
-from screening.sources.workbook import SheetForm
+from screening.sources.excel import SheetForm
 
 Form = CsvForm | SheetForm | None
 """How texts of a part are written; None where its values have types of their own."""

@@ -19,7 +19,6 @@ EXTRAS = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure",
     "memory": "s3",
 }  # fmt: skip
-CHUNK = 1 << 20
 
 
 def open_remote(url: str) -> Source:
@@ -91,8 +90,9 @@ def _found(system: AbstractFileSystem, path: str, url: str) -> tuple[list[str], 
 
 
 def _fetched(system: AbstractFileSystem, place: str, folder: Path) -> Path:
-    folder.mkdir(mode=0o700)
-    path = folder / PurePosixPath(place).name
-    with system.open(place, "rb") as remote, path.open("xb") as here:
-        shutil.copyfileobj(remote, here, CHUNK)
-    return path
+    from fsspec.implementations.cached import SimpleCacheFileSystem
+
+    # A folder a file: a glob may match files of one name in several places.
+    cache = SimpleCacheFileSystem(fs=system, cache_storage=str(folder), same_names=True)
+    with cache.open(place, "rb") as stream:
+        return Path(stream.name)

@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import refuse_other_bytes
 from screening.sources.blocks import Block, wanted_of
 from screening.sources.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
-from screening.sources.parquet_pages import TooLarge, check_pages
-from screening.sources.parquet_rows import parquet_blocks
+from screening.sources.excel import SheetForm, is_workbook, sheet_blocks, sheet_form
+from screening.sources.parquet_rows import parquet_blocks, parquet_file
 from screening.sources.parts import Form, Part, header_faults
-from screening.sources.workbook import SheetForm, is_workbook, sheet_blocks, sheet_form
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".xlsx")
 MOST_FILES = 10_000
@@ -265,12 +263,8 @@ def _opened(path: Path) -> SourceFile:
 def _parquet_header(path: Path) -> list[str]:
     refuse_other_bytes(path)
     try:
-        with pq.ParquetFile(path) as file:
-            with path.open("rb") as stream:
-                check_pages(stream, file.metadata)
+        with parquet_file(path) as file:
             return list(file.schema_arrow.names)
-    except TooLarge as error:
-        raise CohortError(f"{path.name}: {error}; write it again with pages of a megabyte") from None
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise of_system(error, path) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import betabinom
 
 SIGMAS = 3.0
 TAIL = 0.00135
@@ -102,17 +103,11 @@ def _seldom_above(sizes: np.ndarray, count: float, of: float) -> np.ndarray:
     Quantile of the beta-binomial distribution: how many of `size`, after `count` of `of` (Jeffreys' prior);
     0 where `MANY` or more are expected.
     """
-    from scipy.special import betaln, gammaln
-
     a, b = count + 0.5, of - count + 0.5
     each, place = np.unique(np.where(sizes * a / (a + b) < MANY, sizes, 0), return_inverse=True)
     mean = each * a / (a + b)
-    # So far out that nothing is left beyond, whatever the rate.
+    # So far out that nothing is left beyond, whatever the rate; `betabinom.ppf` looks at one night at a time.
     furthest = np.minimum(each, np.ceil(mean + 12 * np.sqrt(mean * (1 + each / of)) + 40))
-    k = np.arange(furthest.max() + 1)
-    n = each[:, None]
-    inside = k <= n
-    rest = np.where(inside, n - k, 0)
-    mass = gammaln(n + 1) - gammaln(k + 1) - gammaln(rest + 1) + betaln(k + a, rest + b) - betaln(a, b)
-    reached = np.cumsum(np.where(inside, np.exp(mass), 0), axis=1)
-    return np.asarray((np.argmax(reached >= 1 - TAIL, axis=1) / np.maximum(each, 1))[place])
+    mass = betabinom.pmf(np.arange(furthest.max() + 1), each[:, None], a, b)
+    reached = np.argmax(np.cumsum(mass, axis=1) >= 1 - TAIL, axis=1)
+    return np.asarray((reached / np.maximum(each, 1))[place])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
+from scipy.special import betaincinv, expit, logit, ndtr, ndtri, stdtrit
 
 LEVEL = 0.95
 """Two-sided confidence of every interval."""
@@ -29,13 +28,8 @@ def wilson(
     low, high : ndarray of shape (...)
     """
     k, n = np.asarray(successes, float), np.asarray(trials, float)
-    if freedom is None:  # a night needs no more than this, and reading SciPy takes longer than its scores
-        quantile = NormalDist().inv_cdf(0.5 + level / 2)
-    else:
-        from scipy.special import stdtrit
-
-        quantile = stdtrit(freedom, 0.5 + level / 2)
-    z2 = quantile**2
+    # SciPy's (`binomtest`) takes one whole count, not arrays of effective sizes, and no Student's quantile.
+    z2 = (ndtri(0.5 + level / 2) if freedom is None else stdtrit(freedom, 0.5 + level / 2)) ** 2
     safe = np.where(n > 0, n, 1.0)
     p = k / safe
     middle = (p + z2 / (2 * safe)) / (1 + z2 / safe)
@@ -47,8 +41,6 @@ def wilson(
 
 def beta_quantile(q, a, b) -> np.ndarray:
     """Quantile of Beta(a, b); Beta(0, b) is all at 0 and Beta(a, 0) all at 1."""
-    from scipy.special import betaincinv
-
     a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
     inside = (a > 0) & (b > 0)
     value = betaincinv(np.where(inside, a, 1.0), np.where(inside, b, 1.0), q)
@@ -61,8 +53,6 @@ def percentiles(draws: np.ndarray, n_units: int) -> tuple[np.ndarray, np.ndarray
     The plain percentiles of a bootstrap over few units are too narrow, by (n-1)/n in variance and by a normal
     quantile where Student's belongs; Hesterberg (2015) widens the nominal level by exactly that much.
     """
-    from scipy.special import ndtr, stdtrit
-
     n = max(n_units, 2)
     tail = ndtr(stdtrit(n - 1, (1 - LEVEL) / 2) * np.sqrt(n / (n - 1)))
     finite = draws[np.all(np.isfinite(draws), axis=tuple(range(1, draws.ndim)))]
@@ -101,8 +91,6 @@ def students_share(n_units: int) -> float:
 
     Groups do not only tell a share but also the spread of it (Korn and Graubard 1998).
     """
-    from scipy.special import ndtri, stdtrit
-
     return float(ndtri(0.975) / stdtrit(max(n_units - 1, 1), 0.975)) ** 2
 
 
@@ -204,8 +192,6 @@ def predictive_interval(prevalence: float, right: tuple, wrong: tuple) -> tuple[
     right, wrong : (rate, low, high)
         Share flagged of what should be, and of what should not be.
     """
-    from scipy.special import expit, logit
-
     # A rate of 0 has no logarithm; the floor only has to be small beside any interval's end.
     hit, hit_low, hit_high = (np.log(np.maximum(v, 1e-9)) for v in right)
     false, false_low, false_high = (np.log(np.maximum(v, 1e-9)) for v in wrong)

@@ -10,10 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from screening.documents.figures import OperatingPoint
-from screening.statistics.evidence import predictive
-from screening.statistics.labelled import Choice
 from screening.statistics.performance import UNDEFINED, curve, named, performance, summary
-from screening.statistics.rules import FLAG_EVERYTHING, RULES, Rule
+from screening.statistics.predictive_intervals import predictive
+from screening.statistics.threshold_search import FLAG_EVERYTHING, RULES, Choice, Rule
 
 __all__ = [
     "FLAG_EVERYTHING", "RULES", "OperatingPoint", "Rule",
@@ -68,7 +67,7 @@ def choose(
     repeats : array_like of shape (n_repeats, n_rows), optional
         Each repeat's own held-out scores; three or more tell the spread between deals better than folds do.
     alike : int array_like of shape (n_rows,), optional
-        A number for each distinct row (`screening.statistics.alike`): the threshold then parts no rows that
+        A number for each distinct row (`screening.statistics.ties`): the threshold then parts no rows that
         are alike in every value.
 
     Returns
@@ -89,7 +88,7 @@ def choose(
     Beta(m - r + 1, r), whatever the scores' distribution: its mean is at least s. Where rows come in groups,
     d = design effect of the share below, rows count as m / d and the condition "below + 1 <= (1 - s)(m + 1)"
     becomes "below + d <= (1 - s)(m + d)"; intervals take d from `shared_design` and are widened for the few
-    groups that tell it. For the other rules r = misses + 1. Intervals: `screening.statistics.evidence`.
+    groups that tell it. For the other rules r = misses + 1. Intervals: `statistics.predictive_intervals`.
     """
     return _point(Choice.of(scores, y, groups, seed, fold, repeats, alike), rule)
 

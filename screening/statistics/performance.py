@@ -8,8 +8,8 @@ from screening.documents.figures import Ends, Observed, Ranking
 from screening.documents.tables import made
 from screening.documents.validation import Curve
 from screening.errors import UsageError
-from screening.statistics.evidence import predictive, widening
 from screening.statistics.intervals import predictive_interval, share_range
+from screening.statistics.predictive_intervals import predictive, widening
 from screening.statistics.ranking import area_ends, ranking
 from screening.statistics.tally import Tally, group_codes, rate_at_last, rate_bands, spaced_thresholds
 
@@ -144,7 +144,7 @@ def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> Ra
     """How well held-out scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
 
     Both are widened for the fold machines and for the `n_settings` that were tried on the same rows
-    (`screening.statistics.evidence.widening`). `prevalence` is the average precision of a score that knows
+    (`statistics.predictive_intervals.widening`). `prevalence` is the average precision of a score that knows
     nothing.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import expit, logit, ndtri, stdtrit
 
 from screening.statistics.intervals import LEVEL, percentiles, wilson
 from screening.statistics.tally import Tally, fewest_units, spaced_thresholds
@@ -40,8 +41,6 @@ def delong(
     widening : float
         Factor on the variance.
     """
-    from scipy.special import expit, logit
-
     area, pull = placements(scores, positive)
     rarer = fewest_units(positive, codes)
     if area in (0.0, 1.0) or rarer < 2:
@@ -79,8 +78,6 @@ def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndar
 
 def spread(pull: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None) -> float:
     """Half-width of the 95 % interval of a sum of pulls, those of one group taken together."""
-    from scipy.special import ndtri, stdtrit
-
     if codes is None:
         return float(ndtri(0.5 + LEVEL / 2) * np.sqrt(np.square(pull).sum()))
     sums = np.bincount(codes, weights=pull)

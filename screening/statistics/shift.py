@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.gates.distances import gaps
+from screening.gates.tests import gaps
 
 CELLS = 20
 DRAWS = 999, 9_999

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from screening.errors import ModelError
-from screening.statistics.chances import chance_range, probability
+from screening.statistics.calibration import chance_range, probability
 from screening.statistics.operating_point import FLAG_EVERYTHING
 
 if TYPE_CHECKING:

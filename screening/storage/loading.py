@@ -67,7 +67,7 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
     from screening.contract.contract import Contract
     from screening.machines.fold_ensemble import under
     from screening.recipes.loading import read_recipe
-    from screening.sources.parquet_pages import read_small_table
+    from screening.sources.parquet_rows import read_small_table
     from screening.storage.restoring import restored
 
     document = files.document

@@ -234,7 +234,7 @@ class Model(InBrief):
     @cached_property
     def table_bytes(self) -> bytes:
         """Content of `validation.parquet`."""
-        from screening.sources.parquet_pages import small_table
+        from screening.sources.parquet_rows import small_table
 
         return small_table(self.held_out)
 

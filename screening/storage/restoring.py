@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from screening.documents.tables import Table, table, tables, word
-from screening.recipes.building import build_bare
+from screening.recipes.building import build
 from screening.recipes.loading import read_recipe
 from screening.recipes.recipe import Recipe
 
@@ -40,10 +40,10 @@ def restored(
 
     if "members" not in stored:
         return FoldEnsemble.from_state(
-            partial(build_bare, recipe, **table(stored, "parameters")), recipe.machine, n_classes, state
+            partial(build, recipe, **table(stored, "parameters")), recipe.machine, n_classes, state
         )
     members = [
         (read_recipe(word(each, "text")), table(each, "parameters")) for each in tables(stored, "members")
     ]
-    builders = [(partial(build_bare, member, **parameters), member.machine) for member, parameters in members]
+    builders = [(partial(build, member, **parameters), member.machine) for member, parameters in members]
     return BlendedEnsemble.from_state(builders, n_classes, state)

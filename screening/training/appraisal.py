@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.validation import Calibration, Forward, Predictive, SubgroupFacts
-from screening.statistics.chances import calibrate
-from screening.statistics.local import at_local_prevalence
+from screening.statistics.calibration import calibrate
 from screening.statistics.operating_point import OperatingPoint
+from screening.statistics.prevalence import at_local_prevalence
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.storage.model import Model
 from screening.training.forward import forward_validation

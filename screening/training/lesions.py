@@ -11,7 +11,7 @@ from screening.documents.lesions import LesionFacts
 from screening.errors import UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
 from screening.lesions.maps import lesion_map
-from screening.statistics.rules import Rule
+from screening.statistics.threshold_search import Rule
 from screening.training.planning import Groundwork
 from screening.validation.held_out import HeldOut
 

@@ -18,7 +18,7 @@ from screening.files import digest_of_json
 from screening.kernels import shared
 from screening.kernels.threads import limit_threads
 from screening.machines.fold_ensemble import under
-from screening.recipes.building import build_bare
+from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.storage import finished
 from screening.storage.arrays import pack
@@ -189,7 +189,7 @@ def _joined(asked: Sequence[Fit], lots: Sequence[Sequence[int]], rows: np.ndarra
             raise ClusterError(f"{each.out} went away while it was needed; start the training again")
         seconds += [arrays["seconds"]] * len(lot)
         for place, at in enumerate(lot):
-            machine = build_bare(each.recipe, **each.settings[place])
+            machine = build(each.recipe, **each.settings[place])
             machines[at] = machine.restore(under(arrays, f"{place}/machine/"))
             decisions[at] = arrays[f"{place}/decisions"]
     mean = np.mean(seconds, axis=0)

@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.kernels import shared
-from screening.machines.fitted import FittedKernel
+from screening.machines.base import Estimator, KernelMachine
 from screening.machines.orientation import oriented, oriented_decisions
 from screening.machines.passes import decisions_of
 from screening.recipes.building import Builder
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, by_shared_work
 from screening.validation.task import Task
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from screening.machines.fitted import Fitted
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ class EncodedRows:
         """Those of some rows that a machine learns from."""
         return rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
 
-    def estimator(self, parameters: Parameters) -> BaseEstimator:
+    def estimator(self, parameters: Parameters) -> Estimator:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
         estimator = self._builder.estimator(parameters)
         return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
@@ -66,7 +61,7 @@ class EncodedRows:
 
     def tried(
         self, rows: np.ndarray, settings: Sequence[Parameters], asked: np.ndarray | None
-    ) -> tuple[list[Fitted], list[np.ndarray]]:
+    ) -> tuple[list[Estimator], list[np.ndarray]]:
         """The recipe fitted to some of the rows at each of the settings, and what each decides elsewhere.
 
         Neighbours share their work, also where they decide: the decisions are those of ``decisions``, but in
@@ -82,7 +77,7 @@ class EncodedRows:
         known = {}
         if self.recipe.machine in ("two_class", "multi_class"):
             known = {"groups": None if self.groups is None else self.groups[rows]}
-        machines: dict[int, Fitted] = {}
+        machines: dict[int, Estimator] = {}
         decided: dict[int, np.ndarray] = {}
         part = partial(self.distances.part, rows)
         with shared.using(shared.Shared(x, self.distances.memory, part, asked)):
@@ -97,7 +92,7 @@ class EncodedRows:
 
     def _fitted(
         self, family: Sequence[Parameters], x: np.ndarray, target: np.ndarray, known: dict[str, Any]
-    ) -> list[Fitted]:
+    ) -> list[Estimator]:
         """Machines of settings that differ in their factors alone."""
         first = self.estimator(family[0])
         if len(family) == 1:
@@ -106,9 +101,9 @@ class EncodedRows:
             fitted = first.fit_each([self._builder.factor(each) for each in family], x, target, **known)
         return [each.relative() for each in fitted] if self.recipe.machine == "one_class" else fitted
 
-    def _decisions_of(self, machines: Sequence[Fitted], x: np.ndarray) -> list[np.ndarray]:
+    def _decisions_of(self, machines: Sequence[Estimator], x: np.ndarray) -> list[np.ndarray]:
         """``decisions`` of machines that were fitted together."""
-        kernel_machines = [each for each in machines if isinstance(each, FittedKernel)]
+        kernel_machines = [each for each in machines if isinstance(each, KernelMachine)]
         if len(kernel_machines) < len(machines):
             return [self.decisions(each, x) for each in machines]
         found = decisions_of([each.passes_kept for each in kernel_machines], x)
@@ -117,7 +112,7 @@ class EncodedRows:
             for each, own in zip(kernel_machines, found, strict=True)
         ]
 
-    def decisions(self, machine: Fitted, x: np.ndarray) -> np.ndarray:
+    def decisions(self, machine: Estimator, x: np.ndarray) -> np.ndarray:
         """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
         return oriented_decisions(machine, x, self.recipe.machine, self.n_classes)
 

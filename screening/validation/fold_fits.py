@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.machines.base import Estimator
 from screening.validation.candidates import Parameters
 from screening.validation.encoded import EncodedRows
-
-if TYPE_CHECKING:
-    from screening.machines.fitted import Fitted
 
 # Decisions kept beyond this number are float32: they are ranked, and compared to seven digits.
 MOST_IN_FULL = 20_000_000
@@ -34,7 +31,7 @@ class FoldFit:
     """
 
     rows: np.ndarray
-    machines: list[Fitted]
+    machines: list[Estimator]
     decisions: list[np.ndarray]
     seconds: tuple[float, float]
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from screening.documents.beside import Difference
-from screening.statistics.evidence import between_folds, widening
 from screening.statistics.intervals import design_effect, percentiles, students_share
+from screening.statistics.predictive_intervals import between_folds, widening
 from screening.statistics.ranking import placements, spread
 from screening.statistics.tally import fewest_units, group_codes
 from screening.validation.figures import Truth, measured

@@ -10,7 +10,6 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.figures import Ranking
 from screening.documents.validation import Curve
-from screening.statistics.alike import alike
 from screening.statistics.operating_point import (
     OperatingPoint,
     Rule,
@@ -22,6 +21,7 @@ from screening.statistics.operating_point import (
 )
 from screening.statistics.p_values import group_maxima
 from screening.statistics.performance import area
+from screening.statistics.ties import alike
 from screening.validation.held_out import HeldOut
 from screening.validation.task import Task
 
@@ -60,7 +60,7 @@ class Validation:
     n_settings : int
         That competed on these rows.
     alike : ndarray of int, shape (n_rows,), or None
-        A number for each distinct row, where one stands for many (`screening.statistics.alike`).
+        A number for each distinct row, where one stands for many (`screening.statistics.ties`).
     """
 
     scores: np.ndarray

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from faults.amounts import counted
 from faults.desk import content, copied, laid, leftovers
-from screening.cli.printing import printable
+from screening.cli.console import printable
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, RecipeError, UsageError
 from screening.ledger import open_ledger

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.scoring.exports.flagged import NUMBERS, Cell, FlaggedRows
 from screening.sources import duckdb_rows
-from screening.sources.answers import database_errors
-from screening.sources.urls import described, read_url, safe_words
+from screening.sources.database import described, read_url, safe_words
+from screening.sources.sql import database_errors
 
 ROWS_AT_A_TIME = 5_000
 SQL_TYPES = {str: sa.Text, int: sa.BigInteger, float: sa.Double, bool: sa.Boolean}

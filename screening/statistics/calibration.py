@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.optimize import isotonic_regression
+from sklearn.linear_model import LogisticRegression
 
 from screening.documents.chances import chance_along
 from screening.documents.validation import Bin, Calibration, DecisionCurve, ScoreCurve
@@ -173,8 +175,6 @@ def _capped(
 
 
 def _isotonic(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.optimize import isotonic_regression
-
     knots, place = np.unique(scores, return_inverse=True)
     size = np.bincount(place, weights=weight)
     share = np.bincount(place, weights=weight * positive) / size
@@ -203,30 +203,12 @@ def _cross_fitted(
 
 def _logistic(x: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Intercept and slope of a logistic regression on one variable."""
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
     centre, spread = float(np.mean(x)), float(np.std(x)) or 1.0
-    z = np.column_stack([np.ones(len(x)), (x - centre) / spread])
     # A trace of shrinkage keeps perfectly separated scores from an infinite slope.
-    shrinkage = np.diag([0.0, 1e-3])
-
-    def loss(beta: np.ndarray) -> float:
-        odds = z @ beta
-        return float(weight @ (np.logaddexp(0, odds) - positive * odds) + beta @ shrinkage @ beta / 2)
-
-    def gradient(beta: np.ndarray) -> np.ndarray:
-        return z.T @ (weight * (expit(z @ beta) - positive)) + shrinkage @ beta
-
-    def hessian(beta: np.ndarray) -> np.ndarray:
-        p = expit(z @ beta)
-        return (z * (weight * p * (1 - p))[:, None]).T @ z + shrinkage
-
-    found = minimize(
-        loss, np.zeros(2), jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-9}
-    )
-    intercept, slope = found.x
-    return np.array([intercept - slope * centre / spread, slope / spread])
+    model = LogisticRegression(C=1e3, solver="newton-cholesky", tol=1e-9)
+    model.fit((x[:, None] - centre) / spread, positive, sample_weight=weight)
+    slope = float(model.coef_[0, 0]) / spread
+    return np.array([float(model.intercept_[0]) - slope * centre, slope])
 
 
 def _squeezed(p: np.ndarray, n: int) -> np.ndarray:

@@ -1,12 +1,10 @@
-"""The first sheet of an Excel workbook, row by row as text; openpyxl reads it (extra `xlsx`)."""
+"""The first sheet of an Excel workbook, row by row as text; calamine reads it (extra `xlsx`)."""
 
 from __future__ import annotations
 
 import datetime
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -21,8 +19,8 @@ from screening.sources.notation import decimal_marks
 SAMPLE_ROWS = 2000
 # What a workbook may unfold to for each byte of it: a sheet of numbers takes 5 to 20.
 MOST_UNFOLDED = 200
-# How a broken archive or sheet shows itself; SyntaxError is what the XML parser raises.
-DAMAGES = (OSError, KeyError, ValueError, IndexError, EOFError, SyntaxError, zipfile.BadZipFile, zlib.error)
+# Whole numbers up to here are exact, and written without a point.
+EXACT = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -59,17 +57,17 @@ def sheet_form(path: Path) -> SheetForm:
     Raises
     ------
     UsageError
-        openpyxl is not installed.
+        python-calamine is not installed.
     CohortError
         The sheet is empty or damaged.
     """
-    with _rows(path) as (sheet, n_sheets, rows):
-        header = [text.strip() for text in next(rows, [])]
-        while header and not header[-1]:
-            header.pop()
-        if not header:
-            raise CohortError(f"{path.name}: the first sheet is empty; move the table there")
-        sample = [_fitted(cells, len(header))[0] for cells in islice(rows, SAMPLE_ROWS)]
+    sheet, n_sheets, rows = _opened(path)
+    header = [text.strip() for text in next(rows, [])]
+    while header and not header[-1]:
+        header.pop()
+    if not header:
+        raise CohortError(f"{path.name}: the first sheet is empty; move the table there")
+    sample = [_fitted(cells, len(header))[0] for cells in islice(rows, SAMPLE_ROWS)]
     decimal, others = decimal_marks(sample, header, "")
     return SheetForm(sheet, n_sheets, header, decimal, others)
 
@@ -77,27 +75,26 @@ def sheet_form(path: Path) -> SheetForm:
 def sheet_blocks(path: Path, form: SheetForm, wanted: Sequence[str], batch_rows: int) -> Iterator[Block]:
     """Yield the rows as text, in order."""
     places, first = {column: form.header.index(column) for column in wanted}, 1
-    with _rows(path) as (_, _, rows):
-        next(rows, None)
-        while block := [_fitted(cells, len(form.header)) for cells in islice(rows, batch_rows)]:
-            columns = {
-                name: pa.array([cells[place] for cells, _ in block], pa.string())
-                for name, place in places.items()
-            }
-            ragged = np.array([more for _, more in block])
-            repeated = np.array([cells == form.header for cells, _ in block])
-            yield Block(columns, len(block), first, ragged, repeated)
-            first += len(block)
+    _, _, rows = _opened(path)
+    next(rows, None)
+    while block := [_fitted(cells, len(form.header)) for cells in islice(rows, batch_rows)]:
+        columns = {
+            name: pa.array([cells[place] for cells, _ in block], pa.string())
+            for name, place in places.items()
+        }
+        ragged = np.array([more for _, more in block])
+        repeated = np.array([cells == form.header for cells, _ in block])
+        yield Block(columns, len(block), first, ragged, repeated)
+        first += len(block)
 
 
-@contextmanager
-def _rows(path: Path) -> Iterator[tuple[str, int, Iterator[list[str]]]]:
+def _opened(path: Path) -> tuple[str, int, Iterator[list[str]]]:
     """Name of the first sheet, number of sheets, and the filled rows of the first as text."""
     try:
-        from openpyxl import load_workbook
+        from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
     except ImportError:
         raise UsageError(
-            f"{path.name} is an Excel workbook: install openpyxl (`pip install 'screening[xlsx]'`), "
+            f"{path.name} is an Excel workbook: install python-calamine (`pip install 'screening[xlsx]'`), "
             "or save the sheet as CSV (UTF-8)"
         ) from None
     damaged = CohortError(f"{path.name}: the Excel workbook is damaged; save it again, or as CSV (UTF-8)")
@@ -106,22 +103,15 @@ def _rows(path: Path) -> Iterator[tuple[str, int, Iterator[list[str]]]]:
             unfolded = sum(entry.file_size for entry in archive.infolist())
         if unfolded > MOST_UNFOLDED * max(path.stat().st_size, 1 << 20):
             raise damaged
-    except DAMAGES:
+        # By its content: a path would be judged by its ending.
+        with path.open("rb") as stream:
+            workbook = CalamineWorkbook.from_filelike(stream)
+            sheets = [each.name for each in workbook.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet]
+            rows = workbook.get_sheet_by_name(sheets[0]).iter_rows()
+    except (OSError, IndexError, zipfile.BadZipFile, CalamineError):
         raise damaged from None
-    # By its content: openpyxl would refuse a path by its ending.
-    with path.open("rb") as stream:
-        try:
-            workbook = load_workbook(stream, read_only=True, data_only=True)
-        except DAMAGES:
-            raise damaged from None
-        try:
-            sheet = workbook.worksheets[0]
-            texts = ([_text(value) for value in values] for values in sheet.iter_rows(values_only=True))
-            yield sheet.title, len(workbook.worksheets), (cells for cells in texts if any(cells))
-        except DAMAGES:
-            raise damaged from None
-        finally:
-            workbook.close()
+    texts = ([_text(value) for value in values] for values in rows)
+    return sheets[0], len(sheets), (cells for cells in texts if any(cells))
 
 
 def _fitted(cells: list[str], width: int) -> tuple[list[str], bool]:
@@ -135,6 +125,6 @@ def _text(value: object) -> str:
         return ""
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ")
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
         return str(int(value))
     return str(value)

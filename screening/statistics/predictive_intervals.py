@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, logit
 
 from screening.statistics.intervals import beta_quantile
 
@@ -99,8 +100,6 @@ class Evidence:
 
     def specificity_range(self) -> tuple[float, float]:
         """95 % interval on the logit scale, from the variance of the rows and that between folds."""
-        from scipy.special import expit, logit
-
         if self.everything:
             return 0.0, 0.0
         rate = self.clear / (self.clear + self.false)

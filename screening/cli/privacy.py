@@ -1,4 +1,4 @@
-"""`screen forget`"""
+"""Patients erased: `screen forget`, `purge`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from screening.cli import options
 from screening.cli.console import tell
 from screening.cli.logs import note
-from screening.cli.options import AsJson, LedgerHere, Templates
+from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_from
 from screening.errors import ModelError, UsageError
 
 RETRAIN_DAYS = 30
@@ -77,3 +77,28 @@ def _id(text: str) -> str:
     if not name.strip():
         raise UsageError("ID: no patient is named")
     return name
+
+
+def purge(
+    older_than: Annotated[str, typer.Option(metavar="3y", help="Nights older than 90d, 26w or 3y.")],
+    ledger: LedgerHere = "screening.db",
+    runs: Runs = None,
+    pages: Pages = None,
+    series: Series = None,
+    dry_run: DryRun = False,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Erase the patients of old nights; their counts stay, and the trail still verifies."""
+    from screening.ledger import open_ledger
+    from screening.ledger.forgetting import Whom
+    from screening.ledger.retention import before_age
+    from screening.scoring.forgetting import Erasure, Places
+
+    before = before_age(older_than, datetime.date.today())
+    whom = Whom(before=before, series=series_from(series))
+    with open_ledger(ledger) as book:
+        erasure = Erasure(whom, book, Places(runs, pages=pages), dry_run=dry_run, templates=templates)
+        report = erasure.done("purge", f"nights before {before}")
+    tell({"before": before} | report.to_dict(), as_json)
+    refuse_unfinished(report.left)

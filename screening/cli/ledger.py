@@ -1,0 +1,202 @@
+"""What the ledger is told and tells: `screen history`, `status`, `review`, `promote`, `retire`."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from screening.cli.console import ATTENTION, agreement, in_a_row, tell
+from screening.cli.options import AsJson, LedgerHere, Series, SeriesAsked, names_from, series_from
+from screening.documents.series import EACH
+from screening.errors import UsageError
+
+
+def history(
+    ledger: LedgerHere = "screening.db",
+    series: SeriesAsked = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Follow the audit trail from its start.")] = False,
+    head: Annotated[
+        str | None, typer.Option(help="With --verify: head printed at the foot of a report.")
+    ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(metavar="Y", help="With --series: compare with this shadow's model, or another series."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell the story of the nights: workload, predictive value, misses, drift."""
+    from screening import ledger as books
+    from screening.documents.shape import plain
+    from screening.storage.publishing import write_whole
+
+    if beside is not None and series is None:
+        raise UsageError("--beside compares with one series; give --series too")
+    with books.open_ledger(ledger, read_only=True) as book:
+        told = books.history(book, series, verify=verify or head is not None, printed=head)
+        if out is not None:
+            from screening.page.history import render_history
+
+            write_whole(out, render_history(told).encode())
+        compared = None if beside is None or series is None else books.compare_nights(book, series, beside)
+    answer = told if as_json else _lines(told)
+    if compared is not None:
+        answer["beside"] = plain(compared) if as_json else agreement(compared)
+    tell(answer, as_json)
+
+
+def _lines(told: dict[str, object]) -> dict[str, object]:
+    from screening.documents.stored import history_in
+    from screening.page.history import sentences
+
+    found = history_in(told)
+    runs = [
+        f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
+        f"{run.ongoing} ongoing, {run.reviewed} reviewed, {run.known} known; {run.resolved} resolved"
+        + ("" if run.in_force else " (not in force)")
+        + in_a_row(run.attention)
+        for run in found.runs
+    ]
+    trail = found.audit
+    said = f"{trail.entries} entries, head {trail.head}" + (", verified" if trail.verified else "")
+    lines = [line for one in found.series for line in sentences(one)]
+    return {"runs": runs, "summary": lines, "audit": said}
+
+
+UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def status(
+    max_age: Annotated[str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")] = "26h",
+    ledger: LedgerHere = "screening.db",
+    series: Annotated[
+        str, typer.Option(metavar="NAME|each", help="Only these series, with commas between.")
+    ] = EACH,
+    night: Annotated[
+        str | None,
+        typer.Option(metavar="DATE|today", help="Ask for this night instead of a --max-age."),
+    ] = None,
+    grace: Annotated[
+        str, typer.Option(metavar="0m", help="With --night: how long after its midnight it may be missing.")
+    ] = "0m",
+    metrics: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figures for Prometheus too.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 5 also where that night's page says ATTENTION.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say in one line a series whether its night came; exit 5 if one did not.
+
+    A night that came and wants attention says why, in the words of its page.
+    """
+    from dataclasses import asdict
+
+    from screening.ledger import Due, Pulse, open_ledger, pulses
+    from screening.ledger.metrics import exposition
+    from screening.storage.publishing import write_whole
+
+    now = datetime.datetime.now().astimezone()
+    due = Due(now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace))
+    names = [] if series == EACH else names_from(series)
+    try:
+        with open_ledger(ledger, read_only=True) as book:
+            found = pulses(book, due, names)
+    except UsageError as error:
+        found = [Pulse(False, str(error))]
+    if metrics is not None:
+        write_whole(metrics, exposition(found).encode(), mode=0o644)
+    fine = all(each.fine for each in found)
+    if as_json:
+        tell({"fine": fine, "series": [asdict(each) for each in found]}, as_json)
+    for each in [] if as_json else found:
+        words = each.said + in_a_row(each.attention)
+        quiet = each.fine and not each.attention
+        whose = "" if each.series is None else f"{each.series}  "
+        tell({"ok" if quiet else "ATTENTION": f"{whose}{' '.join(words.split())}"}, as_json)
+    if not fine or (strict and any(each.attention for each in found)):
+        raise typer.Exit(ATTENTION)
+
+
+def _span(option: str, text: str) -> datetime.timedelta:
+    written = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if written is None:
+        raise UsageError(f"{option} {text}: write it as 90m, 26h or 2d")
+    return datetime.timedelta(**{UNITS[written[2]]: int(written[1])})
+
+
+def _night(text: str | None, now: datetime.datetime) -> datetime.date | None:
+    if text in (None, "today"):
+        return None if text is None else now.date()
+    try:
+        return datetime.date.fromisoformat(str(text))
+    except ValueError:
+        raise UsageError(f"--night {text}: write the night as YYYY-MM-DD, or today") from None
+
+
+def review(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory whose page was reviewed.")],
+    verdicts: Annotated[Path, typer.Argument(metavar="VERDICTS", help="JSON file that the page saved.")],
+    ledger: LedgerHere = "screening.db",
+    series: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Refuse a RUN that is not of this series.")
+    ] = None,
+    token: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Reviewer's token (a private file); its SHA-256 is recorded."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read the clinicians' verdicts on RUN back; the same file twice is once."""
+    from screening.ledger import open_ledger, reviewing
+
+    with open_ledger(ledger) as book:
+        told = reviewing.review(run, verdicts, book, series, token)
+    tell(told, as_json)
+
+
+def promote(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory that was scored --shadow.")],
+    reason: Annotated[str, typer.Option(help="Why, in words; the trail keeps them.")],
+    ledger: LedgerHere = "screening.db",
+    series: Series = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put MODEL in the place of the series' champion from the next night on.
+
+    What its nights in shadow showed beside the champion's goes into the trail with the reason.
+    """
+    from screening import ledger as books
+    from screening.documents.shape import plain
+    from screening.scoring.remembering import series_of
+    from screening.storage.loading import load_model
+
+    loaded = load_model(model)
+    whose = series_of(loaded, series_from(series))
+    with books.open_ledger(ledger) as book:
+        found = books.compare_nights(book, whose, loaded.digest)
+        head = books.promote(book, whose, loaded.digest, reason, plain(found))
+    told = {"series": found.one.series, "champion": loaded.id, "entry": head.number}
+    tell(told | {"beside": plain(found) if as_json else agreement(found)}, as_json)
+
+
+def retire(
+    series: Annotated[str, typer.Argument(metavar="SERIES", help="The series; `screen status` lists all.")],
+    reason: Annotated[str, typer.Option(help="Why, in words; the trail keeps them.")],
+    ledger: LedgerHere = "screening.db",
+    as_json: AsJson = False,
+) -> None:
+    """Close SERIES: `screen status` waits for it no longer; its nights and history stay.
+
+    A later night that is published takes it back.
+    """
+    from screening import ledger as books
+
+    with books.open_ledger(ledger) as book:
+        head = books.retire(book, series, reason)
+    tell({"retired": series, "entry": head.number}, as_json)
