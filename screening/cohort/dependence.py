@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 from screening.cohort.guessing import FEW_VALUES, names_people, names_rows, names_somebody
 from screening.cohort.inference import INDEX_NAME
 from screening.contract.contract import Contract
-from screening.contract.stems import sizes_of_stems, stems_of, usual
+from screening.contract.stems import counts_rows, sizes_of_stems, stems_of, usual
 from screening.contract.typing import plain, texts
 from screening.documents.reason import Reason
 from screening.errors import UsageError
@@ -309,13 +309,14 @@ def _stems(table: _Table) -> Iterator[Sign]:
             continue
         multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
         counted = usual(names.tolist(), sizes)
+        sure = multiple >= 1.5 or counts_rows(names.tolist())
         if counted or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)
             seen = (
                 f"The names of rows in column '{name}' are {len(sizes):,} stems with a running end: "
                 f"{several:.0%} of rows seem to share their patient with other rows."
             )
-            yield Sign("stem", seen, str(name), certain=several >= 0.8 and multiple >= 1.5)
+            yield Sign("stem", seen, str(name), certain=several >= 0.8 and sure)
 
 
 def _first_rows(table: _Table) -> Iterator[Sign]:

@@ -56,6 +56,12 @@ def usual(names: Sequence[str], sizes: Sequence[int]) -> bool:
     return median(sizes) <= USUAL_ROWS and max(sizes) <= MOST_USUAL and short >= 0.9 * len(names)
 
 
+def counts_rows(names: Sequence[str]) -> bool:
+    """Whether ends are one sign or a side: a patient's few rows, and no centre's many patients."""
+    few = sum(len(end) == 1 or not end[-1:].isdigit() for _, end in map(stem_and_end, names))
+    return few >= 0.95 * len(names)
+
+
 def _spread(ends: list[str]) -> int:
     """From the first to the last of a stem's ends, by number or letter; of sides, their count."""
     numbers = [re.search(r"\d+$", end) for end in ends]

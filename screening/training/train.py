@@ -129,6 +129,9 @@ def train(
     recipe.refuse_if_not_persistable()
     signs = [] if independent else dependence(cohort.source, cohort.contract)
     refuse_dependent(signs)
+    if independent and cohort.contract.group is None:
+        said = "every row is taken for a patient of its own (--independent)"
+        cohort = replace(cohort, notes=[*cohort.notes, said])
     prevalence = rule.prevalence or cohort.contract.prevalence
     if lesions:
         refuse_without_lesions(cohort, rule, repeats)
