@@ -47,7 +47,7 @@ def parts_of(recipe: Recipe, words: dict[str, Any]) -> list[dict[str, str]]:
         *([words["kernel"][recipe.kernel["type"]]] if recipe.kernel else []),
         *([words["machine"][machine]] if machine in words["machine"] else []),
         *([words["factor"][recipe.factor["type"]]] if recipe.factor else []),
-        *(words["remedy"][name] for name in recipe.remedies),
+        *(words["remedy"][name] for name in recipe.remedy),
     ]
 
 
@@ -95,12 +95,12 @@ def table(recipe: Recipe, meanings: dict[str, str]) -> list[str]:
     # The paper may have its own word for one, such as sigma for gamma.
     for name in [
         *recipe.parameters,
-        *(name for name in recipe.paper_search if name not in recipe.parameters),
+        *(name for name in recipe.search.paper if name not in recipe.parameters),
     ]:
         default = f"`{recipe.parameters[name]}`" if name in recipe.parameters else ""
-        tried, printed = (listed(grid.get(name, [])) for grid in (recipe.search, recipe.paper_search))
+        tried, printed = (listed(grid.get(name, [])) for grid in (recipe.search.grid, recipe.search.paper))
         lines.append(f"| `{name}` | {default} | {tried} | {printed} | {meanings[name]} |")
-    return [*lines, "", f"{recipe.default_candidates} settings are tried unless `--search` says otherwise."]
+    return [*lines, "", f"{recipe.search.candidates} settings are tried unless `--search` says otherwise."]
 
 
 def listed(values: list[Any]) -> str:

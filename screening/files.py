@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -84,8 +85,6 @@ def exchange(one: Path, other: Path) -> bool:
     """Swap two directories in one step (Linux); the earlier one then lies where the new one was."""
     if not sys.platform.startswith("linux"):
         return False
-    import ctypes
-
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):

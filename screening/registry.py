@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
@@ -27,7 +26,7 @@ def attributes(package: str, every: str) -> Callable[[str], Any]:
     """A package's `__getattr__`: its members by the names of their classes, and all of them under `every`."""
 
     def attribute(name: str) -> Any:
-        found = {} if name.startswith("_") else members(package, sys.modules[package].__path__)
+        found = {} if name.startswith("_") else members(package, importlib.import_module(package).__path__)
         if found and name == every:
             return found
         for member in found.values():

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import ledger_places
 import pytest
 from browser_pages import browser, opened  # noqa: F401  (fixtures)
+from commands import screen
 from faults.amounts import LONG
 from flow_cohorts import patients, voxels, written
 from hypothesis import settings
 
-from screening import read_cohort
+from screening import read_cohort, train
 from screening.cohort.cohort import Cohort
 from screening.kernels import telling
+from screening.page import render_model
+from screening.statistics.operating_point import Rule
+from screening.storage.model import Model, save_model
 
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
 # A third of the usual examples keeps the suite within a quarter of an hour; `make faults` tries all.
@@ -46,6 +50,54 @@ def tissue(tmp_path_factory: pytest.TempPathFactory) -> Cohort:
     """Voxels of past patients, in three classes."""
     path = written(voxels(), tmp_path_factory.mktemp("past") / "past.parquet")
     return read_cohort(path, label="tissue", group="patient", need_label=True)
+
+
+@pytest.fixture(scope="session")
+def trained() -> Callable[..., Model]:
+    """What `train` gives, which the same rows, recipe and settings are given once in a run."""
+    models: dict[str, tuple[Cohort, Model]] = {}
+
+    def train_once(rows: Cohort, recipe: object = "auto", **settings: object) -> Model:
+        key = repr((id(rows), recipe, sorted(settings.items())))
+        if key not in models:
+            # The rows are held too, for a number of theirs might else be given to others.
+            models[key] = rows, train(rows, recipe, **settings)
+        return models[key][1]
+
+    return train_once
+
+
+@pytest.fixture(scope="session")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models that deserve attention for several reasons or for none, and nights that do."""
+    folder = tmp_path_factory.mktemp("judged")
+    past = patients(600, seed=3)
+    noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
+    for name, table, rule in (
+        ("good", past, Rule("min_sensitivity", 0.8)),
+        ("blind", noise, Rule("min_sensitivity", 0.8)),
+        ("mute", past, Rule("threshold", 50.0)),
+    ):
+        read = read_cohort(written(table, folder / f"{name}.csv"), label="ill", id="patient", need_label=True)
+        model = train(read, "logistic", search=1, repeats=1, jobs=1, rule=rule)
+        save_model(model, folder / name, render_model)
+    tissue = read_cohort(written(voxels(), folder / "t.parquet"), label="tissue", group="patient")
+    save_model(train(tissue, "one_vs_rest", search=1, folds=4, jobs=1), folder / "tissue", render_model)
+    night = patients(240, seed=7).drop(columns="ill")
+    written(night, folder / "night.csv")
+    written(night.assign(ward=night["ward"].where(night.index > 4, "annex")), folder / "annex.csv")
+    written(voxels(3, seed=5).drop(columns="tissue"), folder / "voxels.parquet")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def logistic_model(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of a model that a command trained on past patients; it flags three in ten."""
+    out = tmp_path_factory.mktemp("models") / "logistic"
+    who, rule = ["--label", "ill", "--positive", "yes", "--id", "patient"], ["--max-flag-rate", "0.3"]
+    quick = ["--recipe", "logistic", "--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
+    screen("train", table, *who, *rule, *quick, "--out", out)
+    return out
 
 
 @pytest.fixture(scope="session")

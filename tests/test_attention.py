@@ -51,15 +51,6 @@ def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(pl
     assert all(reason["words"] in why for reason in reasons)
 
 
-def test_without_strict_the_same_reasons_are_told_and_the_exit_is_0(place, tmp_path):
-    answer = screen("score", place / "model", place / "odd.csv", "--out", tmp_path / "run", "--json")
-
-    assert "a category never seen in training" in " ".join(
-        reason["words"] for reason in json.loads(answer.stdout)["attention"]
-    )
-    assert "ATTENTION" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-
-
 def test_three_nights_in_a_row_without_a_flag_are_said_on_the_third(place, tmp_path):
     told = []
     for day in ("01", "02", "03", "03"):

@@ -12,21 +12,17 @@ from html import unescape
 
 import pytest
 from commands import screen
-from flow_cohorts import patients, voxels, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import nosocomial_run
 
-from screening import read_cohort, train
 from screening.documents import Reason
 from screening.documents.attention import OLDEST_YEARS, flags_expected, of_model
 from screening.documents.attention import of_run as reasons_of
 from screening.documents.run import RunDocument
 from screening.documents.stored import model_in, run_in
 from screening.page import format as shown
-from screening.page import render_model, render_run
-from screening.statistics.operating_point import Rule
-from screening.storage.model import save_model
+from screening.page import render_run
 
 
 def run(**changes) -> dict:
@@ -262,29 +258,6 @@ def test_a_page_of_before_reasons_were_kept_is_judged_when_drawn(kept):
     assert others[:-1] == kept.get("attention", [])
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Models that deserve attention for several reasons or for none, and nights that do."""
-    folder = tmp_path_factory.mktemp("rules")
-    past = patients(600, seed=3)
-    noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
-    for name, table, rule in (
-        ("good", past, Rule("min_sensitivity", 0.8)),
-        ("blind", noise, Rule("min_sensitivity", 0.8)),
-        ("mute", past, Rule("threshold", 50.0)),
-    ):
-        read = read_cohort(written(table, folder / f"{name}.csv"), label="ill", id="patient", need_label=True)
-        model = train(read, "logistic", search=1, repeats=1, jobs=1, rule=rule)
-        save_model(model, folder / name, render_model)
-    tissue = read_cohort(written(voxels(), folder / "t.parquet"), label="tissue", group="patient")
-    save_model(train(tissue, "one_vs_rest", search=1, folds=4, jobs=1), folder / "tissue", render_model)
-    night = patients(240, seed=7).drop(columns="ill")
-    written(night, folder / "night.csv")
-    written(night.assign(ward=night["ward"].where(night.index > 4, "annex")), folder / "annex.csv")
-    written(voxels(3, seed=5).drop(columns="tissue"), folder / "voxels.parquet")
-    return folder
-
-
 NIGHTS = [
     ("good", "night.csv"), ("good", "annex.csv"), ("blind", "night.csv"), ("mute", "night.csv"),
     ("tissue", "voxels.parquet"),
@@ -293,12 +266,12 @@ NIGHTS = [
 
 @pytest.mark.parametrize("trained", [datetime.date(2015, 3, 11), datetime.date(2026, 1, 1)])
 @pytest.mark.parametrize(("model", "table"), NIGHTS)
-def test_page_run_json_answer_ledger_and_status_say_the_same(place, tmp_path, model, table, trained):
+def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, model, table, trained):
     book, out, copy = tmp_path / "book.db", tmp_path / "run", tmp_path / "model"
-    shutil.copytree(place / model, copy)
+    shutil.copytree(judged / model, copy)
     written_at = datetime.datetime(trained.year, trained.month, trained.day).timestamp()
     os.utime(copy / "arrays.npz", (written_at, written_at))
-    night = ("score", copy, place / table, "--out", out, "--ledger", book, "--date", "2026-03-30", "--json")
+    night = ("score", copy, judged / table, "--out", out, "--ledger", book, "--date", "2026-03-30", "--json")
     answer = screen(*night)
     kept = json.loads((out / "run.json").read_text(encoding="utf-8"))["attention"]
     page = (out / "report.html").read_text(encoding="utf-8")
@@ -319,32 +292,32 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(place, tmp_path, mo
 
 
 @pytest.mark.parametrize("name", ["good", "blind", "mute", "tissue"])
-def test_the_page_of_a_model_says_what_its_document_says(place, name):
-    kept = json.loads((place / name / "model.json").read_text(encoding="utf-8"))["attention"]
+def test_the_page_of_a_model_says_what_its_document_says(judged, name):
+    kept = json.loads((judged / name / "model.json").read_text(encoding="utf-8"))["attention"]
 
-    assert told_on((place / name / "report.html").read_text(encoding="utf-8")) == said(kept)
+    assert told_on((judged / name / "report.html").read_text(encoding="utf-8")) == said(kept)
 
 
-def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(place, tmp_path):
-    screen("score", place / "blind", place / "night.csv", "--out", tmp_path / "run", "--strict", code=5)
+def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(judged, tmp_path):
+    screen("score", judged / "blind", judged / "night.csv", "--out", tmp_path / "run", "--strict", code=5)
 
     night = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
-    model = json.loads((place / "blind" / "model.json").read_text(encoding="utf-8"))
+    model = json.loads((judged / "blind" / "model.json").read_text(encoding="utf-8"))
     for document in (run_in(night), model_in(model)):
         assert "not_better_than_chance" in {each.code for each in document.attention}
 
 
-def test_another_threshold_makes_a_model_no_younger(place, tmp_path):
+def test_another_threshold_makes_a_model_no_younger(judged, tmp_path):
     import os
     import shutil
 
-    old = shutil.copytree(place / "good", tmp_path / "old")
+    old = shutil.copytree(judged / "good", tmp_path / "old")
     past = datetime.datetime(2016, 3, 1).timestamp()
     os.utime(old / "arrays.npz", (past, past))
 
     screen("threshold", old, "--max-flag-rate", 0.2, "--reason", "fewer")
     answer = screen(
-        "score", old, place / "night.csv", "--out", tmp_path / "r", "--date", "2026-03-01", "--json"
+        "score", old, judged / "night.csv", "--out", tmp_path / "r", "--date", "2026-03-01", "--json"
     )
 
     (reason,) = json.loads(answer.stdout)["attention"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,13 +24,13 @@ from screening.training import beside
 
 
 @pytest.fixture(scope="module")
-def model(cohort):
-    return train(cohort, "svm", search=2, beside=["svm_weighted", "logistic"])
+def model(cohort, trained):
+    return trained(cohort, "svm", search=2, beside=["svm_weighted", "logistic"])
 
 
 @pytest.fixture(scope="module")
-def of_classes(tissue):
-    return train(tissue, "amari_wu_multiclass", search=1, folds=4, beside=None)
+def of_classes(tissue, trained):
+    return trained(tissue, "amari_wu_multiclass", search=1, folds=4, beside=None)
 
 
 def comparison_of(model):
@@ -39,7 +38,7 @@ def comparison_of(model):
 
 
 def under_another_name(name):
-    return replace(load_recipe(name), name="the same again")
+    return load_recipe(name).model_copy(update={"name": "the same again"})
 
 
 def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
@@ -57,8 +56,8 @@ def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
     assert (gaps["sensitivity"]["low"], gaps["sensitivity"]["high"]) == (None, None)
 
 
-def test_the_figures_are_those_that_training_the_other_method_states(cohort, model):
-    alone = train(cohort, "svm_weighted", search=2).document
+def test_the_figures_are_those_that_training_the_other_method_states(cohort, model, trained):
+    alone = trained(cohort, "svm_weighted", search=2).document
 
     stated = comparison_of(model)["beside"][0]["figures"]
     (point,) = alone["operating_points"]
@@ -78,29 +77,29 @@ def test_on_noise_the_intervals_hold_zero(tmp_path):
     assert gap["low"] < 0 < gap["high"]
 
 
-def test_a_method_that_is_worse_is_said_to_be(cohort):
-    trained = train(cohort, "svm", search=1, params={"gamma": 300.0}, beside=["logistic"])
+def test_a_method_that_is_worse_is_said_to_be(cohort, trained):
+    trained = trained(cohort, "svm", search=1, params={"gamma": 300.0}, beside=["logistic"])
     shown = block(model_in(trained.document))
 
     assert "AUROC" in shown["rows"][0].worse
     assert shown["said"][0].startswith("beside logistic, svm has a lower AUROC")
 
 
-def test_the_comparison_changes_nothing_of_the_model(cohort, model):
-    alone = train(cohort, "svm", search=2)
+def test_the_comparison_changes_nothing_of_the_model(cohort, model, trained):
+    alone = trained(cohort, "svm", search=2)
 
     assert "comparison" not in alone.document["validation"]
     assert alone.document["operating_points"] == model.document["operating_points"]
 
 
-def test_the_usual_methods_leave_the_method_itself_out(cohort):
-    found = comparison_of(train(cohort, "svm", search=1, beside=None))
+def test_the_usual_methods_leave_the_method_itself_out(cohort, trained):
+    found = comparison_of(trained(cohort, "svm", search=1, beside=None))
 
     assert [other["recipe"] for other in found["beside"]] == ["logistic"]
 
 
-def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort):
-    found = comparison_of(train(cohort, "svm", search=1, rule=Rule("threshold", -0.9), beside=["logistic"]))
+def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort, trained):
+    found = comparison_of(trained(cohort, "svm", search=1, rule=Rule("threshold", -0.9), beside=["logistic"]))
 
     assert found["rule"]["name"] == "min_sensitivity"
     assert found["beside"][0]["figures"]["sensitivity"] >= found["figures"]["sensitivity"] - 1e-9
@@ -125,8 +124,8 @@ def test_several_classes_stand_beside_one_against_the_rest_by_patient(of_classes
     assert "95% intervals at these thresholds, by group" in render_model(of_classes.document)
 
 
-def test_one_against_the_rest_has_one_against_one_beside_it(tissue):
-    found = comparison_of(train(tissue, "one_vs_rest", search=1, folds=4, beside=None))
+def test_one_against_the_rest_has_one_against_one_beside_it(tissue, trained):
+    found = comparison_of(trained(tissue, "one_vs_rest", search=1, folds=4, beside=None))
 
     assert [other["recipe"] for other in found["beside"]] == ["one_vs_one"]
 

@@ -31,8 +31,8 @@ def blend(*members):
 
 
 @pytest.fixture(scope="module")
-def model(cohort):
-    return train(cohort, blend("svm_weighted", "logistic", "one_class_conformal"), search=3)
+def model(cohort, trained):
+    return trained(cohort, blend("svm_weighted", "logistic", "one_class_conformal"), search=3)
 
 
 def test_the_score_is_the_mean_of_standardised_members(model, cohort):
@@ -48,9 +48,9 @@ def test_the_score_is_the_mean_of_standardised_members(model, cohort):
     assert np.allclose(model.decisions(encoded), np.mean(parts, axis=0))
 
 
-def test_members_weigh_alike_on_held_out_rows(cohort):
-    alone = {name: train(cohort, name, search=3, repeats=1) for name in ("svm_weighted", "logistic")}
-    both = train(cohort, blend(*alone), search=3, repeats=1)
+def test_members_weigh_alike_on_held_out_rows(cohort, trained):
+    alone = {name: trained(cohort, name, search=3, repeats=1) for name in ("svm_weighted", "logistic")}
+    both = trained(cohort, blend(*alone), search=3, repeats=1)
     ids = sorted(cohort.id)
 
     columns = [each.validation.set_index("id")["score"][ids].to_numpy() for each in alone.values()]
@@ -101,8 +101,8 @@ def test_with_very_few_positives_the_one_class_machines_carry_it(tmp_path):
     assert model.document["validation"]["encoded_by"] == "negatives"
 
 
-def test_several_classes_are_blended_too(tissue):
-    model = train(tissue, blend("one_vs_rest", "logistic"), search=2)
+def test_several_classes_are_blended_too(tissue, trained):
+    model = trained(tissue, blend("one_vs_rest", "logistic"), search=2)
 
     assert model.watched == ["lesion"]
     assert model.decisions(model.encoder.transform(tissue)).shape == (tissue.n_rows, 3)
@@ -150,5 +150,5 @@ def test_the_blend_is_a_scikit_learn_estimator():
     assert [one["check_name"] for one in results if one["status"] == "failed"] == []
 
 
-def test_training_without_a_recipe_is_the_blend(cohort):
-    assert train(cohort, search=1, repeats=1).document["recipe"]["name"] == "auto"
+def test_training_without_a_recipe_is_the_blend(cohort, trained):
+    assert trained(cohort, search=1, repeats=1).document["recipe"]["name"] == "auto"

@@ -10,33 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
-from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening import read_cohort, train
 from screening.documents.validation import Calibration
 from screening.statistics.calibration import calibrate
-from screening.statistics.operating_point import FLAG_EVERYTHING, Rule
+from screening.statistics.operating_point import FLAG_EVERYTHING
 from screening.storage.chances import CHANCES, Chances
-from screening.storage.model import save_model
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A model that has earned a calibration, two that have not (of noise, of images), and their nights."""
-    folder = tmp_path_factory.mktemp("chances")
-    past = patients(600, seed=3)
-    noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
-    for name, table in (("good", past), ("blind", noise)):
-        read = read_cohort(written(table, folder / f"{name}.csv"), label="ill", id="patient", need_label=True)
-        rule = Rule("min_sensitivity", 0.8)
-        save_model(train(read, "logistic", search=1, repeats=1, jobs=1, rule=rule), folder / name)
-    tissue = read_cohort(written(voxels(), folder / "t.parquet"), label="tissue", group="patient")
-    save_model(train(tissue, "one_vs_rest", search=1, folds=4, jobs=1), folder / "tissue")
-    written(patients(240, seed=7).drop(columns="ill"), folder / "night.csv")
-    written(voxels(3, seed=5).drop(columns="tissue"), folder / "voxels.parquet")
-    return folder
 
 
 def calibration(seed: int) -> Calibration:
@@ -91,15 +71,15 @@ def test_a_class_that_has_earned_none_or_whose_every_row_is_flagged_has_no_chanc
     assert chances({"b": FLAG_EVERYTHING, "c": 0.1}, EARNED).listed(*rows) == [dict.fromkeys(CHANCES)]
 
 
-def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(place, tmp_path):
-    screen("score", place / "good", place / "night.csv", "--out", tmp_path, "--date", "2026-03-01")
+def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(judged, tmp_path):
+    screen("score", judged / "good", judged / "night.csv", "--out", tmp_path, "--date", "2026-03-01")
     names = ["chance", "chance_low", "chance_high"]
     scores = pd.read_parquet(tmp_path / "scores.parquet").set_index("id")
     listed = pd.read_csv(tmp_path / "flagged.csv", dtype=str).set_index("id")[names].astype(float)
     document = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
     curve = document["model"]["validation"]["calibration"]["yes"]["curve"]["probability"]
     case = document["cases"][0]
-    words = ("explain", tmp_path, case["id"], "--model", place / "good", "--cohort", place / "night.csv")
+    words = ("explain", tmp_path, case["id"], "--model", judged / "good", "--cohort", judged / "night.csv")
     explained = json.loads(screen(*words, "--json").stdout)
 
     pd.testing.assert_frame_equal(listed, scores.loc[listed.index, names], check_exact=True)
@@ -114,8 +94,8 @@ def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(p
 
 
 @pytest.mark.parametrize(("model", "table"), [("blind", "night.csv"), ("tissue", "voxels.parquet")])
-def test_where_no_chance_is_earned_no_file_has_a_column_of_it(place, tmp_path, model, table):
-    screen("score", place / model, place / table, "--out", tmp_path, "--date", "2026-03-01")
+def test_where_no_chance_is_earned_no_file_has_a_column_of_it(judged, tmp_path, model, table):
+    screen("score", judged / model, judged / table, "--out", tmp_path, "--date", "2026-03-01")
 
     assert "chance" not in pd.read_parquet(tmp_path / "scores.parquet").columns
     assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns

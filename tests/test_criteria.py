@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from screening.errors import RecipeError
-from screening.recipes.text import CRITERIA
+from screening.recipes.recipe import CRITERIA
 from screening.validation.criteria import criterion
 
 DECISION = np.array([-2.0, -1.0, 0.5, -0.2, 1.0, 2.0])

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from sklearn import datasets
 
 from screening.deidentify import deidentified
-from screening.deidentify.bands import at_least, told
 from screening.deidentify.cases import WITHHELD
-from screening.deidentify.crowds import LEAST, crowds
+from screening.deidentify.crowds import LEAST, at_least, crowds, told
 from screening.deidentify.key import SiteKey
 from screening.documents.run import RunDocument
 from screening.documents.shape import plain, read

@@ -69,8 +69,8 @@ UNEARNED = [("one_class", "learns from patients without"), ("logistic", "too few
 
 
 @pytest.mark.parametrize(("recipe", "reason"), UNEARNED)
-def test_chances_that_were_not_earned_are_refused_with_the_reason(cohort, table, recipe, reason):
-    model = train(cohort, recipe, search=1, forward=False)
+def test_chances_that_were_not_earned_are_refused_with_the_reason(cohort, table, recipe, reason, trained):
+    model = trained(cohort, recipe, search=1, forward=False)
 
     with pytest.raises(ModelError, match=reason):
         model.predict_proba(table)

@@ -19,7 +19,7 @@ from screening.factors import (
     MarginDensity,
     why_not,
 )
-from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled, rescaled_distances
+from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled
 
 MAKERS = {
     "one_class": lambda **given: OneClassSVM(nu=0.3, **given),
@@ -164,18 +164,6 @@ def test_input_distances_are_exact_far_from_the_origin(n_features, offset):
     np.testing.assert_allclose(input_distances(x, z, 2), np.square(gaps).sum(axis=-1), rtol=1e-9)
     np.testing.assert_allclose(input_distances(x, z, 1), np.abs(gaps).sum(axis=-1), rtol=1e-12)
     np.testing.assert_array_equal(np.diagonal(input_distances(x, x, 2)), 0.0)
-
-
-def test_rescaled_distances_are_those_of_the_rescaled_gram():
-    x, _ = two_clouds(20)
-    gram = Gaussian(0.5)(x, x)
-    c = np.random.default_rng(0).uniform(0.1, 3.0, 20)
-    diagonal = np.square(c)
-    expected = diagonal[:, None] + diagonal - 2 * rescaled(gram, c, c)
-
-    found = rescaled_distances(gram, c, c, np.ones(20), np.ones(20))
-
-    np.testing.assert_allclose(found, np.maximum(expected, 0), atol=1e-12)
 
 
 @pytest.mark.parametrize("gamma", ["scale*", "scale*-1", "auto", 0.0, -1.0, float("nan"), True])

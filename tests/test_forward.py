@@ -11,7 +11,7 @@ from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
-from screening.training.forward import split_by_time
+from screening.training.appraisal import split_by_time
 
 
 def cohort(tmp_path, n_rows=300, seed=0, share=0.25):
@@ -96,17 +96,3 @@ def test_a_night_and_its_page_show_all_of_it(model, tmp_path):
         "Capacity is 10 reviews a night", "TRIPOD+AI", "Drift tonight",
     ):  # fmt: skip
         assert words in page
-
-
-def test_chances_stand_beside_cases_only_where_they_are_earned(model, tmp_path):
-    night = written(patients(80, seed=7).assign(day="2026-01-31", sex="m"), tmp_path / "night.csv")
-    earned = score(model, night, tmp_path / "one").document
-    model_of_normals = train(cohort(tmp_path), "one_class", search=1, forward=False)
-    unearned = score(model_of_normals, night, tmp_path / "two").document
-    page = (tmp_path / "two" / "report.html").read_text()
-
-    assert model.document["validation"]["calibration"]["yes"]["earned"]
-    assert all(0 < case["chance"] < 1 for case in earned["cases"])
-    assert all(case["chance"] is None for case in unearned["cases"])
-    assert "This score is not a probability" in page and 'aria-label="chance ' not in page
-    assert 'aria-label="chance ' in (tmp_path / "one" / "report.html").read_text()

@@ -41,8 +41,8 @@ def read(table, folder, name="past.csv", **roles):
 
 
 @pytest.mark.parametrize("recipe", BINARY)
-def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe):
-    model = train(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)
+def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, trained):
+    model = trained(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)
     held_out = model.validation.set_index("id")["score"][cohort.id].to_numpy()
     fold = model.validation.set_index("id")["fold"][cohort.id].to_numpy()
     encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
@@ -55,8 +55,8 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe):
 
 
 @pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
-def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(cohort, recipe):
-    model = train(cohort, recipe, search=3, repeats=1)
+def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(cohort, recipe, trained):
+    model = trained(cohort, recipe, search=3, repeats=1)
     far = np.full((1, model.encoder.transform(cohort).shape[1]), 1e6)
 
     of_each = [model.ensemble.of_one(k, far)[0, 0] for k in range(5)]
@@ -65,10 +65,10 @@ def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(
 
 
 @pytest.mark.parametrize(("recipe", "params"), [*BINARY.items(), *SEVERAL.items()], ids=[*BINARY, *SEVERAL])
-def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tissue, recipe, params):
+def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tissue, recipe, params, trained):
     rows = tissue if recipe in SEVERAL else cohort
     ensemble, encoder = (
-        (model := train(rows, recipe, params=params, search=1, repeats=1)).ensemble,
+        (model := trained(rows, recipe, params=params, search=1, repeats=1)).ensemble,
         model.encoder,
     )
     encoded = encoder.transform(rows)

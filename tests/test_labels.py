@@ -15,7 +15,7 @@ from screening import read_cohort, train
 from screening.cohort.identity import row_number_ids
 from screening.contract.contract import Contract
 from screening.errors import CohortError
-from screening.training.labels import alike
+from screening.training.planning import alike
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 

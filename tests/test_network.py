@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from html import unescape
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -27,8 +29,8 @@ from screening.documents.reason import Reason
 from screening.documents.shape import read
 from screening.errors import UsageError
 from screening.ledger import Published, open_ledger, published, record_night
-from screening.network.children import Budget, Children
 from screening.network.hooks import tell_hooks
+from screening.network.processes import PRELOADED, Budget, Order, Processes
 from screening.network.site import read_network
 from screening.network.workers import Workers
 from screening.page.page import render_overview
@@ -264,13 +266,33 @@ def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said():
     ]
 
 
-def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end():
-    children = Children()
-    late = children.run(["demo", "--out", "/nonexistent/demo"], "l.db", 1, 0.01)
-    children.stop()
+def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end(tmp_path):
+    processes = Processes()
+    late = processes.run(Order(["demo", "--out", str(tmp_path / "demo")], "l.db", 1, 0.01))
+    processes.stop()
 
     assert late.late
-    assert children.run(["recipes"], "l.db", 1, 60).code == 143
+    assert processes.run(Order(["recipes"], "l.db", 1, 60)).code == 143
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_path):
+    processes, ended = Processes(), []
+    demo = Order(["demo", "--out", str(tmp_path / "demo")], "l.db", 1, 60)
+    thread = threading.Thread(target=lambda: ended.append(processes.run(demo)))
+    thread.start()
+    while not multiprocessing.active_children():
+        time.sleep(0.01)
+    multiprocessing.active_children()[0].kill()
+    thread.join()
+
+    assert (ended[0].code, ended[0].said) == (-9, "ended without a word (-9)")
+    assert processes.run(Order(["recipes"], "l.db", 1, 60)).code == 0
+
+
+def test_what_every_night_imports_is_there_to_be_imported_once():
+    """A name that is gone would be passed over in silence, and every night be slower."""
+    assert [name for name in PRELOADED if find_spec(name) is None] == []
 
 
 names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)
@@ -309,14 +331,14 @@ def test_the_ledger_tells_nights_in_force_from_those_in_shadow_or_never_seen(pla
 
 def test_a_command_that_a_worker_runs_ends_as_one_run_here(tmp_path):
     words = ["score", str(tmp_path / "m"), str(tmp_path / "night.csv"), "--out", str(tmp_path / "run")]
-    workers, ledger = InThisProcess(), str(tmp_path / "l.db")
+    workers, order = InThisProcess(), Order(words, str(tmp_path / "l.db"), 1, 60)
 
-    there = Workers(workers).run(words, ledger, 1, 60)
+    there = Workers(workers).run(order)
 
-    here = Children().run(words, ledger, 1, 60)
+    here = Processes().run(order)
     assert (there.code, there.said, there.late) == (here.code, here.said, False)
     assert there.code == 4
-    assert [order.words for order in workers.pieces] == [words]
+    assert [each.words for each in workers.pieces] == [words]
 
 
 def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):
@@ -327,20 +349,24 @@ def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["NIGHT.toml"]
 
 
-WORKER = """
-import subprocess, sys, time
-from screening.network.children import end_with_parent
-words = [sys.executable, "-c", "input()"]
-print(subprocess.Popen(words, preexec_fn=end_with_parent, stdin=subprocess.PIPE).pid, flush=True)
+PARENT = """
+import multiprocessing, sys, threading, time
+from screening.network.processes import Order, Processes
+order = Order(["demo", "--out", sys.argv[1]], "l.db", 1, 60)
+threading.Thread(target=Processes().run, args=(order,), daemon=True).start()
+while not multiprocessing.active_children():
+    time.sleep(0.01)
+print(multiprocessing.active_children()[0].pid, flush=True)
 time.sleep(60)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system's own doing")
-def test_a_night_does_not_outlive_the_worker_that_was_killed():
-    with subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True) as worker:
-        child = int(worker.stdout.readline())
-        worker.kill()
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc")
+def test_a_night_does_not_outlive_the_process_that_began_it(tmp_path):
+    words = [sys.executable, "-c", PARENT, str(tmp_path / "demo")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        child = int(parent.stdout.readline())
+        parent.kill()
 
     assert any(is_gone(child) for _ in range(200))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,7 @@ from screening.errors import RecipeError
 from screening.recipes.building import build, candidates_for, param_grid
 from screening.recipes.loading import list_recipes, load_recipe, read_recipe
 from screening.recipes.parts import ESTIMATORS
-from screening.recipes.recipe import Recipe
-from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
+from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS, Recipe
 
 RECIPES = list_recipes()
 FOLDER = Path(__file__).parents[1] / "models"
@@ -82,7 +82,7 @@ def test_recipe_learns_and_its_state_restores_bit_for_bit(recipe):
 
 @every_recipe
 def test_every_value_of_the_search_builds(recipe):
-    for grid in (recipe.search, recipe.paper_search):
+    for grid in (recipe.search.grid, recipe.search.paper):
         for name, values in grid.items():
             for value in values:
                 build(recipe, **recipe.resolved(**{name: value}))
@@ -105,7 +105,7 @@ def test_candidates_start_at_the_default_do_not_repeat_and_follow_the_seed(recip
 )
 def test_search_may_decline_the_factor(recipe):
     assert candidates_for(recipe, 2, np.random.default_rng(0))[1]["passes"] == 0
-    assert 0 in recipe.search["passes"]
+    assert 0 in recipe.search.grid["passes"]
 
 
 @every_single_recipe
@@ -138,6 +138,44 @@ def test_sigma_goes_wherever_gamma_does():
 def test_override_out_of_range_is_refused(override, word):
     with pytest.raises(RecipeError, match=word):
         build("svm", **override)
+
+
+SLIPS = [math.inf, -math.inf, math.nan, 1e30, 1e300, 1e-30, -1.0, 10**400, "inf", "nan", "1e30"]
+
+
+@pytest.mark.parametrize("value", SLIPS, ids=lambda value: str(value)[:9])
+@pytest.mark.parametrize(
+    ("recipe", "name"),
+    [
+        ("svm", "gamma"), ("svm", "sigma"), ("svm", "C"), ("one_class", "nu"), ("williams", "passes"),
+        ("sv_pruning", "inner_trials"), ("svm_weighted", "cost_ratio"), ("amari_wu", "width"),
+        ("svm", "n_landmarks"), ("logistic", "C"), ("random_forest", "n_estimators"),
+        ("boosting", "learning_rate"), ("easy_ensemble", "n_rounds"), ("shao_local", "Q"),
+        ("e_smote_svm", "seed"),
+    ],
+)  # fmt: skip
+def test_numbers_no_machine_is_trained_with_are_refused_by_name(recipe, name, value):
+    with pytest.raises(RecipeError, match=rf"recipe {recipe}: {name} must be"):
+        build(recipe, **{name: value})
+
+
+@pytest.mark.parametrize("text", ["inf", "nan", "1e30", "-1", '"scale*1e30"', '"scale*inf"'])
+def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
+    for table in (
+        f"[parameters]\ngamma = {text}",
+        f"[kernel]\ntype = 'gaussian'\ngamma = {text}",
+        f"[parameters]\ngamma = 'scale'\n[search.grid]\ngamma = ['scale', {text}]",
+    ):
+        with pytest.raises(RecipeError, match=r"mine\.toml.*gamma must be"):
+            read_recipe(PLAIN + table, "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"), [("paramters = 1", "parameters"), ("[search]\ncandidate = 3", "candidates")]
+)
+def test_a_misspelt_key_is_asked_back(slip, meant):
+    with pytest.raises(RecipeError, match=f"did you mean '{meant}'"):
+        read_recipe(PLAIN + slip)
 
 
 def test_unknown_recipe_is_refused_with_the_list(tmp_path):

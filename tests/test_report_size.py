@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,9 +12,7 @@ import pytest
 
 from screening import read_cohort, score, train
 from screening.page import render_run
-from screening.scoring.contributions import changes
 from screening.scoring.gathering import CASES_EXPLAINED, CASES_SHOWN
-from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule
 
 COHORTS = Path(str(files("screening.sample_cohorts")))
@@ -91,16 +88,3 @@ def test_lines_go_on_where_the_reasons_end(nights):
     assert [case["id"] for case in run["cases"]] == list(listed["id"])
     assert re.findall(r"<bdi>(\d{8})</bdi>", lines) == list(listed["id"])
     assert len(run["cases"]) == run["counts"]["flagged"]
-
-
-def test_reasons_are_the_score_differences_whatever_the_rows_beside(model):
-    cohort = read_cohort(str(COHORTS / "nosocomial_past.csv"), model.contract).take(range(40))
-    encoded = model.encoder.transform(cohort)
-    columns = np.zeros(cohort.n_rows, dtype=int)
-    found = changes(model, cohort, columns)
-
-    for j, name in enumerate(model.contract.features):
-        usual = cohort.features.assign(**{name: [model.encoder.medians[name]] * cohort.n_rows})
-        without = model.scores(model.encoder.transform(replace(cohort, values=Columns.of(usual))))[:, 0]
-        np.testing.assert_allclose(found[:, j], model.scores(encoded)[:, 0] - without, atol=1e-12)
-    np.testing.assert_allclose(changes(model, cohort.take([7]), columns[:1])[0], found[7], atol=1e-12)

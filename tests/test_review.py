@@ -28,13 +28,9 @@ def answer(*words: object) -> dict:
     return json.loads(screen(*words, "--json").stdout)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    desk = tmp_path_factory.mktemp("desk")
-    past = written(patients(), desk / "past.csv")
-    words = ["--label", "ill", "--id", "patient", "--recipe", "logistic", *QUICK]
-    screen("train", past, *words, "--max-flag-rate", "0.3", "--out", desk / "model")
-    return desk / "model"
+@pytest.fixture
+def model(logistic_model):
+    return logistic_model
 
 
 @pytest.fixture

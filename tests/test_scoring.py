@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -203,11 +202,3 @@ def test_a_voxel_run_counts_by_patient_and_scores_every_class(tmp_path):
     assert sum(group["flagged"] for group in run.document["groups"]) == run.document["counts"]["flagged"]
     assert [group["rows"] for group in run.document["groups"]] == [50, 50]
     assert len(run.document["evaluation"]["per_class"]) == 3
-
-
-def test_a_run_is_drawn_from_its_own_directory_alone(run):
-    from screening.page import render_run
-
-    stored = json.loads((run.directory / "run.json").read_text())
-
-    assert render_run(stored) == (run.directory / "report.html").read_text()

@@ -95,7 +95,7 @@ def test_every_method_has_a_page_with_its_parts_its_recipe_and_a_paragraph(recip
 
     assert WORDS["recipe"][recipe.name].strip() in page
     assert recipe.text.strip() in page
-    assert len(parts) == bool(recipe.kernel) + bool(recipe.factor) + len(recipe.remedies) + (
+    assert len(parts) == bool(recipe.kernel) + bool(recipe.factor) + len(recipe.remedy) + (
         recipe.machine != "baseline"
     )
     assert all(part["formula"] in page for part in parts)

@@ -8,17 +8,14 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
 from screening.ledger import Verdict, open_ledger, record_verdicts
-from screening.scoring.spreadsheet import as_text
-from screening.statistics.operating_point import Rule
+from screening.storage.loading import load_model
 
 COLUMNS = ["rank", "id", "group", "class", "score", "p_value"]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    past = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-    cohort = read_cohort(past, label="ill", id="patient", need_label=True)
-    return train(cohort, "logistic", rule=Rule("max_flag_rate", 0.3), jobs=1)
+@pytest.fixture
+def model(logistic_model):
+    return load_model(logistic_model)
 
 
 @pytest.fixture
@@ -54,14 +51,6 @@ def test_with_a_ledger_the_state_of_every_case_stands_behind(model, ledger, tmp_
         assert (table["state"] == state).sum() == run.document["counts"][state] > 0
 
 
-def test_the_same_night_again_writes_the_same_bytes(model, ledger, tmp_path):
-    night = written(patients(60, seed=7), tmp_path / "night.csv")
-    runs = [score(model, night, tmp_path / name, date="2026-03-01", ledger=ledger) for name in ("a", "b")]
-
-    one, two = ((run.directory / "flagged.csv").read_bytes() for run in runs)
-    assert one == two
-
-
 def test_rows_of_a_group_have_the_state_of_their_patient(ledger, tmp_path):
     past = written(voxels(), tmp_path / "past.parquet")
     cohort = read_cohort(past, label="tissue", group="patient", need_label=True)
@@ -75,12 +64,3 @@ def test_rows_of_a_group_have_the_state_of_their_patient(ledger, tmp_path):
 
     known, new = {"state": {"ongoing"}, "nights": {"2"}}, {"state": {"new"}, "nights": {"1"}}
     assert found == {"P90": known, "P91": new, "P92": known}
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-2", "@x", "\tx"])
-def test_a_formula_is_written_as_text(text):
-    assert as_text(text) == "'" + text
-
-
-def test_plain_text_is_left_alone():
-    assert as_text("0012=3") == "0012=3"

@@ -13,14 +13,14 @@ from screening.statistics.operating_point import Rule
 
 
 @pytest.fixture(scope="module")
-def model(cohort):
-    return train(cohort, "svm", search=4)
+def model(cohort, trained):
+    return trained(cohort, "svm", search=4)
 
 
-def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort):
+def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, trained):
     columns = ["id", "held", "fold", "label", "score"]
 
-    once = train(cohort, "svm", search=1, repeats=1).validation
+    once = trained(cohort, "svm", search=1, repeats=1).validation
 
     assert sorted(model.validation["id"]) == sorted(once["id"]) == sorted(cohort.id)
     assert list(once.columns) == columns
@@ -40,28 +40,28 @@ def test_calibration_holds_the_negatives_alone(model):
     assert np.array_equal(model.calibration, np.sort(negatives))
 
 
-def test_the_result_does_not_depend_on_the_number_of_threads(cohort, model):
-    again = train(cohort, "svm", search=4, jobs=2)
+def test_the_result_does_not_depend_on_the_number_of_threads(cohort, model, trained):
+    again = trained(cohort, "svm", search=4, jobs=2)
 
     assert again.digest == model.digest
 
 
-def test_another_rule_moves_the_threshold_and_nothing_else(cohort, model):
-    other = train(cohort, "svm", search=4, rule=Rule("max_flag_rate", 0.1))
+def test_another_rule_moves_the_threshold_and_nothing_else(cohort, model, trained):
+    other = trained(cohort, "svm", search=4, rule=Rule("max_flag_rate", 0.1))
 
     assert other.thresholds[0] > model.thresholds[0]
     assert np.array_equal(other.validation["score"], model.validation["score"])
 
 
-def test_a_parameter_fixed_by_the_caller_is_not_searched(cohort):
-    fixed = train(cohort, "svm", search=5, params={"C": 0.5})
+def test_a_parameter_fixed_by_the_caller_is_not_searched(cohort, trained):
+    fixed = trained(cohort, "svm", search=5, params={"C": 0.5})
 
     assert {choice["C"] for choice in fixed.document["validation"]["search"]["candidates"]} == {0.5}
     assert fixed.document["recipe"]["parameters"]["C"] == 0.5
 
 
-def test_a_one_class_recipe_learns_from_negatives_alone(cohort):
-    alone = train(cohort, "one_class", search=1)
+def test_a_one_class_recipe_learns_from_negatives_alone(cohort, trained):
+    alone = trained(cohort, "one_class", search=1)
 
     negatives = {row.tobytes() for row in alone.encoder.transform(cohort.take(cohort.label == "no"))}
     rows, _ = alone.ensemble.union
@@ -69,8 +69,8 @@ def test_a_one_class_recipe_learns_from_negatives_alone(cohort):
     assert {row.tobytes() for row in rows} <= negatives
 
 
-def test_patients_are_never_split_and_the_rare_class_is_watched(tissue):
-    found = train(tissue, "one_vs_rest", search=1, folds=4)
+def test_patients_are_never_split_and_the_rare_class_is_watched(tissue, trained):
+    found = trained(tissue, "one_vs_rest", search=1, folds=4)
 
     folds_of = found.validation.groupby("group")["fold"].nunique()
     assert found.watched == ["lesion"]
@@ -78,16 +78,16 @@ def test_patients_are_never_split_and_the_rare_class_is_watched(tissue):
     assert np.sum(found.document["validation"]["confusion"]["counts"]) == tissue.n_rows
 
 
-def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort):
-    part = train(cohort, "svm", search=1, max_rows=150)
+def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, trained):
+    part = trained(cohort, "svm", search=1, max_rows=150)
 
     notes = " ".join(part.document["training"]["notes"])
     assert "trained and validated on 150 of 240 rows" in notes
     assert part.document["operating_points"][0]["prevalence"] == pytest.approx((cohort.label == "yes").mean())
 
 
-def test_repeated_folds_add_machines_and_leave_every_row_one_score(cohort):
-    once, twice = (train(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2))
+def test_repeated_folds_add_machines_and_leave_every_row_one_score(cohort, trained):
+    once, twice = (trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2))
 
     assert len(once.ensemble.machines) == 5
     assert len(twice.ensemble.machines) == 10
@@ -100,9 +100,9 @@ def test_repeated_folds_add_machines_and_leave_every_row_one_score(cohort):
     ("recipe", "machines"), [("svm", 15), ("logistic", 15), ("balanced_forest", 5), ("williams", 5)]
 )
 def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to_one(
-    cohort, recipe, machines
+    cohort, recipe, machines, trained
 ):
-    assert len(train(cohort, recipe, search=1).ensemble.machines) == machines
+    assert len(trained(cohort, recipe, search=1).ensemble.machines) == machines
 
 
 def test_several_classes_need_a_positive_value_or_a_multi_class_recipe(tissue):

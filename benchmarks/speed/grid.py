@@ -78,7 +78,7 @@ def their_decisions(
 def grid_of(n: int, share: int) -> Comparison:
     """Fold after fold, both sides in turn, in seconds of the processor."""
     x, codes = made_rows(n)
-    paper = load_recipe("shao_local").paper_search
+    paper = load_recipe("shao_local").search.paper
     grid = [dict(zip(paper, values, strict=True)) for values in product(*paper.values())]
     some = np.random.default_rng(0).permutation(len(grid))[: len(grid) // share]
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(x, codes))

@@ -99,7 +99,7 @@ def train(
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import train as training
-    from screening.training.replacing import refuse_other_model
+    from screening.training.planning import refuse_other_model
     from screening.validation.elsewhere import fitted_by
 
     leave_pandas_unread()
@@ -155,7 +155,6 @@ def recipes(
     """
     from screening.recipes.loading import list_recipes, load_recipe
 
-    # The shipped ones are not built here: that would wait for scikit-learn.
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
     chosen = shipped or [load_recipe(str(name))]
     if as_json:
@@ -167,8 +166,8 @@ def recipes(
 
 
 def _entry(recipe: Recipe) -> dict[str, object]:
-    keys = ("name", "title", "paper", "machine", "about", "parameters", "search", "criterion")
-    return {key: getattr(recipe, key) for key in keys}
+    entry = recipe.model_dump(include={"name", "title", "paper", "machine", "about", "parameters"})
+    return entry | {"search": recipe.search.grid, "criterion": recipe.search.criterion}
 
 
 def compare(

@@ -12,7 +12,7 @@ from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
 from screening.documents.tables import table, word
 from screening.errors import CohortError
-from screening.sources.notation import truths
+from screening.sources.number_formats import truths
 from screening.sources.source_files import Source
 from screening.spelling import did_you_mean, first_of
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from screening.sources.notation import TRUE, truths
+from screening.sources.number_formats import TRUE, truths
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
 # English, German, French, Spanish, Italian.

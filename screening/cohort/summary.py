@@ -8,7 +8,15 @@ import pyarrow.compute as pc
 
 from screening.contract.typing import floats, is_numeric, is_text, plain, texts
 from screening.gates.sampling import SampledValues
-from screening.sources.notation import DATE, MARKS, date_orders, fast_numbers, parsed_number, trimmed, truths
+from screening.sources.number_formats import (
+    DATE,
+    MARKS,
+    date_orders,
+    fast_numbers,
+    parsed_number,
+    trimmed,
+    truths,
+)
 
 MOST_TEXTS = 1000
 MOST_SAMPLED = 1 << 15

@@ -24,8 +24,8 @@ from screening.sources.database import Database
 from screening.statistics.operating_point import Rule
 from screening.storage.finished import place_beside
 from screening.storage.sealing import FORMATS
+from screening.training.card import versions
 from screening.training.train import DEFAULT_RULE
-from screening.training.versions import versions
 from screening.validation.figures import truth_of
 from screening.validation.held_out import Progress
 from screening.validation.outcome import Outcome

@@ -57,7 +57,7 @@ class Unit:
     @property
     def work(self) -> int:
         """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
-        return 1 + self.ground.sample.n_rows**2 * (self.search or self.recipe.default_candidates) // 1000
+        return 1 + self.ground.sample.n_rows**2 * (self.search or self.recipe.search.candidates) // 1000
 
 
 Finisher = Callable[[Sequence[Unit]], Iterator[tuple[Unit, Outcome]]]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Feature
 from screening.sources.columns import absent
-from screening.sources.notation import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
+from screening.sources.number_formats import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
 
 
 @dataclass

@@ -6,10 +6,8 @@ import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from screening.deidentify.bands import at_least, band, step_of, told, widened
-from screening.deidentify.crowds import LEAST, crowds
+from screening.deidentify.crowds import LEAST, Ranks, at_least, band, crowds, step_of, told, widened
 from screening.deidentify.key import SiteKey
-from screening.deidentify.ranks import Ranks
 from screening.documents.case import Case, Contribution
 from screening.documents.model import FeatureFacts
 

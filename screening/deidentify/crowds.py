@@ -1,8 +1,15 @@
-"""Groups of rows that nobody can tell apart: what a copy for teaching may show of each row."""
+"""Nobody stands out: crowds of at least five, bands in place of values, ranks in place of scores."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import bisect
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from screening.documents.figures import BEYOND_SCORES
+from screening.documents.model import ModelDocument
+from screening.documents.shape import Range
 
 LEAST = 5
 """Patients that must share what a copy shows of any of them; and the smallest count that it tells."""
@@ -52,3 +59,122 @@ def smallest(shown: Sequence[Hashable], owners: Sequence[Hashable]) -> int | Non
     for what, owner in zip(shown, owners, strict=True):
         sharing.setdefault(what, set()).add(owner)
     return min(map(len, sharing.values())) if sharing else None
+
+
+def told(counts: Mapping[str, int]) -> dict[str, int]:
+    """Leave out counts below five, and one more where the sum would give a single one away."""
+    ordered = sorted((n, name) for name, n in counts.items() if n)
+    hidden = [(n, name) for n, name in ordered if n < LEAST]
+    if hidden and sum(n for n, _ in hidden) < LEAST:
+        hidden = ordered[: len(hidden) + 1]
+    names = {name for _, name in hidden}
+    return {name: n for name, n in counts.items() if name not in names}
+
+
+def share(value: float, of: int) -> float:
+    """A share in whole per cents; none where fewer than five rows stand behind it."""
+    return 0.0 if value * of < LEAST - 0.5 else round(value, 2)
+
+
+def even_step(spread: float) -> float:
+    """Return 1, 2 or 5 times a power of ten, not below a fifth of a spread (> 0)."""
+    power = 10.0 ** math.floor(math.log10(spread / 5))
+    return next(power * m for m in (1.0, 2.0, 5.0, 10.0) if power * m >= spread / 5 * (1 - 1e-9))
+
+
+def at_least(value: float) -> float:
+    """The next 1, 2 or 5 times a power of ten, 1 at most: a p-value that is nobody's own."""
+    return min(even_step(5 * value), 1.0) if value > 0 else 0.0
+
+
+def band(values: Sequence[float], step: float) -> tuple[float, float]:
+    """Return the ends of the band in which all values lie.
+
+    Parameters
+    ----------
+    values : sequence of float, finite
+    step : float, > 0
+        The ends are multiples of it, whatever the values: with few digits (`even_step`), and nobody's own.
+    """
+    low = math.floor(min(values) / step)
+    return low * step, (math.floor(max(values) / step) + 1) * step
+
+
+def widened(usual: Range | None, step: float) -> Range | None:
+    """A range learned from patients with its ends moved outwards to multiples of a step."""
+    if usual is None:
+        return None
+    low, high = usual
+    return (
+        None if low is None else math.floor(low / step) * step,
+        None if high is None else math.ceil(high / step) * step,
+    )
+
+
+def step_of(usual: Range | None, values: Sequence[float]) -> float:
+    """The step of a feature's bands: a fifth of its usual range, or of what the values span if that is more.
+
+    Parameters
+    ----------
+    usual : (low, high), optional
+    values : sequence of float
+        May be empty.
+    """
+    low, high = usual or (None, None)
+    spans = [high - low] if low is not None and high is not None else []
+    spans.append(max(values, default=0.0) - min(values, default=0.0))
+    return even_step(max(spans) or max(map(abs, values), default=0.0) or 1.0)
+
+
+DIGITS = 1
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Where a score lies among the thresholds of a class's curve, from 0 (below all) to 100 (above all).
+
+    Parameters
+    ----------
+    knots : sequence of float
+        Ascending; between two of them the rank is a straight line.
+    origin : float, optional
+        What a stored score is counted from: the class's threshold where several classes are watched.
+    """
+
+    knots: Sequence[float]
+    origin: float | None = None
+
+    def of_threshold(self, value: float) -> float:
+        """The rank of a threshold; one beyond all scores stands for none, and stays."""
+        if abs(value) >= BEYOND_SCORES:
+            return value
+        right = bisect.bisect_left(self.knots, value)
+        if right in (0, len(self.knots)):
+            return 0.0 if right == 0 else 100.0
+        low, high = self.knots[right - 1], self.knots[right]
+        return round(100 * (right - 1 + (value - low) / (high - low)) / (len(self.knots) - 1), DIGITS)
+
+    def of_score(self, score: float) -> float:
+        """The rank of a stored score, counted from the rank of what the score is counted from."""
+        return round(self._above(score), DIGITS)
+
+    def of_change(self, score: float, change: float) -> float:
+        """How many ranks a change of the score is worth."""
+        return round(self._above(score) - self._above(score - change), DIGITS)
+
+    def _above(self, score: float) -> float:
+        if self.origin is None:
+            return self.of_threshold(score)
+        return self.of_threshold(self.origin + score) - self.of_threshold(self.origin)
+
+
+def ranks_of(model: ModelDocument) -> Mapping[str, Ranks]:
+    """The ranks of each watched class."""
+    several = len(model.operating_points) > 1
+    found = {}
+    for point in model.operating_points:
+        curve = model.validation.curves.get(point.label)
+        knots = {each for each in (curve.threshold if curve else ()) if each is not None}
+        finite = sorted(each for each in knots if math.isfinite(each) and abs(each) < BEYOND_SCORES)
+        found[point.label] = Ranks(finite, point.threshold if several else None)
+    return found

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from screening.deidentify.bands import share, step_of, told, widened
+from screening.deidentify.crowds import Ranks, ranks_of, share, step_of, told, widened
 from screening.deidentify.key import SiteKey
-from screening.deidentify.ranks import Ranks, ranks_of
 from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking
 from screening.documents.model import (
     FeatureFacts,

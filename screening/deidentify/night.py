@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from screening.deidentify.bands import at_least, share, told
 from screening.deidentify.cases import WITHHELD, alike, owner
-from screening.deidentify.crowds import LEAST, smallest
+from screening.deidentify.crowds import LEAST, Ranks, at_least, ranks_of, share, smallest, told
 from screening.deidentify.key import SiteKey
 from screening.deidentify.model import deidentified_model, facts_of, picked
-from screening.deidentify.ranks import Ranks, ranks_of
 from screening.documents.case import Case
 from screening.documents.reason import Reason
 from screening.documents.run import (

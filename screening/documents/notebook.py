@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
+from screening.documents.comparison import ComparisonDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-
-if TYPE_CHECKING:
-    from screening.documents.comparison import ComparisonDocument
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from screening.errors import ModelError
 from screening.machines.base import as_array
-from screening.machines.classifier import ByClass, Classifier, check_class_weight, weight_by_class
+from screening.machines.classifier import (
+    ByClass,
+    Classifier,
+    check_class_weight,
+    check_whole,
+    weight_by_class,
+)
 
 
 class Logistic(Classifier):
@@ -36,6 +42,7 @@ class Logistic(Classifier):
         """Refuse parameters out of range (ValueError)."""
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be > 0, got {self.C!r}")
+        check_whole(self, "max_iter")
         check_class_weight(self.class_weight)
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Boosted trees: LightGBM's, stored as plain arrays; without it scikit-learn's, compared only."""
+"""Boosted trees: LightGBM's, stored as its own text; without it scikit-learn's, compared only."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from screening.errors import ModelError
-from screening.machines.classifier import ByClass, check_class_weight, weight_by_class
-from screening.machines.tree_machine import TreeMachine
-from screening.machines.trees import DEEPEST, Trees, in_preorder, rounded_down
+from screening.kernels.threads import n_threads
+from screening.machines.base import as_array
+from screening.machines.classifier import (
+    ByClass,
+    Classifier,
+    check_class_weight,
+    check_whole,
+    weight_by_class,
+)
+from screening.machines.trees import DEEPEST
 
-# Bits of `decision_type` in LightGBM's text: a split by category, and what it takes for missing.
-_BY_CATEGORY, _MISSING = 0b0001, 0b1100
+NEEDED = 'LightGBM: pip install "screening[boosting]"'
 
 
-class Boosting(TreeMachine):
+class Boosting(Classifier):
     """Gradient boosting of trees on histograms.
 
-    LightGBM's where it can be imported: its model, a documented text, is read once after training, and what
-    is stored and scored is `Trees`. Otherwise scikit-learn's, whose trees no public interface gives.
+    LightGBM's where it can be imported: its own text is what is stored, and it reads and scores it. Otherwise
+    scikit-learn's, which nothing but a pickle would store.
 
     Parameters
     ----------
@@ -43,7 +49,12 @@ class Boosting(TreeMachine):
     Ke et al. 2017, LightGBM: a highly efficient gradient boosting decision tree, NIPS 30.
     """
 
-    _whole = ("n_rounds", "max_leaf_nodes", "min_samples_leaf")
+    # Both libraries split at float32 values here: what a table holds, and what forests see.
+    reads = np.float32
+
+    @property
+    def linear(self) -> bool:
+        return False
 
     def __init__(
         self,
@@ -62,7 +73,7 @@ class Boosting(TreeMachine):
         self.seed = seed
 
     def check_parameters(self) -> None:
-        super().check_parameters()
+        check_whole(self, "n_rounds", "max_leaf_nodes", "min_samples_leaf")
         if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ValueError(f"learning_rate must be > 0, got {self.learning_rate!r}")
         if self.max_leaf_nodes < 2:
@@ -75,8 +86,8 @@ class Boosting(TreeMachine):
         if library is None:
             self.model_ = self._by_scikit_learn(x, codes, weight)
         else:
-            text = self._by_lightgbm(library, x, codes, weight).model_to_string()
-            self.trees_ = read_text(text, len(self.classes_))
+            self.text_ = self._by_lightgbm(library, x, codes, weight).model_to_string()
+            self.model_ = library.Booster(model_str=self.text_)
 
     def _by_scikit_learn(self, x: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Any:
         model = HistGradientBoostingClassifier(
@@ -110,25 +121,39 @@ class Boosting(TreeMachine):
         rows = library.Dataset(x, codes, weight=weight, params=settings)
         return library.train(settings, rows, num_boost_round=self.n_rounds)
 
-    def _sums(self, rows: np.ndarray) -> np.ndarray:
-        if hasattr(self, "trees_"):
-            return self.trees_.sums(rows)
-        return np.asarray(self.model_.decision_function(rows)).reshape(len(rows), -1)
-
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
         check_is_fitted(self)
-        sums = self._sums(self._rows(X))
-        return sums[:, 0] if sums.shape[1] == 1 else log_softmax(sums, axis=1)
+        rows = self._rows(X)
+        if hasattr(self, "text_"):
+            sums = self.model_.predict(rows, raw_score=True, num_threads=n_threads())
+        else:
+            sums = self.model_.decision_function(rows)
+        n_classes = len(self.classes_)
+        sums = np.reshape(sums, len(rows) if n_classes == 2 else (len(rows), n_classes))
+        return sums if n_classes == 2 else log_softmax(sums, axis=1)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """LightGBM's text as bytes, and what it does not hold."""
+        check_is_fitted(self)
+        text = np.frombuffer(self.text_.encode(), np.uint8)
+        return {"classes": as_array(self.classes_), "text": text}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        super().restore(state)
-        rounds, odd = divmod(self.trees_.n_trees, self.trees_.value.shape[1])
-        # LightGBM stops early where nothing is left to split.
-        if odd or (rounds > self.n_rounds):
-            raise ModelError(
-                f"the model has {self.trees_.n_trees} trees, too many or not as many of each class"
-            )
+        library = lightgbm()
+        if library is None:
+            raise ModelError(f"the model is one of boosted trees, and scoring it needs {NEEDED}")
+        try:
+            classes, text = state["classes"], state["text"].tobytes().decode()
+            model = library.Booster(model_str=text)
+        except KeyError as missing:
+            raise ModelError(f"the model lacks the array {missing}") from None
+        except (ValueError, library.basic.LightGBMError):
+            raise ModelError("LightGBM cannot read the model's text") from None
+        if model.num_model_per_iteration() != (1 if len(classes) == 2 else len(classes)):
+            raise ModelError("the model's arrays do not fit each other")
+        self.classes_, self.text_, self.model_ = classes, text, model
+        self.n_features_in_ = model.num_feature()
         return self
 
 
@@ -139,42 +164,3 @@ def lightgbm() -> ModuleType | None:
     except (ImportError, OSError):
         return None
     return library
-
-
-def read_text(text: str, n_classes: int) -> Trees:
-    """Trees of a model in LightGBM's text format, version 4; of several classes they come in turn.
-
-    The first trees carry the base score, so that log odds are the sum of leaves and nothing else.
-
-    Raises
-    ------
-    ValueError
-        The model has what these trees have not: splits by category or with a side for missing values, or
-        linear leaves.
-    """
-    n_outputs = 1 if n_classes == 2 else n_classes
-    feature, threshold, value = [], [], []
-    for number, block in enumerate(text.split("\nend of trees")[0].split("\nTree=")[1:]):
-        table = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        column, left, right, kind = (
-            np.array(table[key].split(), np.int64)
-            for key in ("split_feature", "left_child", "right_child", "decision_type")
-        )
-        if table["num_cat"] != "0" or table["is_linear"] != "0" or (kind & (_BY_CATEGORY | _MISSING)).any():
-            raise ValueError("only numeric splits without a side for missing values are read")
-        leaves = np.array(table["leaf_value"].split(), np.float64)
-        # Inner nodes come first; a child below zero is a leaf, -1 the first of them.
-        none = np.full(len(leaves), -1)
-        at = [np.concatenate([np.where(side < 0, len(column) + ~side, side), none]) for side in (left, right)]
-        order = in_preorder(*at)
-        limits = np.array(table["threshold"].split(), np.float64)
-        feature.append(np.concatenate([column, none])[order])
-        threshold.append(np.concatenate([limits, np.zeros(len(leaves))])[order])
-        added = np.zeros((len(leaves), n_outputs))
-        added[:, number % n_outputs] = leaves[order[order >= len(column)] - len(column)]
-        value.append(added)
-    return Trees(
-        np.concatenate(feature).astype(np.int32),
-        rounded_down(np.concatenate(threshold)),
-        np.concatenate(value),
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from numbers import Integral
 from typing import Self
 
 import numpy as np
@@ -39,6 +40,14 @@ class Classifier(ClassifierMixin, Estimator):
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+def check_whole(machine: Estimator, *names: str) -> None:
+    """Refuse parameters that are no whole numbers > 0 (ValueError naming the first)."""
+    for name in names:
+        value = getattr(machine, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} must be a whole number > 0, got {value!r}")
 
 
 def check_class_weight(weight: ByClass) -> None:

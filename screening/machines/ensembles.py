@@ -9,7 +9,7 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from screening.machines.classifier import Classifier
+from screening.machines.classifier import Classifier, check_whole
 
 _SMALLEST = 1e-9
 
@@ -36,10 +36,7 @@ class EasyEnsemble(Classifier):
         self.seed = seed
 
     def check_parameters(self) -> None:
-        for name in ("n_estimators", "n_rounds"):
-            value = getattr(self, name)
-            if isinstance(value, (str, bool)) or not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be > 0, got {value!r}")
+        check_whole(self, "n_estimators", "n_rounds")
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         boosted = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=self.n_rounds)

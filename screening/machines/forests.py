@@ -12,18 +12,35 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from screening.errors import ModelError
-from screening.machines.tree_machine import TreeMachine
+from screening.machines.base import as_array
+from screening.machines.classifier import Classifier, check_whole
 from screening.machines.trees import DEEPEST, Trees
 
 _WEIGHTS = ("none", "balanced", "balanced_subsample")
 
 
-class _Forest(TreeMachine):
+class _Forest(Classifier):
     """What the forests share: everything but how their trees grow."""
 
-    _whole = ("n_estimators", "min_samples_leaf", "max_depth")
+    # Trees split at float32 values; rows are cast once, not once a tree.
+    reads = np.float32
+    trees_: Trees
     n_estimators: int
     max_depth: int | None
+
+    def check_parameters(self) -> None:
+        check_whole(self, "n_estimators", "min_samples_leaf")
+        if self.max_depth is not None:
+            check_whole(self, "max_depth")
+
+    @property
+    def linear(self) -> bool:
+        return False
+
+    def state(self) -> dict[str, np.ndarray]:
+        check_is_fitted(self)
+        own = {"classes": as_array(self.classes_), "n_features": np.asarray(self.n_features_in_)}
+        return own | self.trees_.state()
 
     def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
         """Fitted decision trees on float32 rows and codes of their classes."""
@@ -52,11 +69,18 @@ class _Forest(TreeMachine):
         return logs[:, 1] - logs[:, 0] if n_classes == 2 else logs
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        super().restore(state)
+        try:
+            classes, n_features = state["classes"], state["n_features"]
+            if classes.ndim != 1 or len(classes) < 2 or n_features.shape or n_features.dtype.kind not in "iu":
+                raise ModelError("the model's arrays do not fit each other")
+            trees = Trees.from_state(state, int(n_features), len(classes))
+        except KeyError as missing:
+            raise ModelError(f"the model lacks the array {missing}") from None
+        self.trees_, self.classes_, self.n_features_in_ = trees, classes, int(n_features)
         n_trees, value = self.trees_.n_trees, self.trees_.value
         if self.n_estimators != n_trees:
             raise ModelError(f"the model has {n_trees} trees where there should be {self.n_estimators}")
-        if value.dtype != np.float32 or not ((value >= 0) & (value <= 1)).all():
+        if not ((value >= 0) & (value <= 1)).all():
             raise ModelError("the model's trees have values out of range")
         return self
 

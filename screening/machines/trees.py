@@ -17,10 +17,7 @@ _TASK = 2048  # rows a thread takes at a time
 
 _LOOPS = "screening.machines.forest_loops"
 _LINKED = Loop(_LOOPS, "linked", "int32 uint32 uint32 int64 int64")
-_ADD_LEAVES = {
-    name: Loop(_LOOPS, "add_leaves", f"float32 int32 float32 uint32 uint32 {name} float64 int64")
-    for name in ("float32", "float64")
-}
+_ADD_LEAVES = Loop(_LOOPS, "add_leaves", "float32 int32 float32 uint32 uint32 float32 float64 int64")
 
 
 class Trees:
@@ -35,7 +32,7 @@ class Trees:
         Column that an inner node looks at; -1 for a leaf.
     threshold : ndarray of float32, shape (n_nodes,)
         Rows with values up to it go left; 0 for a leaf.
-    value : ndarray of float32 or float64, shape (n_leaves, n_outputs)
+    value : ndarray of float32, shape (n_leaves, n_outputs)
         What a leaf adds for each class; of two classes only for the second one.
 
     Raises
@@ -45,9 +42,8 @@ class Trees:
     """
 
     def __init__(self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray) -> None:
-        split_types = (feature.dtype, threshold.dtype) == (np.int32, np.float32)
-        value_types = value.dtype in (np.float32, np.float64)
-        if not (split_types and value_types) or feature.ndim != 1 or value.ndim != 2:
+        types = (feature.dtype, threshold.dtype, value.dtype)
+        if types != (np.int32, np.float32, np.float32) or feature.ndim != 1 or value.ndim != 2:
             raise ModelError("the model's trees are not of the types they are stored in")
         leaf = feature < 0
         n_leaves = int(leaf.sum())
@@ -101,14 +97,13 @@ class Trees:
         rows = np.ascontiguousarray(x, np.float32)
         walk = (self.feature, self.threshold, self._onward, self._starts, self.value)
         out = np.zeros((len(rows), self.value.shape[1]))
-        loop = _ADD_LEAVES[self.value.dtype.name]
 
         def task(first: int) -> None:
             ends = first, min(first + _TASK, len(rows))
             numbers = np.array(
                 [*rows.shape, *ends, len(self.feature), self.n_trees, *self.value.shape], np.int64
             )
-            loop(rows, *walk, out, numbers)
+            _ADD_LEAVES(rows, *walk, out, numbers)
 
         run_in_threads(task, range(0, len(rows), _TASK))
         return out

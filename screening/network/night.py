@@ -18,10 +18,9 @@ from screening.documents.run import RunDocument
 from screening.documents.stored import run_in
 from screening.errors import ModelError, ScreenError
 from screening.ledger import open_ledger
-from screening.network.children import Budget, Children, Ended
-from screening.network.rules import check_rule
+from screening.network.processes import Budget, Ended, Order, Processes
 from screening.network.site import Network
-from screening.network.tasks import Task, tasks_of
+from screening.network.tasks import Task, check_rule, tasks_of
 from screening.network.workers import Workers
 from screening.page.page import render_overview
 from screening.storage.publishing import hold
@@ -79,7 +78,7 @@ def run_night(
         with open_ledger(network.ledger, make=True) as ledger:
             plans = {name: tasks_of(network, ledger, name, night) for name in network.series}
         wanted = set(only or network.series)
-        children = Children() if workers is None else Workers(workers)
+        children = Processes() if workers is None else Workers(workers)
         work = _Work(network, children, Budget(network.site.jobs, network.site.memory_mb), told)
         done = work.all({name: tasks for name, tasks in plans.items() if name in wanted})
         lines = {
@@ -94,7 +93,7 @@ def run_night(
 
 
 class _Work:
-    def __init__(self, network: Network, children: Children | Workers, budget: Budget, told: Told):
+    def __init__(self, network: Network, children: Processes | Workers, budget: Budget, told: Told):
         self.network, self.children, self.budget, self.told = network, children, budget, told
 
     def all(self, plans: Mapping[str, Sequence[Task]]) -> dict[Task, SeriesNight]:
@@ -124,7 +123,7 @@ class _Work:
             return _failure(task, 4, str(error))
         with self.budget.share(plan.jobs, plan.memory_mb):
             words = _words(self.network, task)
-            ended = self.children.run(words, self.network.ledger, plan.jobs, plan.minutes * 60)
+            ended = self.children.run(Order(words, self.network.ledger, plan.jobs, plan.minutes * 60))
         for line in ended.lines:
             self.told({"series": task.series, "night": task.night} | dict(line))
         if ended.late:

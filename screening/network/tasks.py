@@ -1,14 +1,15 @@
-"""What is still to be scored: tonight, missed nights whose table has come, and whom to score beside."""
+"""What is still to be scored: tonight, missed nights whose table has come, shadows; and by which rule."""
 
 from __future__ import annotations
 
 import datetime
 import glob
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from screening.documents.run import RunDocument
-from screening.documents.stored import run_in
+from screening.documents.stored import model_in, run_in
 from screening.errors import ModelError
 from screening.ledger import Ledger, Published, published
 from screening.network.site import Network
@@ -93,3 +94,21 @@ def _shown(network: Network, name: str, night: str, out: Path) -> bool:
 def _lies_there(cohort: str) -> bool:
     """Whether a night's table has come; of a database nobody knows before asking it."""
     return "://" not in cohort and (Path(cohort).exists() or bool(glob.glob(cohort, recursive=True)))
+
+
+def check_rule(agreed: Mapping[str, float] | None, model: Path) -> None:
+    """Refuse a model whose threshold follows another rule than the agreed one.
+
+    Raises
+    ------
+    ModelError
+        Naming both, and what to do.
+    """
+    for name, value in (agreed or {}).items():
+        for point in model_in(read_document(model, "model")).operating_points:
+            if (point.rule.name, point.rule.value) != (name, value):
+                known = f"{point.rule.name} {'' if point.rule.value is None else point.rule.value}".strip()
+                raise ModelError(
+                    f"the model's threshold follows {known}, and {name} {value:g} was agreed for the series; "
+                    "choose it with `screen threshold`, or correct `rule`"
+                )

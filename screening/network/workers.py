@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import multiprocessing
 
 from screening.cluster import Cluster
 from screening.errors import ClusterError
-from screening.network.children import Children, Ended
-
-
-@dataclass(frozen=True)
-class Order:
-    """A command for a worker: its words, the ledger that it writes to, and what it may take."""
-
-    words: Sequence[str]
-    ledger: str
-    jobs: int
-    seconds: float
+from screening.network.processes import Ended, Order, Processes
 
 
 def score_there(order: Order) -> Ended:
-    """Run the command; it does not outlive its worker, or a second one would find its lock held."""
-    return Children(tied=True).run(order.words, order.ledger, order.jobs, order.seconds)
+    """Run the command in a process of its own there."""
+    # Workers of dask are daemons, which may have no children; this one ends when its parent does.
+    multiprocessing.current_process().daemon = False
+    return Processes().run(order)
 
 
 class Workers:
-    """Runs nights like `Children` does, elsewhere.
+    """Runs nights like `Processes` does, elsewhere.
 
     Parameters
     ----------
@@ -36,10 +27,10 @@ class Workers:
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
 
-    def run(self, words: Sequence[str], ledger: str, jobs: int, seconds: float) -> Ended:
-        """Run `screen WORDS` on a worker; what goes wrong there concerns this night alone."""
+    def run(self, order: Order) -> Ended:
+        """Run a command on a worker; what goes wrong there concerns this night alone."""
         try:
-            (ended,) = self._cluster.map(score_there, [Order(words, ledger, jobs, seconds)])
+            (ended,) = self._cluster.map(score_there, [order])
         except ClusterError as error:
             return Ended(2, [{"event": str(error), "exit_code": 2}])
         return ended

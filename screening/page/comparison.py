@@ -44,20 +44,7 @@ COMPARED = ("g_mean", "auroc", "average_precision", "specificity_at", "macro_rec
 
 
 def render_comparison(document: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the page of a comparison.
-
-    Parameters
-    ----------
-    document : mapping
-        The parsed ``comparison.json``.
-    templates : Path, optional
-        A site's own templates, which stand in the place of those of the same name.
-
-    Returns
-    -------
-    str
-        HTML; the same document always gives the same text.
-    """
+    """Return the page of a parsed ``comparison.json``; `templates` as of `screening.page.render_model`."""
     compared = comparison_in(document)
     settings = compared.settings
     asked = shown.percent(compared.asked_sensitivity)

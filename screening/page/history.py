@@ -30,20 +30,7 @@ from screening.page.drawing import draw
 
 
 def render_history(told: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the page of a ledger.
-
-    Parameters
-    ----------
-    told : mapping
-        What `screening.ledger.history` returns, also printed by ``screen history --json``.
-    templates : Path, optional
-        A site's own templates, which stand in the place of those of the same name.
-
-    Returns
-    -------
-    str
-        HTML; the same history always gives the same text.
-    """
+    """Return the page of what `screening.ledger.history` returns; `templates` as of `render_model`."""
     found = history_in(told)
     trail = found.audit
     return draw(

@@ -66,19 +66,9 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
 
 
 def render_run(document: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the page of one night.
+    """Return the page of one night, of the parsed ``run.json``; `templates` as of `render_model`.
 
-    Parameters
-    ----------
-    document : mapping
-        The parsed ``run.json``. Its ``times`` are not shown, so that a repeated run gives the same page.
-    templates : Path, optional
-        A site's own templates, which stand in the place of those of the same name.
-
-    Returns
-    -------
-    str
-        HTML; the same document always gives the same text.
+    Its ``times`` are not shown, so that a repeated run gives the same page.
     """
     return draw_run(run_in(document), templates)
 
@@ -132,21 +122,14 @@ def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[
 
 
 def render_case(run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the page of one row of a run.
+    """Return the page of one row of a run, as `screening.scoring.explaining.explain` tells it.
 
     Parameters
     ----------
-    run : mapping
-        The parsed ``run.json``.
-    case : mapping
-        The row as `screening.scoring.explaining.explain` tells it.
+    run, case : mapping
+        The parsed ``run.json``, and the row.
     templates : Path, optional
-        A site's own templates, which stand in the place of those of the same name.
-
-    Returns
-    -------
-    str
-        HTML; the same case always gives the same text.
+        As of `render_model`.
     """
     night_of = run_in(run)
     model = night_of.model

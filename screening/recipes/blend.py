@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from screening.cohort.cohort import Cohort
 from screening.errors import RecipeError
 from screening.recipes.recipe import Recipe
-
-if TYPE_CHECKING:
-    from screening.cohort.cohort import Cohort
 
 # With fewer positives than this, machines that learn labels learn noise: `scarce` members carry the blend.
 SCARCE = 10
@@ -34,7 +31,7 @@ def check_blend(recipe: Recipe) -> None:
     wrong = [name for name in recipe.scarce if every[name].machine != "one_class"]
     if wrong:
         raise ValueError(f"scarce members learn from negatives alone, {', '.join(wrong)} does not")
-    if recipe.parameters or recipe.search:
+    if recipe.parameters or recipe.search.grid:
         raise ValueError("a blend has no [parameters] and no [search.grid]: its members have theirs")
 
 

@@ -17,7 +17,7 @@ from screening.machines.blended_classifier import BlendedClassifier
 from screening.recipes.blend import members_for, refuse_overrides
 from screening.recipes.loading import load_recipe
 from screening.recipes.parts import Parts
-from screening.recipes.recipe import Recipe
+from screening.recipes.recipe import Recipe, check_number
 from screening.spelling import did_you_mean
 
 
@@ -92,7 +92,7 @@ def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
     Settings whose parts do not go together, which the recipe's own search leaves out, fail there.
     """
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    parts, search = Parts(recipe), dict(recipe.search)
+    parts, search = Parts(recipe), dict(recipe.search.grid)
     of_kernel = {name: search.pop(name) for name in list(search) if parts.owners(name)[0][0] == "kernel"}
     grid: dict[str, list[Any]] = {}
     if of_kernel:
@@ -114,6 +114,8 @@ def _made(parts: Parts, make: Callable[[dict[str, object]], Any], overrides: Map
             f"it has {', '.join(known) or 'none'}{did_you_mean(unknown[0], known)}"
         )
     try:
+        for name, value in overrides.items():
+            check_number(name, value)
         return make(recipe.resolved(**overrides))
     except (TypeError, ValueError) as error:
         raise RecipeError(f"recipe {recipe.name}: {error}") from None
@@ -140,7 +142,7 @@ def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dic
     """
     if n < 1:
         raise RecipeError(f"at least one candidate is needed, got {n}")
-    grid, parts = recipe.search, Parts(recipe)
+    grid, parts = recipe.search.grid, Parts(recipe)
     names = [name for name in recipe.parameters if name in grid]
     names += [name for name in grid if name not in names]
     default = {name: recipe.parameters[name] for name in names if name in recipe.parameters}

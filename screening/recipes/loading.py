@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from screening.documents.tables import made, of
 from screening.errors import RecipeError
 from screening.files import read_bounded
+from screening.recipes.blend import check_blend
+from screening.recipes.parts import Parts
 from screening.recipes.recipe import Recipe
-from screening.recipes.text import MOST_BYTES, fields_of
 from screening.spelling import did_you_mean
+
+MOST_BYTES = 1 << 20
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
@@ -55,9 +57,6 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
     RecipeError
         Naming the key and what is possible there.
     """
-    from screening.recipes.blend import check_blend
-    from screening.recipes.parts import Parts
-
     recipe = _parsed(text, source)
     try:
         if recipe.machine == "blend":
@@ -100,13 +99,11 @@ def _found(name_or_path: str | Path) -> tuple[str, str]:
 
 def _parsed(text: str, source: str, nested: bool = False) -> Recipe:
     """A recipe with those it blends; a blend within a blend is read without its own, to be refused."""
-    found = fields_of(text, source)
+    recipe = Recipe.from_toml(text, source)
+    if nested:
+        return recipe
     try:
-        every = {} if nested else {name: _parsed(*_found(name), nested=True) for name in _named(found)}
+        named = (*recipe.members, *recipe.scarce)
+        return recipe.with_every({name: _parsed(*_found(name), nested=True) for name in named})
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from None
-    return made(Recipe, found | {"every": every})
-
-
-def _named(found: dict[str, object]) -> tuple[str, ...]:
-    return (*of(tuple, found["members"]), *of(tuple, found["scarce"]))

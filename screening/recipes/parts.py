@@ -18,8 +18,7 @@ from screening.machines.multi_class import MultiClassSVM
 from screening.machines.one_class import OneClassSVM
 from screening.machines.schemes import SCHEMES
 from screening.machines.two_class import TwoClassSVM
-from screening.recipes.recipe import Recipe
-from screening.recipes.text import BASELINES, MACHINE_PARAMETERS
+from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS, Recipe
 
 Values = dict[str, dict[str, object]]
 # A name that several parts may have, and all of them take.
@@ -57,7 +56,7 @@ class Parts:
         self.own["kernel"] += (KERNEL,)
         if recipe.factor:
             self._add("factor", recipe.factor, factors.FACTORS)
-        for name, values in recipe.remedies.items():
+        for name, values in recipe.remedy.items():
             self._add(f"remedy.{name}", {"type": name, **values}, remedies.REMEDIES)
 
     def _add(self, part: str, table: Mapping[str, object], known: Mapping[str, type]) -> None:
@@ -105,7 +104,7 @@ class Parts:
     def check(self) -> None:
         """Refuse what cannot work, naming both sides (ValueError)."""
         recipe = self.recipe
-        composed = {"kernel": recipe.kernel, "factor": recipe.factor, "remedy": recipe.remedies}
+        composed = {"kernel": recipe.kernel, "factor": recipe.factor, "remedy": recipe.remedy}
         if recipe.machine == "baseline":
             if recipe.baseline not in BASELINES:
                 raise ValueError(f"baseline {recipe.baseline!r} is not one of {', '.join(BASELINES)}")
@@ -122,8 +121,8 @@ class Parts:
         ratio = recipe.parameters.get("cost_ratio", 1.0)
         if scheme not in (None, "one_vs_rest") and ratio not in (1.0, "balanced"):
             raise ValueError(f"cost_ratio {ratio!r} needs scheme one_vs_rest, not {scheme}")
-        if recipe.remedies and recipe.machine != "two_class":
-            names = ", ".join(recipe.remedies)
+        if recipe.remedy and recipe.machine != "two_class":
+            names = ", ".join(recipe.remedy)
             raise ValueError(f"remedy {names} needs the machine two_class, not {recipe.machine}")
         for name in ("passes", "stop"):
             if recipe.parameters.get(name) is not None and not recipe.factor:

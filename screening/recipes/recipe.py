@@ -2,66 +2,197 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic_core import ErrorDetails
 
 from screening.errors import RecipeError
-from screening.recipes.text import ALWAYS, MACHINE_PARAMETERS, PERSISTABLE_BASELINES
+from screening.machines import boosting
+from screening.spelling import did_you_mean
+
+# What every recipe of the kernel machines takes, named in its [parameters] or not.
+ALWAYS = ("approximation", "n_landmarks")
+# What a recipe's [parameters] may name of the machine itself; everything else belongs to a part of it.
+MACHINE_PARAMETERS = {
+    "one_class": ("nu", "passes", "tol", "seed", *ALWAYS),
+    "two_class": ("C", "passes", "normalise", "stop", "seed", "tol", *ALWAYS),
+    "multi_class": ("C", "passes", "cost_ratio", "normalise", "stop", "seed", "tol", *ALWAYS),
+    "baseline": (),
+    "blend": (),
+}
+BASELINES = {
+    "logistic": ("C", "class_weight", "max_iter"),
+    "boosting": ("learning_rate", "n_rounds", "max_leaf_nodes", "min_samples_leaf", "class_weight", "seed"),
+    "random_forest": ("n_estimators", "max_depth", "min_samples_leaf", "class_weight", "seed"),
+    "balanced_forest": ("n_estimators", "max_depth", "min_samples_leaf", "seed"),
+    "easy_ensemble": ("n_estimators", "n_rounds", "seed"),
+}
+PERSISTABLE_BASELINES = ("logistic", "random_forest", "balanced_forest", "boosting")
+Criterion = Literal["auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"]
+CRITERIA = get_args(Criterion)
+
+MOST_CANDIDATES = 10_000
+# Encoded columns are of size 1: a number beyond these is a slip, and sums of it overflow.
+LEAST, MOST = 1e-9, 1e9
+MOST_OF = {"seed": 2**32 - 1, "passes": 100, "folds": 1000, "n_estimators": 100_000, "n_rounds": 100_000}
+_SCALED = re.compile(r"scale\s*\*(.+)")
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A method, read from its TOML text.
+def check_number(name: str, value: object) -> None:
+    """Refuse a parameter that is infinite, negative, or too small or large for any machine (ValueError).
+
+    Parameters
+    ----------
+    name : str
+        A dotted one says of which part.
+    value : object
+        Numbers, and texts that hold one ("scale*0.3"), are looked at; other texts are the part's own matter.
+    """
+    number = _number_in(value)
+    own = name.rpartition(".")[2]
+    if own == "seed" and (isinstance(value, bool) or not isinstance(value, int)):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if number is None or number == 0:
+        return
+    most = MOST_OF.get(own, MOST)
+    if not LEAST <= number <= most:
+        raise ValueError(f"{name} must be a number from {LEAST:g} to {most:g}, got {value!r}")
+
+
+def _number_in(value: object) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value if abs(value) < 2**64 else math.inf
+    if isinstance(value, str):
+        scaled = _SCALED.fullmatch(value.strip())
+        value = scaled[1] if scaled else value
+    try:
+        return float(value) if isinstance(value, (float, str)) else None
+    except ValueError:
+        return None
+
+
+def _of_sane_size(values: dict[str, Any]) -> dict[str, Any]:
+    for name, value in values.items():
+        for each in value if isinstance(value, list) else [value]:
+            check_number(name, each)
+    return values
+
+
+Values = Annotated[dict[str, Any], AfterValidator(_of_sane_size)]
+Grid = Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], AfterValidator(_of_sane_size)]
+
+
+class Search(BaseModel):
+    """[search]: what is tried where the caller names no setting.
+
+    Parameters
+    ----------
+    criterion : str
+        What the search maximises on held-out rows.
+    candidates : int
+        Settings tried where the caller does not say how many.
+    grid : dict of list
+        Values that the search tries, by parameter.
+    paper : dict of list
+        The paper's own grid, for data scaled as in the paper.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    criterion: Criterion = "auroc"
+    candidates: Annotated[int, Field(ge=1, le=MOST_CANDIDATES)] = 8
+    grid: Grid = {}
+    paper: Grid = {}
+
+
+class Recipe(BaseModel):
+    """A method, as its TOML text has it.
 
     Parameters
     ----------
     name, title, paper, about : str
     machine : {"one_class", "two_class", "multi_class", "baseline", "blend"}
-    text : str
-        The TOML, verbatim.
     parameters : dict
         What ``build`` lets the caller override, with the defaults.
-    search : dict of list
-        Values that the search tries, by parameter.
-    paper_search : dict of list
-        The paper's own grid, for data scaled as in the paper.
-    criterion : str
-        What the search maximises on held-out rows.
-    default_candidates : int
-        Settings tried where the caller does not say how many.
+    search : Search
     kernel, factor : dict
         ``type`` and fixed fields; empty where there is none.
-    remedies : dict of dict
+    remedy : dict of dict
         Fixed fields by remedy, outermost first.
     scheme : str or None
         Of a multi-class machine.
     baseline : str or None
-    members, scarce : tuple of str
+    members, scarce : list of str
         Names of the recipes that a blend averages, and of those that stand in where positives are few.
-    every : mapping of str to Recipe
-        The recipes themselves, by name.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str
     title: str
     paper: str
-    machine: str
-    text: str
+    machine: Literal["one_class", "two_class", "multi_class", "baseline", "blend"]
     about: str = ""
-    parameters: dict[str, object] = field(default_factory=dict)
-    search: dict[str, list[Any]] = field(default_factory=dict)
-    paper_search: dict[str, list[Any]] = field(default_factory=dict)
-    criterion: str = "auroc"
-    default_candidates: int = 8
-    kernel: dict[str, object] = field(default_factory=dict)
-    factor: dict[str, object] = field(default_factory=dict)
-    remedies: dict[str, dict[str, object]] = field(default_factory=dict)
     scheme: str | None = None
     baseline: str | None = None
-    members: tuple[str, ...] = ()
-    scarce: tuple[str, ...] = ()
-    every: Mapping[str, Recipe] = field(default_factory=dict, repr=False)
+    kernel: Values = {}
+    factor: Values = {}
+    remedy: dict[str, Values] = {}
+    members: list[str] = []
+    scarce: list[str] = []
+    parameters: Values = {}
+    search: Search = Search()
+    _text: str = PrivateAttr("")
+    _every: dict[str, Recipe] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def from_toml(cls, text: str, source: str) -> Self:
+        """Read a recipe's text, checked as far as it goes by itself; RecipeError names every problem."""
+        try:
+            recipe = cls.model_validate(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise RecipeError(f"{source}: not valid TOML: {error}") from None
+        except RecursionError:
+            raise RecipeError(f"{source}: tables are nested too deeply for a recipe") from None
+        except ValidationError as error:
+            problems = [_problem(each) for each in error.errors(include_url=False)]
+            raise RecipeError(f"{source}: {'; '.join(problems)}") from None
+        if problems := list(recipe._misplaced()):
+            raise RecipeError(f"{source}: {'; '.join(problems)}")
+        recipe._text = text
+        return recipe
+
+    def _misplaced(self) -> Iterator[str]:
+        for part, values in (("grid", self.search.grid), ("paper", self.search.paper)):
+            for name in values:
+                if name not in self.parameters and not (name == "sigma" and "gamma" in self.parameters):
+                    yield f"search.{part}.{name} is not in [parameters]"
+        for key in ("members", "scarce"):
+            if getattr(self, key) and self.machine != "blend":
+                yield f"{key} belong to machine blend, not to {self.machine}"
+
+    def with_every(self, every: Mapping[str, Recipe]) -> Self:
+        """The same with the recipes that it names."""
+        recipe = self.model_copy()
+        recipe._every = dict(every)
+        return recipe
+
+    @property
+    def text(self) -> str:
+        """The TOML, verbatim."""
+        return self._text
+
+    @property
+    def every(self) -> Mapping[str, Recipe]:
+        """The recipes that `members` and `scarce` name, by name."""
+        return self._every
 
     @property
     def names(self) -> list[str]:
@@ -69,7 +200,7 @@ class Recipe:
         names = list(self.parameters)
         if self.kernel.get("type") == "gaussian" and {"gamma", "sigma"} & set(names):
             names += [name for name in ("gamma", "sigma") if name not in names]
-        of_machine = MACHINE_PARAMETERS.get(self.machine, ())
+        of_machine = MACHINE_PARAMETERS[self.machine]
         return names + [name for name in ALWAYS if name in of_machine and name not in names]
 
     def resolved(self, **overrides: Any) -> dict[str, object]:
@@ -85,17 +216,13 @@ class Recipe:
 
     @property
     def persistable(self) -> bool:
-        """Whether a fitted estimator can be stored as plain arrays."""
+        """Whether a fitted estimator can be stored without a pickle."""
         return self.baseline is None or self.baseline in PERSISTABLE_BASELINES
 
     @property
     def lacks(self) -> str | None:
         """What must be installed before a fitted estimator can be stored; None where nothing is missing."""
-        if self.baseline != "boosting":
-            return None
-        from screening.machines.boosting import lightgbm
-
-        return None if lightgbm() else 'LightGBM: pip install "screening[boosting]"'
+        return None if self.baseline != "boosting" or boosting.lightgbm() else boosting.NEEDED
 
     def refuse_if_not_persistable(self) -> None:
         """Raise RecipeError where a fitted estimator cannot be stored as arrays."""
@@ -112,3 +239,19 @@ class Recipe:
             )
         for each in self.every.values():
             each.refuse_if_not_persistable()
+
+
+def _problem(error: ErrorDetails) -> str:
+    """One of pydantic's errors by its key, with what is possible there."""
+    *within, last = map(str, error["loc"])
+    place = ".".join([*within, last])
+    if error["type"] == "missing":
+        return f"{place!r} is missing"
+    if error["type"] == "extra_forbidden":
+        known = tuple((Search if within else Recipe).model_fields)
+        possible = did_you_mean(last, known) or f" ({', '.join(known)})"
+        return f"{place!r} is not a key of a recipe{possible}"
+    if error["type"] == "value_error":
+        return f"{place}: {error['ctx']['error']}"
+    got = f", got {error['input']!r}" if isinstance(error["input"], (str, int, float)) else ""
+    return f"{place}: {error['msg']}{got}"

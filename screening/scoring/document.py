@@ -27,7 +27,7 @@ from screening.scoring.gathering import Night
 from screening.statistics.prevalence import prevalence_tonight
 from screening.storage.model import Model
 from screening.storage.sealing import FORMATS
-from screening.training.versions import versions
+from screening.training.card import versions
 
 
 def run_document(

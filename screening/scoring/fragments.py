@@ -24,7 +24,7 @@ from screening.sources.source_files import Source
 from screening.storage import finished
 from screening.storage.loading import load_model
 from screening.storage.sealing import canonical
-from screening.training.versions import versions
+from screening.training.card import versions
 
 if TYPE_CHECKING:
     from screening.storage.model import Model

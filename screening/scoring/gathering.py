@@ -32,7 +32,7 @@ from screening.statistics.operating_point import performance
 from screening.statistics.p_values import p_values
 from screening.storage.model import Model
 from screening.storage.scored import Scored
-from screening.training.per_class import per_class
+from screening.training.appraisal import per_class
 from screening.validation.task import Task
 
 CASES_EXPLAINED = 100

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
 from screening.sources.blocks import Block
-from screening.sources.notation import decimal_marks
+from screening.sources.number_formats import decimal_marks
 
 SAMPLE_ROWS = 2000
 # What a workbook may unfold to for each byte of it: a sheet of numbers takes 5 to 20.

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from screening.errors import CohortError, of_system
 from screening.sources.blocks import Block, whole_block
 from screening.sources.columns import Columns
-from screening.sources.plain_text import in_batches
+from screening.sources.csv_files import in_batches
 
 # What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
 MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from screening.sources.blocks import Block
-from screening.sources.csv_text import CsvForm
+from screening.sources.csv_files import CsvForm
 from screening.sources.excel import SheetForm
 
 Form = CsvForm | SheetForm | None

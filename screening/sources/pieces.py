@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 
 from screening.errors import UsageError
 from screening.sources.blocks import Block, whole_block
-from screening.sources.csv_text import CsvForm
+from screening.sources.csv_files import CsvForm, csv_blocks, line_places
 from screening.sources.parquet_rows import parquet_tables
 from screening.sources.parts import DerivedPart, Part
-from screening.sources.plain_text import Irregular, line_places, plain_blocks
 from screening.sources.source_files import SourceFile
 
 
@@ -62,15 +62,8 @@ class Piece(DerivedPart):
                 yield whole_block(cells, table.num_rows, at)
                 at += table.num_rows
         elif isinstance(part.form, CsvForm) and self.span is not None:
-            form, at = part.form, self.first + 1
-            try:
-                for cells, n_rows in plain_blocks(
-                    part.path, form.delimiter, form.header, form.skipped, wanted, batch_rows, self.span
-                ):
-                    yield whole_block(cells, n_rows, at)
-                    at += n_rows
-            except Irregular:
-                return
+            for block in csv_blocks(part.path, part.name, part.form, wanted, batch_rows, self.span):
+                yield replace(block, first_row=self.first + block.first_row)
         part.refuse_changed()
 
     def _by_reading_on(self, columns: Sequence[str] | None, batch_rows: int, done: int) -> Iterator[Block]:
@@ -107,7 +100,7 @@ def pieces_of(part: Part, rows: int) -> list[Piece]:
             total = file.metadata.num_rows
         return [Piece(part, at, min(rows, total - at)) for at in range(0, total, rows)]
     if isinstance(part, SourceFile) and isinstance(part.form, CsvForm) and part.form.plain:
-        places = line_places(part.path, part.form.delimiter, part.form.skipped, rows)
+        places = line_places(part.path, part.form, rows)
         starts, total = (places.starts, places.n_rows) if places else ([], 0)
         return [
             Piece(part, number * rows, min(rows, total - number * rows), span)

@@ -16,7 +16,7 @@ from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import refuse_other_bytes
 from screening.sources.blocks import Block, wanted_of
-from screening.sources.csv_text import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
+from screening.sources.csv_files import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
 from screening.sources.excel import SheetForm, is_workbook, sheet_blocks, sheet_form
 from screening.sources.parquet_rows import parquet_blocks, parquet_file
 from screening.sources.parts import Form, Part, header_faults

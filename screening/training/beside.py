@@ -10,8 +10,7 @@ from screening.cohort.cohort import Cohort
 from screening.documents.beside import Beside, BesideFacts, Difference
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
-from screening.recipes.recipe import Recipe
-from screening.recipes.text import ALWAYS
+from screening.recipes.recipe import ALWAYS, Recipe
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.validation.blending import held_out_by
 from screening.validation.elsewhere import Elsewhere

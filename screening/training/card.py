@@ -1,8 +1,10 @@
-"""What `model.json` says of a training run: facts for reader and page, no clock and no patient."""
+"""The document of a trained model: what went in, what was tuned on what, and under which versions."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import numpy as np
 
@@ -31,10 +33,8 @@ from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.ranking import auroc
 from screening.storage.sealing import FORMATS
-from screening.training.appraisal import Appraisal
-from screening.training.per_class import per_class
+from screening.training.appraisal import Appraisal, per_class
 from screening.training.planning import Groundwork
-from screening.training.versions import versions
 from screening.validation.approximation import cost_of_landmarks
 from screening.validation.held_out import HeldOut
 from screening.validation.task import Task
@@ -254,3 +254,11 @@ def _window(cohort: Cohort) -> list[str] | None:
 def profile_of(cohort: Cohort) -> Profile:
     """The `profile` of a cohort's rows as its table has them, normalised or not."""
     return profile(cohort.measured, cohort.contract, cohort.group)
+
+
+PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}

@@ -1,20 +1,28 @@
-"""What is settled before anything is trained: which rows, which question, which rule, which folds."""
+"""Before anything is trained: slips in the label, columns that know the answer, rows, folds, other models."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
 
-from screening.cohort.cohort import Cohort, labels_of
+import numpy as np
+
+from screening.cohort.cohort import Cohort, labels_of, same_label
 from screening.documents.model import Leak
-from screening.errors import UsageError
+from screening.documents.tables import table, tables
+from screening.errors import CohortError, ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
 from screening.recipes.blend import tells_apart
 from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
+from screening.sources.columns import absent, coded
 from screening.statistics.operating_point import Rule
-from screening.training.labels import refuse_slips
-from screening.training.leaks import before_the_outcome, leaks
+from screening.statistics.ranking import auroc
+from screening.storage.sealing import read_document
 from screening.validation.approximation import with_landmarks
 from screening.validation.candidates import Parameters
 from screening.validation.folds import Plan, in_hash_order, planned, sub_sample, units
@@ -133,3 +141,193 @@ def sample_rows(
             f"trained and validated on {len(kept)} of {cohort.n_rows} rows, every class in proportion"
         )
     return cohort.take(kept), rule, notes
+
+
+FEWEST_OF_LABEL = 3
+# Beyond so many values the column is hardly a label, and none of its values is shown.
+MANY_LABELS = 20
+REMEDY = "correct the cells, or say what counts with --positive, or `positive` and `negative` in the contract"
+# What a keyboard adds to a word by accident; a sign such as + may be the whole difference.
+LOOSE = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
+
+
+def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
+    """Refuse label values that too few rows have, or that one slip of the pen makes of another.
+
+    Values that the contract or `--positive` names are meant as they stand. In a question of one class against
+    the rest, two values that are both not the positive one need not be told apart.
+
+    Raises
+    ------
+    CohortError
+        All such values, with their counts and the remedy.
+    """
+    column, contract = cohort.contract.label or "label", cohort.contract
+    counts = Counter([] if cohort.label is None else filter(None, cohort.label))
+    if len(counts) > MANY_LABELS:
+        rare = sum(count < FEWEST_OF_LABEL for count in counts.values())
+        if rare > len(counts) / 2:
+            raise CohortError(
+                f"column '{column}': {rare} of its {len(counts)} values stand in fewer than "
+                f"{FEWEST_OF_LABEL} rows; is it the label? {REMEDY}"
+            )
+    positive = {same_label(text, [*counts]) for text in contract.positive}
+    named = positive | {same_label(text, [*counts]) for text in contract.negative}
+    faults = [
+        f"column '{column}': the value {text!r} stands in {count} row{'s' * (count > 1)} only; {REMEDY}"
+        for text, count in sorted(counts.items())
+        if count < FEWEST_OF_LABEL and text not in named
+    ]
+    faults += [
+        f"column '{column}': the values {one!r} ({counts[one]} rows) and {other!r} ({counts[other]} rows) "
+        f"differ by a slip of the pen; {REMEDY}"
+        for one, other in combinations(sorted(counts), 2)
+        if alike(one, other)
+        and not {one, other} <= named
+        and (multi_class or not positive or {one, other} & positive)
+    ]
+    if faults:
+        raise CohortError(faults)
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two labels differ in case, spaces and dots alone, or in one letter of one word.
+
+    Numbers, grades and single letters are within one edit of each other by nature, and so is a Greek denial
+    (septic, aseptic): they are told apart.
+    """
+    first, second = (LOOSE.sub("", text).casefold() for text in (one, other))
+    if first == second:
+        return bool(first)
+    words, others = (re.findall(r"\w+|[^\w\s]+", text.casefold()) for text in (one, other))
+    if len(words) != len(others):
+        return False
+    differing = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
+    return len(differing) == 1 and _one_edit(*sorted(differing[0], key=len))
+
+
+def _one_edit(short: str, long: str) -> bool:
+    """Whether two words of letters, the shorter first, differ by one letter put in, left out or exchanged."""
+    if len(short) < 3 or not (short.isalpha() and long.isalpha()) or len(long) - len(short) > 1:
+        return False
+    if long == f"a{short}":
+        return False
+    start = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    return short[start + (len(short) == len(long)) :] == long[start + 1 :]
+
+
+# A single value that ranks this well is rarely a value known beforehand.
+SUSPICIOUS = 0.99
+# A category with more levels than this, most rows having one of their own, is a name.
+MANY_LEVELS, OWN_LEVEL = 20, 0.5
+# A column whose being missing alone ranks at least this well says how patients were cared for.
+TELLING = 0.65
+
+
+def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
+    """The cohort without the columns that its contract says exist only after the outcome, and their names."""
+    features = cohort.contract.features
+    late = [name for name, feature in features.items() if feature.available == "after"]
+    if not late:
+        return cohort, []
+    kept = {name: feature for name, feature in features.items() if name not in late}
+    contract = cohort.contract.model_copy(update={"features": kept})
+    return replace(cohort, contract=contract, values=cohort.values.only(kept)), late
+
+
+def leaks(cohort: Cohort, task: Task) -> list[Leak]:
+    """Columns to look at before the model is believed.
+
+    Returns
+    -------
+    list of Leak
+        No patient's value is in them.
+    """
+    label = np.asarray(cohort.label, dtype=object)
+    watched = task.is_watched(label)
+    found = []
+    for name, feature in cohort.contract.features.items():
+        values = cohort.values[name]
+        gone = absent(values)
+        if feature.type == "category":
+            levels = len(set(values[~gone].tolist()))
+            if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
+                words = f"{name}: {levels} categories, nearly one a row, like an id"
+                found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
+                continue
+            best = max((_of_levels(values, positive) for positive in watched.T), default=0.5)
+        else:
+            filled = np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values)
+            best = max((_either_way(filled, positive) for positive in watched.T), default=0.5)
+        if best > SUSPICIOUS:
+            words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
+            found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
+    for name in cohort.contract.features:
+        gone = absent(cohort.values[name]).astype(float)
+        best = max((_either_way(gone, positive) for positive in watched.T), default=0.5)
+        if best >= TELLING:
+            words = (
+                f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"
+            )
+            found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
+    return found
+
+
+def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:
+    """How well a category ranks alone: each half of the rows by the shares of cases in the other half.
+
+    Its own rows would make any category of many levels rank well.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Texts, None where missing, which counts as a level.
+    positive : bool ndarray of shape (n_rows,)
+    """
+    if positive.all() or not positive.any():
+        return 0.5
+    level = coded(values)[1]
+    half = np.random.default_rng(0).permutation(len(values)) % 2
+    ranked = np.empty(len(values))
+    for mine in (0, 1):
+        theirs = half != mine
+        cases, rows = (
+            np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
+        )
+        ranked[~theirs] = ((cases + positive.mean()) / (rows + 1))[level[~theirs]]
+    return auroc(ranked, positive)
+
+
+def _either_way(values: np.ndarray, positive: np.ndarray) -> float:
+    if positive.all() or not positive.any() or np.ptp(values) == 0:
+        return 0.5
+    area = auroc(values, positive)
+    return max(area, 1 - area)
+
+
+def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
+    """Refuse a directory whose model was made by another recipe, or of other files or another label.
+
+    The same training again, with other settings or an edited contract, may replace its own model.
+
+    Raises
+    ------
+    UsageError
+        It holds such a model, or one that cannot be read.
+    """
+    if not (directory / "model.json").exists():
+        return
+    remedy = "give another --out, or --force to replace it"
+    try:
+        document = read_document(directory, "model")
+        earlier = tables(table(table(document, "training"), "source"), "files")
+        same = {
+            "recipe": table(document, "recipe")["text"] == recipe.text,
+            "cohort": [file["sha256"] for file in earlier] == [file.sha256 for file in cohort.source.files],
+            "label": table(document, "task")["label"] == (cohort.contract.label or "label"),
+        }
+    except (ModelError, KeyError, TypeError):
+        raise UsageError(f"{directory} holds a model that cannot be read; {remedy}") from None
+    others = [what for what, agrees in same.items() if not agrees]
+    if others:
+        raise UsageError(f"{directory} holds a model of another {' and '.join(others)}; {remedy}")

@@ -12,8 +12,7 @@ from screening.errors import RecipeError, UsageError
 from screening.machines.blended import BlendedEnsemble, standards
 from screening.recipes.blend import members_for, tells_apart
 from screening.recipes.building import build
-from screening.recipes.recipe import Recipe
-from screening.recipes.text import ALWAYS
+from screening.recipes.recipe import ALWAYS, Recipe
 from screening.validation.candidates import candidates_of
 from screening.validation.choice import Search
 from screening.validation.encoded import EncodedCohort

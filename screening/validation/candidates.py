@@ -19,7 +19,7 @@ def candidates_of(recipe: Recipe, params: Parameters, search: int | None, seed: 
     """The recipe's candidates with the caller's parameters fixed, without repetitions."""
     build(recipe, **params)
     candidates = candidates_for(
-        recipe, recipe.default_candidates if search is None else search, np.random.default_rng(seed)
+        recipe, recipe.search.candidates if search is None else search, np.random.default_rng(seed)
     )
     fixed = [candidate | params for candidate in candidates]
     return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.errors import RecipeError
-from screening.recipes.text import CRITERIA
+from screening.recipes.recipe import CRITERIA
 from screening.statistics.ranking import auroc, average_precision
 from screening.statistics.tally import Tally
 

@@ -111,7 +111,7 @@ class HeldOut:
     def searched(self) -> SearchFacts:
         """What was tuned, on what, and which settings could not be used."""
         return SearchFacts(
-            criterion=self.recipe.criterion,
+            criterion=self.recipe.search.criterion,
             n_candidates=len(self.search.candidates),
             chosen=self.search.chosen,
             candidates=self.search.candidates,
@@ -187,7 +187,9 @@ def hold_out(
 
     first = run(0, candidates)
     matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
-    search = choose_setting(recipe.criterion, recipe.name, candidates, matrix, encoded.target, plan.fold[0])
+    search = choose_setting(
+        recipe.search.criterion, recipe.name, candidates, matrix, encoded.target, plan.fold[0]
+    )
     at = search.number
     machines = [each.machines[at] for each in first]
     decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, first, at)]

@@ -1,0 +1,208 @@
+"""Nights side by side, each in a process of its own: what ends one, be it the system, ends no other."""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import os
+import runpy
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+# What one process may still do to leave nothing half-done.
+GRACE_SECONDS = 20
+# The numerical libraries start a thread a core each otherwise, whatever the command was told.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# What a night imports: the server that nights are forked from has it once for all. No thread may run there.
+PRELOADED = [
+    "screening.__main__", "screening.scoring.score", "screening.ledger", "screening.storage.loading",
+    "screening.storage.signing", "screening.machines.blended", "screening.recipes.building",
+    "screening.sources.database", "screening.cohort.reading", "screening.kernels.sweep",
+    "screening.storage.restoring", "llvmlite.binding",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Order:
+    """A command for a process: its words, the ledger that it writes to, and what it may take."""
+
+    words: Sequence[str]
+    ledger: str
+    jobs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and the lines of its JSON log."""
+
+    code: int
+    lines: Sequence[Mapping[str, object]]
+    late: bool = False
+
+    @property
+    def said(self) -> str | None:
+        """Why it failed, in its own words."""
+        events = [str(line["event"]) for line in self.lines if "exit_code" in line]
+        return None if self.code == 0 else events[-1] if events else f"ended without a word ({self.code})"
+
+    @property
+    def peak_mb(self) -> int | None:
+        """The most memory it took."""
+        found = [line["peak_mb"] for line in self.lines if "peak_mb" in line]
+        return found[-1] if found and isinstance(found[-1], int) else None
+
+
+class Budget:
+    """Threads and memory that nights take while they work, and give back.
+
+    Parameters
+    ----------
+    jobs, memory_mb : int
+        What there is in all; nobody asks for more than that.
+    """
+
+    def __init__(self, jobs: int, memory_mb: int):
+        self._left = [jobs, memory_mb]
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def share(self, jobs: int, memory_mb: int) -> Iterator[None]:
+        """Wait until so much is left, and hold it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._left[0] >= jobs and self._left[1] >= memory_mb)
+            self._take(jobs, memory_mb)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._take(-jobs, -memory_mb)
+                self._changed.notify_all()
+
+    def _take(self, jobs: int, memory_mb: int) -> None:
+        self._left[0] -= jobs
+        self._left[1] -= memory_mb
+
+
+class Processes:
+    """The processes that work now, so that all can be stopped; each ends when this one does."""
+
+    def __init__(self) -> None:
+        if sys.platform == "win32":
+            self._context = multiprocessing.get_context("spawn")
+        else:
+            self._context = multiprocessing.get_context("forkserver")
+            self._context.set_forkserver_preload(PRELOADED)
+        self._working: set[BaseProcess] = set()
+        # Also around exit codes: a process that starts collects those of the others.
+        self._guard = threading.Lock()
+        self._over = False
+
+    def run(self, order: Order) -> Ended:
+        """Run `screen WORDS` with JSON logs, for so long at most."""
+        listener, speaker = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_work, args=(order, speaker))
+        with self._guard:
+            if self._over:
+                return Ended(143, [])
+            with _inherited():
+                process.start()
+            self._working.add(process)
+        speaker.close()
+        said: list[bytes] = []
+        late = not _heard_out(listener, said, order.seconds)
+        if late:
+            process.terminate()
+            if not _heard_out(listener, said, GRACE_SECONDS):
+                process.kill()
+        wait([process.sentinel])
+        with self._guard:
+            self._working.discard(process)
+            return Ended(process.exitcode or 0, _lines(b"".join(said)), late)
+
+    def stop(self) -> None:
+        """Start nothing more, and have what works clean up and end."""
+        with self._guard:
+            self._over = True
+            for process in self._working:
+                process.terminate()
+
+
+@contextmanager
+def _inherited() -> Iterator[None]:
+    """What the server of processes finds when it starts: no library's threads, no module of this folder."""
+    known = dict(os.environ)
+    os.environ |= dict.fromkeys(THREADS, "1") | {"PYTHONSAFEPATH": "1"}
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= known
+
+
+def _heard_out(listener: Connection, said: list[bytes], seconds: float) -> bool:
+    """Whether a process ends within so many seconds, and meanwhile what it says."""
+    end = time.monotonic() + seconds
+    try:
+        while listener.poll(max(0.0, end - time.monotonic())):
+            said.append(listener.recv_bytes())
+    except (EOFError, OSError):
+        return True
+    return False
+
+
+class _ToParent(io.RawIOBase):
+    def __init__(self, speaker: Connection):
+        self._speaker = speaker
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, said) -> int:  # type: ignore[no-untyped-def, override]
+        self._speaker.send_bytes(bytes(said))
+        return len(said)
+
+
+def _work(order: Order, speaker: Connection) -> None:
+    """Be the command. The ledger's URL, which may hold a password, stands in no list of processes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    for number in range(3):
+        os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(_ToParent(speaker)), "utf-8", line_buffering=True)
+    os.environ |= {"SCREEN_LEDGER": order.ledger} | dict.fromkeys(THREADS, str(order.jobs))
+    pa.set_cpu_count(order.jobs)
+    sys.argv = ["screen", "--log", "json", *order.words]
+    with threadpool_limits(order.jobs):
+        try:
+            runpy.run_module("screening", run_name="__main__")
+        except Exception:
+            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+            sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _lines(said: bytes) -> list[Mapping[str, object]]:
+    """The lines of the log; what else a library wrote there may quote the data and is not passed on."""
+    found: list[Mapping[str, object]] = []
+    for line in said.decode("utf-8", "replace").splitlines():
+        with suppress(ValueError):
+            read = json.loads(line)
+            if isinstance(read, dict) and "event" in read:
+                found.append(read)
+    return found

@@ -1,0 +1,112 @@
+"""CSV is read as Python's strict reader reads it, in bounded memory; what is broken is named by its row."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.errors import CohortError
+from screening.sources.csv_files import CsvForm, csv_blocks, csv_form
+
+CELLS = st.text(st.sampled_from("01 x.é<-\t"), max_size=4) | st.just('"a ""b"",\n\nc"') | st.just('x"y')
+ROWS = st.lists(CELLS, min_size=3, max_size=3).map(",".join)
+ODD = st.sampled_from(["", "  ", "a,b", "1,2,3,4", "id,age, note", ",,", '""'])
+
+
+def rows_of(path: Path, form: CsvForm, batch_rows: int) -> list[list[str] | str]:
+    """Cells of each row, or what is said of it."""
+    found: list[list[str] | str] = []
+    for block in csv_blocks(path, path.name, form, ["id", "age", "note"], batch_rows):
+        assert block.first_row == len(found) + 1
+        cells = zip(*(column.to_pylist() for column in block.columns.values()), strict=True)
+        for row, ragged, repeated in zip(cells, block.ragged, block.repeated_header, strict=True):
+            found.append("ragged" if ragged else "header" if repeated else list(row))
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lines=st.lists(ROWS | ROWS | ODD, max_size=30),
+    end=st.sampled_from(["\n", "\r\n"]),
+    last=st.sampled_from(["", "\n"]),
+    batch_rows=st.sampled_from([1, 4, 1000]),
+    encoding=st.sampled_from(["utf-8", "utf-16", "cp1252"]),
+)
+def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(lines, end, last, batch_rows, encoding):
+    text = end.join(["id,age, note", *lines]) + last
+    expected: list[list[str] | str] = []
+    for cells in list(csv.reader(io.StringIO(text, newline=""), strict=True))[1:]:
+        if cells:
+            broken = "ragged" if len(cells) != 3 else "header" if cells == ["id", "age", " note"] else ""
+            expected.append(broken or cells)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        path.write_bytes(text.encode(encoding))
+        form = csv_form(path)
+        form = replace(form, delimiter=",", header=["id", "age", "note"], names=["id", "age", " note"])
+
+        assert rows_of(path, form, batch_rows) == expected
+
+
+@pytest.mark.parametrize("bad", ['9,"open,2', '9,"a" b,2', '9,2,"open', '"9" 9,2,3'])
+@pytest.mark.parametrize("behind", [3, 30_000])
+def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(tmp_path, bad, behind):
+    path = tmp_path / "t.csv"
+    path.write_text('id,age,note\n"1\n1",2,3\n\na,b\n' + bad + "\n" + '1,2,"3"\n' * behind)
+    form, rows = csv_form(path), 0
+
+    with pytest.raises(CohortError, match=r"^t\.csv, row 3: a quote is not closed"):
+        for block in csv_blocks(path, "t.csv", form, ["id"], 16_384):
+            rows += block.n_rows
+
+    assert rows == 2
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_blocks_have_as_many_rows_as_asked_for_and_first_rows_that_follow(tmp_path, pack):
+    path = tmp_path / "t.csv"
+    path.write_bytes(pack(b"id,age\n" + b"".join(b"%d,5\n" % i for i in range(40_000))))
+
+    blocks = list(csv_blocks(path, "t.csv", csv_form(path), ["id"], 16_384))
+
+    assert [block.n_rows for block in blocks] == [16_384, 16_384, 7232]
+    assert [block.first_row for block in blocks] == [1, 16_385, 32_769]
+    assert blocks[2].columns["id"][-1].as_py() == "39999"
+
+
+def test_a_line_longer_than_any_tables_is_refused_by_its_row(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"id,age\n1,2\n3,4\n5," + b"x" * 200_000 + b"\n")
+
+    with pytest.raises(CohortError, match=r"^t\.csv, row 3: .*131072"):
+        list(csv_blocks(path, "t.csv", csv_form(path), ["id"], 1000))
+
+
+def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom screening.sources.csv_files import csv_blocks, csv_form\n"
+        "path = Path(sys.argv[1])\nform = csv_form(path)\n"
+        "print(sum(block.n_rows for block in csv_blocks(path, 't', form, form.header, 4096)))\n"
+        "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+    )
+
+    def peak(n_rows: int) -> int:
+        path = tmp_path / f"{n_rows}.csv"
+        path.write_text("id,a,b\n" + '"x",1.5,2.5\n' * n_rows)
+        words = [sys.executable, "-c", code, str(path)]
+        rows, kilobytes = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+        assert int(rows) == n_rows
+        return int(kilobytes)
+
+    # 400,000 more rows are 5 MB of text and 20 MB as Arrow holds them.
+    assert peak(500_000) - peak(100_000) < 8_000
