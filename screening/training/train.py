@@ -26,6 +26,7 @@ from screening.training.beside import comparison, recipes_of
 from screening.training.erasing import HELD, held_rows
 from screening.training.lesions import by_lesions, refuse_without_lesions
 from screening.training.planning import laid
+from screening.training.too_good import named_after, too_good
 from screening.validation.blending import held_out_by
 from screening.validation.checks import check_model, check_promise, refuse_too_few
 from screening.validation.elsewhere import Elsewhere
@@ -154,6 +155,13 @@ def train(
     rule = chosen.rule if chosen else rule
     points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
     _check(held_out, task, validation, points, maps=lesions)
+    if not lesions:  # whose scores are of maps
+        leaks = [*named_after(sample, task), *too_good(sample, task, ground.plan, validation, seed)]
+        ground = replace(
+            ground,
+            suspects=[*ground.suspects, *leaks],
+            notes=[*ground.notes, *(leak.said for leak in leaks)],
+        )
 
     appraisal = appraise(
         ground.cohort, sample, task, points, validation,
