@@ -45,7 +45,7 @@ class VerdictError(CohortError):
 
 
 class ModelError(ScreenError):
-    """A model or run directory is damaged, of a newer format, or made for other features (exit code 4)."""
+    """A model, run or ledger is damaged, of another format, or made for other features (exit code 4)."""
 
 
 class Locked(ScreenError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.documents.validation import SearchFacts
-from screening.validation.outcome import Judged, Outcome
+from screening.validation.outcome import Judged, Made, Outcome
 
 
 def outcome(scores, rows=None, threshold=0.5) -> Outcome:
@@ -16,7 +16,10 @@ def outcome(scores, rows=None, threshold=0.5) -> Outcome:
         criterion="auroc", n_candidates=1, chosen={}, candidates=[{}], scores=[0.9], dropped=[None]
     )
     facts = Judged(
-        sensitivity=[0.9], figures={}, search=search, sv_share=None, fit_seconds=0.0, score_seconds=0.0
+        sensitivity=[0.9],
+        figures={},
+        n_settings=1,
+        made=Made(search=search, sv_share=None, fit_seconds=0.0, score_seconds=0.0),
     )
     return Outcome(
         rows=rows,

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from screening import read_cohort, train
 from screening.cohort.cohort import Cohort
-from screening.kernels import telling
+from screening.ledger import Ledger, open_ledger
 from screening.page import render_model
 from screening.statistics.operating_point import Rule
 from screening.storage.model import Model, save_model
@@ -26,9 +26,6 @@ from screening.storage.model import Model, save_model
 EXAMPLES = 100 if LONG else 30
 settings.register_profile("shared", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("shared")
-
-# Who needs a changed loop first compiles it; what is logged then is not to be one line more for that.
-telling._told.set()
 
 _numbers = count()
 
@@ -114,3 +111,10 @@ def place(request: pytest.FixtureRequest, tmp_path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "screening.db")
     return ledger_places.schema(request.getfixturevalue("postgres"), f"ledger{next(_numbers)}")
+
+
+@pytest.fixture
+def ledger(place: str) -> Iterator[Ledger]:
+    """A new ledger, once of each kind."""
+    with open_ledger(place, make=True) as book:
+        yield book

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from screening.documents.attention import of_run
+from screening.documents.stored import run_in
+
 Z = 1.959964
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
     ("age", "number", "years", None, 68, 14),
@@ -154,7 +157,7 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     ]
     listed = [{"usual_from": None, "description": None} | feature for feature in listed]
     return {
-        "format": 3,
+        "format_version": 1,
         "recipe": {
             "name": "one_class_conformal",
             "title": "One-class SVM with a conformal kernel",
@@ -207,6 +210,7 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
             "summary": {"yes": part["summary"]},
             "curves": {"yes": part["curve"]},
             "points": {"yes": part["points"]},
+            "prevalence": {"yes": {"value": cases / n, "low": 0.09, "high": 0.14}},
             "subgroups": {},
             "predictive": {},
             "calibration": {},
@@ -289,7 +293,7 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
 
     names = list(model["training"]["missing"])
     return {
-        "format": 4,
+        "format_version": 1,
         "run_id": "20250311-5f3a9c",
         "date": "2025-03-11",
         "times": {"started": "x", "seconds": 1.2},
@@ -305,6 +309,7 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
         },
         "refused": {"temperature outside its plausible range": refused} if refused else {},
         "evaluation": None,
+        "attention": [],
         "data": [
             {
                 "name": m,
@@ -331,6 +336,11 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
         "sha256": digest("run"),
         "near_misses": [case(i) for i in range(flagged, near)],
     }
+
+
+def judged(document: dict[str, Any]) -> dict[str, Any]:
+    """The run with what deserves attention in it, as scoring decides it."""
+    return document | {"attention": [reason.to_dict() for reason in of_run(run_in(document))]}
 
 
 def observed(**known: Any) -> dict[str, Any]:

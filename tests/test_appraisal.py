@@ -173,7 +173,7 @@ def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given
     scores, positive, _ = scored(seed=seed)
     point = choose(scores, positive, Rule("min_sensitivity", 0.8, prevalence=given_prevalence))
 
-    rows = at_local_prevalence(point, positive, given_prevalence).rows
+    rows = at_local_prevalence(point, prevalence_range(positive), given_prevalence).rows
 
     assert [row.prevalence for row in rows] == sorted(row.prevalence for row in rows)
     assert [row.ppv for row in rows] == sorted(row.ppv for row in rows)
@@ -184,12 +184,18 @@ def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given
 
 def test_an_estimated_prevalence_comes_with_its_interval_and_fewer_groups_widen_it():
     positive = np.arange(1000) % 10 == 0
-    share, low, high = prevalence_range(positive)
+    share = prevalence_range(positive)
+    low, high = share.low, share.high
     patient = np.repeat(np.arange(20), 50)
     clustered = np.arange(1000) < 100
 
-    assert share == 0.1 and low == pytest.approx(0.083, abs=0.002) and high == pytest.approx(0.120, abs=0.002)
-    assert np.ptp(prevalence_range(clustered, patient)[1:]) > 3 * (high - low)
+    assert (
+        share.value == 0.1
+        and low == pytest.approx(0.083, abs=0.002)
+        and high == pytest.approx(0.120, abs=0.002)
+    )
+    wide = prevalence_range(clustered, patient)
+    assert wide.high - wide.low > 3 * (high - low)
 
 
 def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
@@ -328,7 +334,7 @@ def test_a_chance_that_was_not_earned_has_no_range():
 def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
     scores, positive, _ = scored(600)
     point = choose(scores, positive, Rule("min_sensitivity", 0.9))
-    low, estimate, high = at_local_prevalence(point, positive, None).rows
+    low, estimate, high = at_local_prevalence(point, prevalence_range(positive), None).rows
 
     for name in ("ppv_low", "npv_high", "nne_low", "nne_high", "flag_rate", "flag_rate_low"):
         assert getattr(estimate, name) == getattr(point, name)

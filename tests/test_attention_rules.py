@@ -38,7 +38,7 @@ def run(**changes) -> dict:
 
 def undecided(document: dict) -> RunDocument:
     """The night before anything was decided, but for what the gates found in its data."""
-    return run_in({"attention": []} | document)
+    return run_in(document)
 
 
 def of_run(document: dict, **known) -> list[Reason]:
@@ -225,7 +225,7 @@ def said(reasons: list[dict]) -> list[str]:
 
 def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
     only = Reason("odd", "Something is odd.", remedy="Look at it.").to_dict()
-    night = run(counts__refused=7) | {"format": 3, "attention": [only]}
+    night = run(counts__refused=7) | {"attention": [only]}
 
     assert told_on(render_run(night)) == ["Something is odd.", "Look at it."]
     assert told_on(render_run(night | {"attention": []})) == []
@@ -242,20 +242,9 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
     night["attention"] = [reason.to_dict() for reason in gates]
     reasons = [reason.to_dict() for reason in of_run(night, quiet=quiet)]
 
-    told = told_on(render_run(night | {"format": 3, "attention": reasons}))
+    told = told_on(render_run(night | {"attention": reasons}))
 
     assert [shown.text(each).split() for each in said(reasons)] == [each.split() for each in told]
-
-
-@pytest.mark.parametrize("kept", [{"attention": ["ward: 2 rows of a new kind."]}, {"attention": []}, {}])
-def test_a_page_of_before_reasons_were_kept_is_judged_when_drawn(kept):
-    night = run(**TELLING["over_capacity"][0]) | {"format": 2} | kept
-
-    told = told_on(render_run(night))
-
-    over, *others = told
-    assert "capacity is 80 reviews a night" in over
-    assert others[:-1] == kept.get("attention", [])
 
 
 NIGHTS = [

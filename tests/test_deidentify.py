@@ -23,7 +23,6 @@ from screening.deidentify.crowds import LEAST, at_least, crowds, told
 from screening.deidentify.key import SiteKey
 from screening.documents.run import RunDocument
 from screening.documents.shape import plain, read
-from screening.documents.upgrading import run_of_any_version
 from screening.errors import UsageError
 
 KEY = SiteKey(bytes(range(32)))
@@ -41,7 +40,7 @@ def document_of(run: Path) -> dict:
 
 
 def run_of(document: dict) -> RunDocument:
-    return read(RunDocument, run_of_any_version(document), "run.json")
+    return read(RunDocument, document, "run.json")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +95,7 @@ def measured(listed: list[dict], owner_of: dict[str, str]) -> int:
 
 def assert_hides(document: dict) -> None:
     run = run_of(document)
-    copy = deidentified(run, KEY, 4)
+    copy = deidentified(run, KEY)
     found = plain(copy.run)
     owner_of = {KEY.pseudonym(case.id): case.group or case.id for case in (*run.cases, *run.near_misses)}
     listed = [*found["cases"], *found["near_misses"]]
@@ -141,7 +140,7 @@ def test_on_a_night_of_voxels_five_patients_share_every_line_not_five_voxels(tmp
     screen("score", tmp_path / "model", tonight, "--out", tmp_path / "run")
     run = run_of(document_of(tmp_path / "run"))
 
-    copy = deidentified(run, KEY, 4)
+    copy = deidentified(run, KEY)
 
     assert copy.smallest_group >= LEAST
     assert copy.run.groups is None and copy.run.voxels is None
@@ -188,7 +187,7 @@ def test_what_is_shown_of_a_crowd_is_true_of_each_of_them(night):
     run = run_of(document_of(night))
     before = {KEY.pseudonym(case.id): case for case in (*run.cases, *run.near_misses)}
 
-    copy = deidentified(run, KEY, 4).run
+    copy = deidentified(run, KEY).run
     told = [(before[case.id], one) for case in copy.cases for one in case.contributions]
     bands = [(case, one) for case, one in told if " to " in one.value]
 
@@ -204,7 +203,7 @@ def test_what_is_shown_of_a_crowd_is_true_of_each_of_them(night):
 
 
 def test_ranks_keep_the_flagged_above_the_threshold(night):
-    copy = deidentified(run_of(document_of(night)), KEY, 4).run
+    copy = deidentified(run_of(document_of(night)), KEY).run
     threshold = copy.model.operating_points[0].threshold
 
     assert 0 < threshold < 100
@@ -214,7 +213,7 @@ def test_ranks_keep_the_flagged_above_the_threshold(night):
 def test_the_same_patient_has_the_same_pseudonym_under_one_key_alone(night):
     run = run_of(document_of(night))
 
-    one, again, other = (deidentified(run, key, 4).run for key in (KEY, KEY, SiteKey(bytes(range(9, 41)))))
+    one, again, other = (deidentified(run, key).run for key in (KEY, KEY, SiteKey(bytes(range(9, 41)))))
 
     assert one == again
     assert not {case.id for case in one.cases} & {case.id for case in other.cases}
@@ -226,11 +225,11 @@ def test_of_one_to_four_flagged_patients_no_copy_is_made(night):
     few = run | {"cases": run["cases"][: LEAST - 1]}
 
     with pytest.raises(UsageError, match="nobody can be hidden"):
-        deidentified(run_of(few), KEY, 4)
+        deidentified(run_of(few), KEY)
 
 
 def test_a_quiet_night_has_a_copy(night):
-    copy = deidentified(run_of(document_of(night) | {"cases": [], "near_misses": []}), KEY, 4)
+    copy = deidentified(run_of(document_of(night) | {"cases": [], "near_misses": []}), KEY)
 
     assert copy.smallest_group is None and copy.run.cases == []
 

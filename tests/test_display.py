@@ -110,5 +110,5 @@ def test_no_log_no_copy_for_teaching_and_no_table_of_scores_holds_them(night):
     key = SiteKey(bytes(range(32)))
 
     assert "Surname" not in told
-    assert "Surname" not in repr(deidentified(run, key, 3).run)
+    assert "Surname" not in repr(deidentified(run, key).run)
     assert b"Surname" not in (desk / "run" / "scores.parquet").read_bytes()

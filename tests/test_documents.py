@@ -26,7 +26,6 @@ from screening.documents.schemas import DOCUMENTS
 from screening.documents.shape import plain, read
 from screening.documents.stored import comparison_in, run_in
 from screening.documents.tables import tables
-from screening.documents.upgrading import model_of_any_version, run_of_any_version
 from screening.errors import ModelError
 from screening.ledger import history, open_ledger
 from screening.network.night import run_night
@@ -36,7 +35,6 @@ from screening.storage.sealing import as_stored
 
 ROOT = Path(__file__).parents[1]
 Place = tuple[str | int, ...]
-KEPT = sorted((ROOT / "tests" / "format_1").glob("*/model.json"))
 
 
 @pytest.fixture(scope="module")
@@ -104,35 +102,6 @@ def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):
     assert [each.recipe for each in document.cohorts[0].methods] == ["svm", "logistic"]
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.parent.name)
-def test_a_model_of_an_earlier_version_is_read_as_one_of_this(path):
-    model = read(ModelDocument, model_of_any_version(stored(path)), "model.json")
-
-    assert model.format == 1
-    assert model.operating_points[0].misses is None
-
-
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.parent.name)
-def test_a_model_is_written_in_the_order_of_keys_that_its_id_has_always_stood_on(path):
-    old = stored(path)
-    now = plain(read(ModelDocument, model_of_any_version(old), "model.json"))
-
-    for before, after in (
-        (old["operating_points"][0], now["operating_points"][0]),
-        (old["training"]["features"][0], now["training"]["features"][0]),
-        (old["validation"]["summary"]["yes"], now["validation"]["summary"]["yes"]),
-    ):
-        assert [key for key in after if key in before] == [*before]
-
-
-def test_a_run_with_reasons_as_bare_sentences_is_read(night):
-    old = stored(night / "run" / "run.json") | {"attention": ["Look twice."]}
-
-    run = read(RunDocument, run_of_any_version(old), "run.json")
-
-    assert run.attention[0].words == "Look twice."
-
-
 def without(document: dict, path: Place) -> dict:
     """A copy that lacks the key at `path`."""
     copy = json.loads(json.dumps(document))
@@ -175,7 +144,7 @@ def documents(night, tmp_path_factory):
     """Each document as it is written, by its name."""
     folder = tmp_path_factory.mktemp("compared")
     cohort = read_cohort(written(patients(), folder / "past.csv"), label="ill", positive="yes", id="patient")
-    compared = compare({"past": cohort}, ["svm", "logistic"], search=1).document | {"format": 2}
+    compared = compare({"past": cohort}, ["svm", "logistic"], search=1).document
     with open_ledger(str(night / "screening.db")) as book:
         told = history(book)
     # A rule that the model does not follow: each night is told of, and none takes a process.

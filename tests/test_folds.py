@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort
+from screening.cohort.identity import kept_lot, keyed_lots
 from screening.errors import UsageError
 from screening.validation.folds import deal, in_hash_order, keys, planned, sub_sample, units
 
@@ -31,6 +32,25 @@ def tissue(tmp_path_factory):
 
 def ill(cohort):
     return (cohort.label == "yes").astype(int)
+
+
+def test_keys_of_names_are_fixed_numbers():
+    """Rows are dealt to the same folds, and units known on several nights, whatever the version of pandas."""
+    names = np.array(["p001", "Müller", "x" * 40, "", "12345678"], object)
+
+    assert keys(names, 0).tolist() == [
+        12457215547498215282, 6172449052822196991, 18373295167079362554, 14343194046234763318,
+        17841673647678728860,
+    ]  # fmt: skip
+    assert keys(names, 7).tolist() == [
+        13103031313241125840, 9178206103210879148, 17707364981908977127, 1874201255128393200,
+        17224946301801908296,
+    ]  # fmt: skip
+    assert keyed_lots(names, "0123456789abcdef0").tolist() == [
+        12574385679337745910, 7768589453762885031, 14575836481596903670, 17823166148561711690,
+        8057909568884508165,
+    ]  # fmt: skip
+    assert kept_lot("p001", "0123456789abcdef") == 1169124854
 
 
 @given(seed=st.integers(0, 1000), folds=st.integers(2, 5))

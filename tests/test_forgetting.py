@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
-from test_ledger_formats import old  # noqa: F401  (fixture)
 
 from screening.cohort.identity import kept_half, keyed_lots
 from screening.errors import UsageError
@@ -22,12 +21,6 @@ from screening.ledger.tables import TABLES, VERDICTS
 
 WHY = {"reason": "asked for"}
 SECRET = "Žofie-00123"
-
-
-@pytest.fixture
-def ledger(place):
-    with open_ledger(place, make=True) as opened:
-        yield opened
 
 
 def drift_of(*names: str) -> dict:
@@ -160,18 +153,6 @@ def test_a_purge_of_one_series_leaves_the_others(ledger):
         True,
     ]
     history(ledger, verify=True)
-
-
-def test_a_ledger_taken_over_from_format_1_forgets_and_verifies(old):  # noqa: F811
-    with open_ledger(old) as ledger:
-        before = history(ledger, verify=True)
-        with ledger.reading() as connection:
-            name = connection.scalar(sa.text("SELECT case_id FROM verdicts ORDER BY case_id LIMIT 1"))
-        erase(ledger, "forget", WHY, Whom(name))
-
-        assert f"'{name}'" not in everything(ledger)
-        after = history(ledger, verify=True, printed=before["audit"]["head"])
-        assert figures(after) == figures(before)
 
 
 def test_a_model_sealed_anew_is_champion_where_the_one_before_was(ledger):

@@ -13,7 +13,7 @@ from test_ledger import FACTS, enter
 from test_series import of_ward
 
 from screening.documents.stored import history_in
-from screening.ledger import Due, Verdict, history, open_ledger, pulses, record_verdicts
+from screening.ledger import Due, Verdict, history, pulses, record_verdicts
 from screening.ledger.metrics import exposition
 from screening.page.history import sentences
 from screening.statistics.intervals import ratio_interval, wilson
@@ -46,12 +46,6 @@ def simulate(ledger, nights: int, model: str = "m", first: int = 1, promised=PRO
         judged = [*np.flatnonzero(flagged), *sampled]
         words = [Verdict(names[at], "confirmed" if ill[at] else "not") for at in judged]
         record_verdicts(ledger, one.key, words)
-
-
-@pytest.fixture
-def ledger(place):
-    with open_ledger(place, make=True) as opened:
-        yield opened
 
 
 def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(ledger):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, train
 from screening.errors import RecipeError, UsageError
-from screening.machines.orientation import oriented_decisions
+from screening.machines.fold_ensemble import oriented_decisions
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
 from screening.validation.checks import check_model, refuse_too_few
@@ -213,18 +213,6 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
         check_model("svm", BINARY_TASK, [point], validation, scores[:, None] - 100.0)
     with pytest.raises(RecipeError, match="scores all rows alike"):
         check_model("svm", BINARY_TASK, [point], validation, np.full((len(scores), 1), 5.0))
-
-
-@pytest.mark.parametrize("recipe", ["svm_weighted", "logistic", "balanced_forest", "one_class_conformal"])
-def test_labels_that_mean_nothing_rank_no_better_than_chance(tmp_path, recipe):
-    rng = np.random.default_rng(5)
-    table = patients(300)
-    table["ill"] = rng.permutation(table["ill"])
-
-    model = train(read(table, tmp_path, label="ill", id="patient"), recipe, search=6)
-
-    found = model.document["validation"]["summary"]["yes"]
-    assert found["auroc_low"] <= 0.5
 
 
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])

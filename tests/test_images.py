@@ -10,11 +10,10 @@ import nibabel
 import numpy as np
 import pandas as pd
 import pytest
+from commands import screen
 from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table_of
-from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
-from screening.cli import app
 from screening.cohort.reading import check_cohort
 from screening.cohort.starter import starter_contract
 from screening.errors import CohortError, UsageError
@@ -231,10 +230,9 @@ def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_n
 
 def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
     out = tmp_path / "maps"
-    done = CliRunner().invoke(app, ["export", str(run.directory), "--to", "nifti", "--out", str(out)])
+    screen("export", run.directory, "--to", "nifti", "--out", out)
     rows = pd.read_parquet(run.directory / "scores.parquet")
 
-    assert done.exit_code == 0, done.output
     for name, volumes in NIGHT.items():
         flags, scores = (nibabel.load(out / f"{name}_{what}.nii.gz") for what in ("flags", "scores"))
         own = rows[rows["group"] == name]
@@ -248,7 +246,7 @@ def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
 
 def test_what_was_exported_is_read_back_as_images(run, tmp_path):
     out = tmp_path / "maps"
-    CliRunner().invoke(app, ["export", str(run.directory), "--to", "nifti", "--out", str(out)])
+    screen("export", run.directory, "--to", "nifti", "--out", out)
     for name in NIGHT:
         for what in ("flags", "scores"):
             (tmp_path / "again" / name).mkdir(parents=True, exist_ok=True)
@@ -265,11 +263,9 @@ def test_what_was_exported_is_read_back_as_images(run, tmp_path):
 def test_a_run_of_a_table_is_not_exported_as_images(model, tmp_path):
     run = score(model, table_of(NIGHT), tmp_path / "run")
 
-    done = CliRunner().invoke(
-        app, ["export", str(run.directory), "--to", "nifti", "--out", str(tmp_path / "maps")]
-    )
+    done = screen("export", run.directory, "--to", "nifti", "--out", tmp_path / "maps", code=2)
 
-    assert done.exit_code == 2 and "no reference geometry" in done.output
+    assert "no reference geometry" in done.stderr
     assert not (tmp_path / "maps").exists()
 
 

@@ -20,7 +20,6 @@ from screening.statistics.intervals import (
     wilson,
 )
 from screening.statistics.operating_point import Rule, choose
-from screening.statistics.performance import area, summary
 from screening.statistics.ranking import auroc, average_precision, delong, placements, ranking, spread
 from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
 
@@ -321,14 +320,3 @@ def test_one_group_tells_next_to_nothing():
     low, high = grouped_wilson([[30]], [40], [20])
 
     assert low < 0.05 and high > 0.95
-
-
-@given(st.integers(0, 500), st.booleans(), st.integers(1, 50))
-def test_the_area_alone_is_that_of_the_whole_summary(seed, grouped, n_settings):
-    rng = np.random.default_rng(seed)
-    y = np.arange(40) % 3 == 0
-    scores, groups = rng.normal(size=40).round(1) + y, (np.arange(40) // 2).astype(str) if grouped else None
-
-    alone = area(scores, y, groups, n_settings=n_settings)
-
-    assert alone == summary(scores, y, groups, n_settings=n_settings).auroc_ends

@@ -16,7 +16,7 @@ ROOMS = (
     "__main__", "cli", "", "network", "comparison", "deidentify", "scoring", "training", "ledger",
     "validation", "storage", "recipes", "remedies", "machines", "solvers", "factors", "lesions", "kernels",
     "statistics", "page", "cohort", "gates", "contract", "sources", "documents", "registry", "cluster",
-    "keeping", "files", "errors", "spelling",
+    "files", "errors", "spelling",
 )  # fmt: skip
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}
 FILES = sorted(PACKAGE.rglob("*.py"))

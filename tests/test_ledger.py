@@ -50,12 +50,6 @@ def enter(ledger, one: NightCases, **how):
     return found
 
 
-@pytest.fixture
-def ledger(place):
-    with open_ledger(place, make=True) as opened:
-        yield opened
-
-
 def states(found) -> dict[str, str]:
     return {name: case.state for name, case in found.cases.items()}
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from test_ledger import FACTS, enter, night
 
-from screening.errors import UsageError
+from screening.errors import ModelError, UsageError
 from screening.ledger import (
     NightCases,
     Unchained,
@@ -278,9 +278,9 @@ def test_what_is_no_ledger_is_left_alone(tmp_path):
 
 def test_a_newer_format_is_refused(place):
     with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
-        connection.execute(SETTINGS.update().values(value="3"))
+        connection.execute(SETTINGS.update().values(value="2"))
 
-    with pytest.raises(UsageError, match="format 3"):
+    with pytest.raises(ModelError, match="format 2, newer than 1; update screening"):
         open_ledger(place)
 
 

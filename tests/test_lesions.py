@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from commands import screen
 from hypothesis import given
 from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
 from scipy.ndimage import label
-from typer.testing import CliRunner
 
 from screening import Rule, read_cohort, score, train
-from screening.cli import app
 from screening.cohort.grouping import whole_groups
 from screening.errors import CohortError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
@@ -187,9 +186,8 @@ def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):
 
 def test_train_takes_lesions(tmp_path):
     folder = folder_of(PAST, tmp_path / "past")
-    words = ["train", str(folder), "--recipe", "logistic", "--label", "lesion", "--lesions", "--search", "1"]
+    words = ["--recipe", "logistic", "--label", "lesion", "--lesions", "--search", "1"]
 
-    done = CliRunner().invoke(app, [*words, "--min-sensitivity", "0.7", "--out", str(tmp_path / "model")])
+    screen("train", folder, *words, "--min-sensitivity", "0.7", "--out", tmp_path / "model")
 
-    assert done.exit_code == 0, done.output
     assert load_model(tmp_path / "model").lesions.n_patients == 10

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from commands import screen
 from hypothesis import given
 from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
-from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
-from screening.cli import app
 from screening.cohort.grid import cells_of
 from screening.cohort.neighbourhood import around
 from screening.cohort.normalising import RobustScales
@@ -134,13 +133,10 @@ def test_rows_that_are_no_voxels_have_no_surroundings():
 
 def test_train_takes_the_neighbourhood_and_keeps_it(tmp_path):
     folder = folder_of(PAST, tmp_path / "past")
-    words = ["train", str(folder), "--recipe", "logistic", "--label", "lesion", "--neighbourhood", "3"]
+    words = ["--recipe", "logistic", "--label", "lesion", "--neighbourhood", "3", "--search", "1"]
 
-    done = CliRunner().invoke(
-        app, [*words, "--search", "1", "--beside", "none", "--out", str(tmp_path / "m")]
-    )
+    screen("train", folder, *words, "--beside", "none", "--out", tmp_path / "m")
 
-    assert done.exit_code == 0, done.output
     assert '"neighbourhood":3' in (tmp_path / "m" / "model.json").read_text().replace(" ", "")
 
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from screening.errors import Locked, UsageError
-from screening.storage import publishing
 from screening.storage.publishing import hold, publish, write_whole
 
 
@@ -28,18 +28,19 @@ def test_an_error_while_writing_leaves_nothing_behind(tmp_path):
 
 @pytest.mark.parametrize("before", [True, False])
 def test_a_run_stopped_on_the_way_to_its_lock_leaves_none(tmp_path, monkeypatch, before):
-    take, stopped = publishing._take, []
+    take, stopped = FileLock.acquire, []
 
-    def stop_once(handle):
-        if not before:
-            take(handle)
+    def stop_once(lock):
+        if before and not stopped:
+            # As a signal between making the file and locking it leaves it.
+            Path(lock.lock_file).touch()
+        else:
+            take(lock)
         if not stopped:
-            stopped.append(handle)
+            stopped.append(lock)
             raise KeyboardInterrupt
-        if before:
-            take(handle)
 
-    monkeypatch.setattr(publishing, "_take", stop_once)
+    monkeypatch.setattr(FileLock, "acquire", stop_once)
     with pytest.raises(KeyboardInterrupt), publish(tmp_path / "out", "model"):
         pass
 
@@ -100,6 +101,43 @@ def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
     after = subprocess.run(command).returncode
 
     assert (during, after) == (75, 0)
+
+
+def test_of_many_that_write_to_one_place_at_once_one_writes_and_the_others_are_turned_away(tmp_path):
+    code = (
+        "import sys, time\n"
+        "from screening.storage.publishing import publish; from screening.errors import Locked\n"
+        "try:\n    with publish(sys.argv[1], 'run') as folder:\n"
+        "        (folder / 'run.json').write_text(sys.argv[2]); time.sleep(2)\n"
+        "except Locked:\n    sys.exit(75)"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, tmp_path / "run", str(number)]) for number in range(4)
+    ]
+    codes = [process.wait(60) for process in started]
+
+    written = [number for number, code in enumerate(codes) if code == 0]
+    assert set(codes) <= {0, 75} and written
+    assert int((tmp_path / "run" / "run.json").read_text()) in written
+    assert names(tmp_path) == {"run"}
+
+
+def test_a_killed_writer_leaves_no_lock_and_the_next_one_clears_up(tmp_path):
+    code = (
+        "import sys, time; from screening.storage.publishing import publish\n"
+        "with publish(sys.argv[1], 'run') as folder:\n"
+        "    (folder / 'run.json').touch(); print('there', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, tmp_path / "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"there\n"
+        process.kill()
+    assert names(tmp_path) == {".run.partial", ".run.screening-lock"}
+
+    with publish(tmp_path / "other", "run") as folder:
+        (folder / "run.json").touch()
+
+    assert names(tmp_path) == {"other"}
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")

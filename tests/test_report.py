@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 from jinja2 import UndefinedError
-from report_fixture import hostile, nosocomial_model, nosocomial_run, observed
+from report_fixture import hostile, judged, nosocomial_model, nosocomial_run, observed
 from report_voxel_fixture import voxel_model, voxel_run
 
-from screening.documents.attention import of_run
 from screening.documents.reason import Reason
-from screening.documents.stored import run_in
 from screening.errors import ModelError
 from screening.page import drawing, render_model, render_run
 
@@ -187,7 +185,7 @@ def test_counts_that_do_not_add_up_are_said_aloud() -> None:
     run = nosocomial_run(refused=0)
     run["counts"]["read"] += 1
 
-    assert "The counts do not add up" in Outline(render_run(run)).text
+    assert "The counts do not add up" in Outline(render_run(judged(run))).text
 
 
 def test_a_night_without_a_failed_check_is_ok_and_one_with_is_attention() -> None:
@@ -195,7 +193,7 @@ def test_a_night_without_a_failed_check_is_ok_and_one_with_is_attention() -> Non
     swamped = nosocomial_run(refused=0)
     swamped["model"]["contract"]["cohort"]["capacity"] = 10
     gates = [Reason("missing_more", "albumin: missing in 60% of the rows.", "albumin").to_dict()]
-    swamped["attention"] = [reason.to_dict() for reason in of_run(run_in(swamped | {"attention": gates}))]
+    swamped = judged(swamped | {"attention": gates})
 
     assert "OK No check failed." in Outline(render_run(fine)).text
     assert "capacity is 10 reviews a night" in Outline(render_run(swamped)).text
@@ -206,7 +204,7 @@ def test_flags_far_from_what_validation_promised_are_an_alarm() -> None:
     run = nosocomial_run(refused=0)
     run["counts"]["flagged"] = 200
 
-    assert re.search(r"200 flagged where \d+ to \d+ were expected", Outline(render_run(run)).text)
+    assert re.search(r"200 flagged where \d+ to \d+ were expected", Outline(render_run(judged(run))).text)
 
 
 def test_a_cap_on_rows_says_how_many_of_how_many() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_fixture import KEPT, hostile, nosocomial_model, nosocomial_run
+from report_fixture import KEPT, hostile, judged, nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_run
 from test_report import Outline
 
@@ -42,9 +42,13 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
          "flag_rate_low": 0.2, "flag_rate_high": 0.4}
         for p in (0.05, 0.1, 0.2)
     ]  # fmt: skip
+    (point,) = model["operating_points"]
+    of_rule = {name: point[name] for name in ("rule", "threshold")}
     model["validation"] |= {
-        "subgroups": {label: [{"column": "sex", "edges": None, "known": ["female"], "rows": [level, few]}]},
-        "predictive": {label: {"source": "given", "rows": prevalences}},
+        "subgroups": {
+            label: [of_rule | {"column": "sex", "edges": None, "known": ["female"], "rows": [level, few]}]
+        },
+        "predictive": {label: of_rule | {"source": "given", "rows": prevalences}},
         "calibration": {
             label: plain(
                 calibrate(rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2)
@@ -53,7 +57,8 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
         "forward": {
             "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,
             "classes": {
-                label: {"threshold": 0.1, "n_positive": 20, "n_negative": 183, "sensitivity": 0.84,
+                label: {"rule": point["rule"], "threshold": 0.1, "n_positive": 20, "n_negative": 183,
+                        "sensitivity": 0.84,
                         "sensitivity_low": 0.6, "sensitivity_high": 0.95, "specificity": None,
                         "specificity_low": None, "specificity_high": None, "auroc": None, "auroc_low": None,
                         "auroc_high": None}
@@ -209,7 +214,7 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
 def test_workload_is_counted_in_patients_where_rows_are_grouped_even_beyond_those_shown():
     run = voxel_run() | {"groups_total": 900, "groups_flagged": 450}
     run["model"]["contract"]["cohort"] |= {"capacity": 100, "minutes_per_review": 2}
-    text = Outline(render_run(run)).text
+    text = Outline(render_run(judged(run))).text
 
     assert "in 450 of 900 patients" in text
     assert "about 15.0 hours" in text

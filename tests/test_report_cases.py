@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from report_fixture import nosocomial_run
+from report_fixture import judged, nosocomial_run
 from report_voxel_fixture import voxel_run
 
 from screening.documents.contract import Declared
@@ -99,7 +99,7 @@ def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endles
         threshold=-1e12, sensitivity=1.0, specificity=0.0, flag_rate=1.0
     )
     run["cases"][0]["score"] = 1e12
-    page = render_run(run)
+    page = render_run(judged(run))
 
     assert "No threshold could meet the rule for G4+3: every row is flagged" in page
     assert "Every row is flagged: with so few past cases" in page

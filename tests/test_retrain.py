@@ -141,7 +141,10 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     table = written(patients(60, seed=3).drop(columns="ill"), folder / "third.csv")
     screen("score", folder / "next", table, *night, code=2)
     screen("score", folder / "next", table, *night, "--shadow")
+    screen("promote", folder / "next", *where, "--reason", "newer", code=2)  # a draft
+    screen("approve", folder / "next", "--by", "A. Weber", "--reason", "newer", *where)
     screen("promote", folder / "next", *where, "--reason", "newer")
+    screen("score", folder / "next", table, "--force", *night)
 
 
 def test_a_patient_is_named_by_neither_the_answer_nor_the_trail(ward, next_model):
@@ -315,12 +318,6 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, tables):
 
 
 # The ledger's part, in SQLite and PostgreSQL.
-
-
-@pytest.fixture
-def ledger(place):
-    with open_ledger(place, make=True) as opened:
-        yield opened
 
 
 def test_of_several_verdicts_on_a_patient_the_last_one_speaks_with_the_table_it_was_given_on(ledger):

@@ -25,12 +25,6 @@ from screening.ledger import (
 from screening.ledger.tables import CONTENTS, RUNS
 
 
-@pytest.fixture
-def ledger(place):
-    with open_ledger(place, make=True) as opened:
-        yield opened
-
-
 def of_ward(name: str, day: int, flagged: str, model: str = "m", **other) -> NightCases:
     """A night of a ward; every ward asks the same question."""
     facts = FACTS | {"model": model * 64}

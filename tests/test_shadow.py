@@ -26,12 +26,6 @@ from screening.ledger import (
 HERE, SHADOW = "m" * 64, "n" * 64
 
 
-@pytest.fixture
-def ledger(place):
-    with open_ledger(place, make=True) as opened:
-        yield opened
-
-
 def shadow(day: int, flagged: str, **other):
     """A night that the challenger scored beside the champion."""
     return of_ward("ward-1", day, flagged, "n", shadow=True, **other)

@@ -11,7 +11,7 @@ from machines_cohort import three_clouds, two_clouds
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
 from screening.factors import MarginDecay
-from screening.kernels import Gaussian, shared, sweep
+from screening.kernels import Gaussian, pairwise, shared
 from screening.solvers import KernelRows, Problem
 from screening.validation.encoded import EncodedRows
 
@@ -74,7 +74,7 @@ def test_other_rows_are_never_taken_for_the_shared_ones():
         Gaussian(0.3)(x, x)
         found = Gaussian(0.3)(z, z)
 
-    assert np.array_equal(found, sweep.gram(Gaussian(0.3), z, dtype=np.float64))
+    assert np.array_equal(found, pairwise.gram(Gaussian(0.3), z, dtype=np.float64))
 
 
 @pytest.mark.parametrize("machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr)

@@ -182,7 +182,7 @@ def test_a_missing_file_is_refused_by_name(saved, tmp_path, name):
 
 
 def test_a_newer_format_is_refused_with_the_remedy(saved, tmp_path):
-    document = json.loads((saved / "model.json").read_bytes()) | {"format": 99}
+    document = json.loads((saved / "model.json").read_bytes()) | {"format_version": 2}
     (tmp_path / "model.json").write_bytes(canonical(document))
 
     with pytest.raises(ModelError, match="update screening"):

@@ -38,6 +38,7 @@ def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) 
         return {"recipe": name, "title": name, "figures": figures, "differences": gaps}
 
     model["validation"]["comparison"] = {
+        "rules": [point["rule"]],
         "rule": point["rule"],
         "n_watched": 1,
         "figures": {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7},
@@ -95,8 +96,13 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
     ],
 )
 def test_what_makes_a_model_doubtful_is_said(change, code, answer):
-    model = compared() | {"format": 0}
-    model["operating_points"][0] |= change
+    model = compared()
+    (point,) = model["operating_points"]
+    point |= change
+    found_by = model["validation"]
+    for figures in (*found_by["subgroups"]["yes"], found_by["predictive"]["yes"]):
+        figures["threshold"] = point["threshold"]
+    model["attention"] = [reason.to_dict() for reason in of_model(model_in(model))]
     found = verdict(model)
 
     assert found.verdict == answer

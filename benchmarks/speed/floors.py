@@ -17,9 +17,9 @@ import numpy as np
 from training import COST, NU, TOL, made_rows
 
 from screening.kernels import Gaussian
-from screening.kernels.sweep import weighted_sum
+from screening.kernels.pairwise import weighted_sum
 from screening.kernels.threads import available_cores
-from screening.solvers import Problem, gram_within, rows, smo
+from screening.solvers import Problem, gram_within, kernel_rows, smo
 
 REPEATS = 5
 
@@ -57,11 +57,11 @@ class Counted(smo._Engine):
     in_steps = 0.0
 
     def _climb(self, limit: int, may_leave: bool, now: list[np.ndarray]) -> tuple[int, float, bool]:
-        before = int(self.active.lru[rows.FETCHED])
+        before = int(self.active.lru[kernel_rows.FETCHED])
         start = time.perf_counter()
         steps, gap, stuck = super()._climb(limit, may_leave, now)
         self.in_steps += time.perf_counter() - start
-        self.asked += (int(self.active.lru[rows.FETCHED]) - before) * len(now[0])
+        self.asked += (int(self.active.lru[kernel_rows.FETCHED]) - before) * len(now[0])
         self.visited += steps * len(now[0])
         return steps, gap, stuck
 

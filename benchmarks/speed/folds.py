@@ -2,7 +2,7 @@
 
     python benchmarks/speed/folds.py --rows 10000000 --voxels 1000000
 
-A model of format 1 held one such machine. Both are models of today, written, loaded and used by `screen
+Both are models, written, loaded and used by `screen
 score` in a process of its own: seconds of processor (user and system) and on the clock, and peak memory.
 """
 

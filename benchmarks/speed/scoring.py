@@ -15,7 +15,7 @@ from training import made_rows
 
 from screening import build
 from screening.kernels import Gaussian
-from screening.kernels.sweep import in_double, weighted_sum, weighted_sums
+from screening.kernels.pairwise import in_double, weighted_sum, weighted_sums
 from screening.kernels.threads import available_cores
 
 

@@ -20,7 +20,7 @@ from sklearn.svm import OneClassSVM as ScikitOneClass
 from timing import HEADER, Comparison, compare
 
 from screening.kernels import Gaussian
-from screening.kernels.sweep import symmetric_times
+from screening.kernels.pairwise import symmetric_times
 from screening.solvers import Problem, gram_within, smo
 from screening.solvers.smo import KernelRows
 

@@ -14,7 +14,7 @@ from screening.cli.ledger import history, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.privacy import forget, purge
 from screening.cli.score import explain, export, report, run, score
-from screening.cli.train import compare, recipes, retrain, threshold, train
+from screening.cli.train import approve, compare, recipes, retrain, threshold, train
 
 # Plain help: rich would triple the time to the first line, and breaks examples that are to be copied.
 app = typer.Typer(
@@ -42,6 +42,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
     history: "screen history --ledger screening.db --out history.html",
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
+    approve: 'screen approve trained/infection --by "Dr. A. Weber" --reason "for infection control"',
     retrain: "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv' --out trained/next",
     promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
     retire: 'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',

@@ -6,8 +6,8 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import typer
@@ -57,16 +57,43 @@ def tell(answer: Mapping[str, object], as_json: bool) -> None:
     if as_json:
         _say(json.dumps(answer, ensure_ascii=False, allow_nan=False))
         return
+    lines = [
+        (key if number == 0 else "", _inline(one))
+        for key, value in answer.items()
+        for number, one in enumerate((value or [None]) if isinstance(value, list) else [value])
+    ]
+    if sys.stdout.isatty():
+        _draw(lines)
+        return
     width = max(map(len, answer), default=0)
-    for key, value in answer.items():
-        lines = [_inline(one) for one in value] if isinstance(value, list) else [_inline(value)]
-        for head, line in zip([key, *[""] * len(lines)], lines or ["-"], strict=False):
-            _say(f"{head:{width}}  {line}")
+    for head, line in lines:
+        _say(f"{head:{width}}  {line}")
+
+
+def _draw(lines: Iterable[tuple[str, str]]) -> None:
+    """A table whose values are folded within their own column."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for head, line in lines:
+        table.add_row(Text(printable(head)), Text(printable(line)))
+    with _to_stdout():
+        Console().print(table)
 
 
 def _say(line: str) -> None:
-    try:
+    with _to_stdout():
         typer.echo(printable(line))
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         error.filename = "standard output"
         raise
@@ -123,40 +150,40 @@ def _inline(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def bar(title: str) -> Callable[[int, int], None]:
-    """Make a progress bar on stderr; it shows after a second, and never where stderr is no terminal.
+@contextmanager
+def bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Draw a progress bar on stderr, with the time left; it shows after a second, and only on a terminal.
 
-    Returns
-    -------
+    Yields
+    ------
     callable
         `progress(done, total)`.
     """
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
     began = time.monotonic()
-    shown = False
-    start: int | None = None
+    columns = (TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    # No thread draws it, and a terminal that has gone is no reason to lose the work.
+    drawn = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
 
     def progress(done: int, total: int) -> None:
-        nonlocal shown, start
-        # What was done before the first call (an earlier attempt) says nothing of how fast this one is.
-        start = done if start is None else start
-        spent = time.monotonic() - began
-        if not sys.stderr.isatty() or spent < 1:
-            return
-        share = min(done / max(total, 1), 1.0)
-        ended = done >= total
-        if ended and not shown:
-            return
-        marks = "#" * round(30 * share)
-        left = f", {_duration(spent * (total - done) / (done - start))} left" if start < done < total else ""
-        line = f"\r{title} [{marks:<30}] {share:4.0%}{left:<18}"
-        # A terminal that has gone is no reason to lose the work.
+        if not drawn.tasks:
+            # What was done before the first call (an earlier attempt) says nothing of how fast this one is.
+            drawn.add_task(title, completed=done, total=total)
+        drawn.update(drawn.tasks[0].id, completed=done, total=total)
         with suppress(OSError):
-            print(line, end="\n" if ended else "", file=sys.stderr, flush=True)
-        shown = not ended
+            if time.monotonic() - began >= 1:
+                drawn.start()
+                drawn.refresh()
 
-    return progress
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest:02} s"
+    try:
+        yield progress
+    finally:
+        with suppress(OSError):
+            if drawn.live.is_started:
+                drawn.stop()

@@ -141,14 +141,10 @@ def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Pa
         command += f" --beside {','.join(job.beside)}"
     if job.max_rows:
         command += f" --max-rows {job.max_rows}"
-    model = training.train(
-        past, job.recipe, max_rows=job.max_rows, beside=job.beside, command=command,
-        progress=bar(f"Training {job.name}"),
-    )  # fmt: skip
+    with bar(f"Training {job.name}") as progress:
+        model = training.train(
+            past, job.recipe, max_rows=job.max_rows, beside=job.beside, command=command, progress=progress
+        )
     save_model(model, model_directory, render_model)
-    scoring.score(
-        load_model(model_directory),
-        str(cohorts / job.new),
-        run_directory,
-        progress=bar(f"Scoring {job.name}"),
-    )
+    with bar(f"Scoring {job.name}") as progress:
+        scoring.score(load_model(model_directory), str(cohorts / job.new), run_directory, progress=progress)

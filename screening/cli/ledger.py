@@ -175,11 +175,13 @@ def promote(
     from screening.documents.shape import plain
     from screening.scoring.remembering import series_of
     from screening.storage.loading import load_model
+    from screening.training.approval import refuse_draft
 
     loaded = load_model(model)
+    refuse_draft(loaded, model)
     whose = series_of(loaded, series_from(series))
     with books.open_ledger(ledger) as book:
-        found = books.compare_nights(book, whose, loaded.digest)
+        found = books.compare_nights(book, whose, books.scored_as(book, whose, loaded.digest))
         head = books.promote(book, whose, loaded.digest, reason, plain(found))
     told = {"series": found.one.series, "champion": loaded.id, "entry": head.number}
     tell(told | {"beside": plain(found) if as_json else agreement(found)}, as_json)

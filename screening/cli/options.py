@@ -118,8 +118,11 @@ RULE_OPTIONS: tuple[RuleName, ...] = get_args(RuleName)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def rule_from(given: Mapping[str, float | bool | None]) -> Rule:
-    """Make the one rule that was asked for, of a command's parameters; more than one is a `UsageError`."""
+def rule_from(given: Mapping[str, float | bool | None], *, required: bool = False) -> Rule:
+    """Make the one rule that was asked for, of a command's parameters.
+
+    More than one is a `UsageError`; so is none where one is `required`, and sensitivity 0.9 elsewhere.
+    """
     from screening.statistics.operating_point import Rule
 
     asked = {name: given[name] for name in RULE_OPTIONS}
@@ -127,6 +130,9 @@ def rule_from(given: Mapping[str, float | bool | None]) -> Rule:
     if len(values) > 1:
         options = ", ".join("--" + name.replace("_", "-") for name in values)
         raise UsageError(f"{options} exclude each other; give one rule")
+    if required and not values:
+        names = ", ".join("--" + name.replace("_", "-") for name in RULE_OPTIONS)
+        raise UsageError(f"give the rule to choose by: one of {names}")
     usual: tuple[RuleName, float] = ("min_sensitivity", 0.9)
     name, value = next(iter(values.items()), usual)
     try:

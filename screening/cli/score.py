@@ -83,11 +83,9 @@ def score(
     from contextlib import nullcontext
 
     from screening.scoring import score as scoring
-    from screening.sources.arrow_alone import leave_pandas_unread
     from screening.storage.loading import load_model
     from screening.storage.signing import public_key
 
-    leave_pandas_unread()
     logs.about(series=series_from(series), night=date)
     pages = _pages(publish, mode, group, shadow)
     signed_by = None if require_signature is None else public_key(require_signature)
@@ -95,11 +93,13 @@ def score(
         raise UsageError("--force makes a new revision in a ledger; give --ledger too")
     if series and not ledger:
         raise UsageError("--series is a name in a ledger; give --ledger too")
-    with _opened(ledger) if ledger else nullcontext() as book:
+    # Before the ledger, which a command that is refused for its model does not begin.
+    loaded = load_model(model, signed_by)
+    with _opened(ledger) if ledger else nullcontext() as book, bar("Scoring") as progress:
         run = scoring.score(
-            load_model(model, signed_by), source_of(cohort, table, query), out, label=label, date=date,
+            loaded, source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
-            allow_future=allow_future, jobs=jobs, cluster=cluster, progress=bar("Scoring"),
+            allow_future=allow_future, jobs=jobs, cluster=cluster, progress=progress,
             templates=templates,
         )  # fmt: skip
         told = run.summary()
@@ -406,10 +406,10 @@ def _copy(
     from screening.deidentify import deidentified, site_key
     from screening.documents.shape import plain
     from screening.documents.stored import run_in
-    from screening.storage.sealing import FORMATS, as_stored
+    from screening.storage.sealing import as_stored
 
     key = site_key(keyfile)
     with as_stored(directory / "run.json"):
-        copy = deidentified(run_in(document), key, FORMATS["run"])
+        copy = deidentified(run_in(document), key)
     told = {name: value for name, value in vars(copy).items() if name != "run"}
     return plain(copy.run), told

@@ -91,19 +91,15 @@ def train(
 
     from screening.cluster import opened
     from screening.cohort.reading import read_cohort
-    from screening.machines.scikit_alone import leave_named_unread
     from screening.page import render_model
     from screening.page.site_templates import check_templates
     from screening.recipes.loading import load_recipe
-    from screening.sources.arrow_alone import leave_pandas_unread
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import train as training
     from screening.training.planning import refuse_other_model
     from screening.validation.elsewhere import fitted_by
 
-    leave_pandas_unread()
-    leave_named_unread()
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder:
         past = read_cohort(
@@ -114,7 +110,7 @@ def train(
         method = load_recipe(recipe)
         if not force:
             refuse_other_model(out, method, past)
-        with fitted_by(workers, out) as there:
+        with fitted_by(workers, out) as there, bar("Training") as progress:
             model = training.train(
                 past,
                 method,
@@ -127,7 +123,7 @@ def train(
                 jobs=jobs,
                 memory=n_bytes,
                 max_rows=max_rows,
-                progress=bar("Training"),
+                progress=progress,
                 command=options.command_of(context, WHERE_AND_HOW),
                 beside=options.others_from(beside),
                 lesions=lesions,
@@ -225,7 +221,7 @@ def compare(
     from screening.storage.publishing import publish
 
     check_templates(templates, "comparison")
-    with publish(out, "comparison") as folder:
+    with publish(out, "comparison") as folder, bar("Comparing") as progress:
         read = {
             name: read_cohort(
                 source,
@@ -254,7 +250,7 @@ def compare(
             control=control,
             kept=comparison.place_of_folds(out),
             cluster=cluster,
-            progress=bar("Comparing"),
+            progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         write_comparison(found, folder, templates)
@@ -284,12 +280,12 @@ def threshold(
 ) -> None:
     """Choose another operating point for MODEL by RULE.
 
-    It is chosen from the held-out scores the model was validated with; the machines stay as they are.
+    It is chosen from the held-out scores the model was validated with, and every figure is judged again as if
+    MODEL had been trained with RULE; the machines stay as they are.
     """
-    rule = options.rule_from(context.params)
+    rule = options.rule_from(context.params, required=True)
     signer = options.signer_from(sign)
 
-    from contextlib import nullcontext
     from functools import partial
 
     from screening.ledger import open_ledger, record_threshold
@@ -300,20 +296,64 @@ def threshold(
     from screening.storage.sealing import as_stored
     from screening.training import rechoosing
 
+    with publish(model, "model") as folder:
+        before = load_model(model)
+        with as_stored(model / "model.json"):
+            after = rechoosing.rechoose(before, rule, reason, watched)
+            options.say_unsigned(model, signer)
+            write_model(after, folder, partial(render_model, templates=templates), signer)
+        if ledger:
+            # Recorded before it is in force: a change that failed to appear is known, never the reverse.
+            whose = options.series_from(series) or before.contract.series
+            with open_ledger(ledger, make=True) as book:
+                record_threshold(book, rechoosing.change_of(before, after), whose)
+    told = {"model": str(model), "id": after.id} | points_of(after)
+    tell(told | attention_of(after, as_json), as_json)
+
+
+def approve(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
+    by: Annotated[str, typer.Option(metavar="NAME", help="Who answers for its use.")],
+    reason: Annotated[
+        str | None, typer.Option(help="Why; required where validation says it is not fit for use.")
+    ] = None,
+    ledger: LedgerMaybe = None,
+    series: options.Series = None,
+    sign: options.Sign = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a draft of MODEL an approved one; its pages say by whom, when and why.
+
+    Another threshold or another training makes it a draft again.
+    """
+    signer = options.signer_from(sign)
+
+    import datetime
+    from contextlib import nullcontext
+    from functools import partial
+
+    from screening.ledger import open_ledger, record_approval
+    from screening.page import render_model
+    from screening.storage.loading import load_model
+    from screening.storage.model import write_model
+    from screening.storage.publishing import publish
+    from screening.storage.sealing import as_stored
+    from screening.training import approval
+
     with (
         open_ledger(ledger, make=True) if ledger else nullcontext() as book,
         publish(model, "model") as folder,
     ):
         before = load_model(model)
         with as_stored(model / "model.json"):
-            after = rechoosing.rechoose(before, rule, reason, watched)
+            after = approval.approve(before, by, datetime.date.today(), reason)
             options.say_unsigned(model, signer)
             write_model(after, folder, partial(render_model, templates=templates), signer)
         if book is not None:
-            # Recorded before it is in force: a change that failed to appear is known, never the reverse.
             whose = options.series_from(series) or before.contract.series
-            record_threshold(book, rechoosing.change_of(before, after), whose)
-    told = {"model": str(model), "id": after.id} | points_of(after)
+            record_approval(book, approval.approval_of(before, after), whose)
+    told = {"model": str(model), "id": after.id, "approval": after.document["approval"]}
     tell(told | attention_of(after, as_json), as_json)
 
 
@@ -363,12 +403,12 @@ def retrain(
     if (out / "model.json").exists():
         raise UsageError(f"{out} holds a model, which stays; give another --out")
     champion = load_model(model)
-    with open_ledger(ledger) as book, publish(out, "model") as folder:
+    with open_ledger(ledger) as book, publish(out, "model") as folder, bar("Training") as progress:
         said = judged(book, series, champion.digest)
         past = read_cohort(options.source_of(cohort, table, query), champion.contract, need_label=True)
         learned = retraining.judged_cohort(champion, past, said, nights)
         trained = retraining.retrained(
-            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=bar("Training"),
+            champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )  # fmt: skip
         write_model(trained, folder, partial(render_model, templates=templates), signer)

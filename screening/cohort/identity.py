@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.siphash import siphash
 from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
 
@@ -55,7 +55,7 @@ def _consecutive(ids: np.ndarray) -> bool:
 
 def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:
     """A number of 64 bits for each name that nobody can tell without the key, shape (n,)."""
-    return siphash(np.asarray(names, dtype=object), key[:16])
+    return pd.util.hash_array(np.asarray(names, dtype=object), hash_key=key[:16])
 
 
 def kept_half(lots: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from screening.comparison.document import cohort_entry, first_figure, rank_entry
 from screening.comparison.plan import Unit, common_ground, judged_on, side_by_side, units_of, work_through
 from screening.comparison.result import Comparison
 from screening.documents.comparison import ComparisonDocument, Settings
+from screening.documents.model import FORMAT_VERSION
 from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.files import digest_of_json
@@ -23,7 +24,6 @@ from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
 from screening.statistics.operating_point import Rule
 from screening.storage.finished import place_beside
-from screening.storage.sealing import FORMATS
 from screening.training.card import versions
 from screening.training.train import DEFAULT_RULE
 from screening.validation.figures import truth_of
@@ -171,7 +171,7 @@ def compare(
         )
     first = first_figure(rule.name)
     found = ComparisonDocument(
-        format=FORMATS["comparison"],
+        format_version=FORMAT_VERSION,
         settings=settings,
         asked_sensitivity=asked,
         first_figure=first,

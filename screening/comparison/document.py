@@ -62,7 +62,9 @@ def cohort_entry(
                 for figure in estimates[key]
                 if figure in estimates[control]
             } | paired.differences(found, outcomes[control], truth, groups)
-        passes = [each.get("passes") for each in found.facts.search.candidates]
+        made = found.facts.made
+        assert made is not None, "a method that is compared says how it was made"
+        passes = [each.get("passes") for each in made.search.candidates]
         entries.append(
             MethodFacts(
                 recipe=recipe.name,
@@ -77,12 +79,12 @@ def cohort_entry(
                 | dict(found.facts.figures),
                 differences=gaps,
                 curve=[round(float(x), 5) for x in figures.mean_curve(found, truths[key])],
-                sv_share=found.facts.sv_share,
-                fit_seconds=found.facts.fit_seconds,
-                score_seconds=found.facts.score_seconds,
-                chosen=found.facts.search.chosen,
+                sv_share=made.sv_share,
+                fit_seconds=made.fit_seconds,
+                score_seconds=made.score_seconds,
+                chosen=made.search.chosen,
                 n_candidates=found.n_settings,
-                factor_declined=found.facts.search.chosen.get("passes") == 0 if 0 in passes else None,
+                factor_declined=made.search.chosen.get("passes") == 0 if 0 in passes else None,
             )
         )
     return CohortFacts(

@@ -11,7 +11,6 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.checkpoints import Checkpoints
 from screening.files import digest_of_json
-from screening.kernels.compiled import prepare
 from screening.kernels.threads import with_share_of_cores
 from screening.recipes.blend import tells_apart
 from screening.recipes.recipe import Recipe
@@ -141,7 +140,7 @@ def judged(unit: Unit, seed: int) -> Outcome:
     if unit.task != unit.end_point:
         validation = validation.pooled()
     points = [validation.operating_point(m, ground.rule, seed) for m in range(validation.scores.shape[1])]
-    return outcome_of(held_out, validation, points)
+    return outcome_of(validation, points, held_out)
 
 
 def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finisher:
@@ -150,8 +149,6 @@ def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finis
     import sklearn.base  # noqa: F401
     from joblib import Parallel, delayed, effective_n_jobs
     from threadpoolctl import threadpool_limits
-
-    prepare()
 
     def run(unit: Unit) -> tuple[Unit, Outcome]:
         outcome = judged(unit, seed)

@@ -84,6 +84,6 @@ def _percent(share: float | None) -> str:
 
 def write_comparison(found: Comparison, folder: Path, templates: Path | None) -> None:
     """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
-    (folder / "comparison.json").write_bytes(written(found.document, "comparison")[1])
+    (folder / "comparison.json").write_bytes(written(found.document)[1])
     found.scores.to_parquet(folder / "scores.parquet", index=False)
     (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())

@@ -1,17 +1,17 @@
-"""Write a contract as TOML, every key with what it means; the standard library only reads it."""
+"""Write a contract as TOML, every key with what it means."""
 
 from __future__ import annotations
 
-import json
-import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+
+import tomlkit
+from tomlkit.items import Comment
 
 from screening.contract.keys import Key
 from screening.documents.tables import of
 
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-WIDTH = 100
+WIDTH = 98
 HEAD = (
     "What the cohort's table must look like. Review every line: roles, types, units, ranges.",
     "A key behind a # is not set; remove the # to set it.",
@@ -25,45 +25,52 @@ def contract_toml(
 
     `roles` and `features` are the keys there can be: each is explained, and named where it is not set.
     """
-    lines = [f"# {_one_line(note)}" for note in (*HEAD, *notes)]
-    lines += ["", "format = 1", "", "[cohort]"]
-    for key in roles:
-        lines += [*_comment(key.meaning), *_entry(key, content.get(key.name)), ""]
-    lines += ["# Each feature is a table [features.NAME] with its type, and what else is to be said of it:"]
-    for key in features:
-        lines += _comment(f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}", "#   ")
+    text = tomlkit.document()
+    for note in (*HEAD, *notes):
+        text.add(tomlkit.comment(_one_line(note)))
+    text.add(tomlkit.nl())
+    text.add("format", 1)
+    text.add(tomlkit.nl())
+    text.add("cohort", _roles(content, roles, features))
+    of_features = tomlkit.table(is_super_table=True)
     stated = of(dict, content.get("features", {}))
     for name, feature in stated.items():
-        head = name if BARE_KEY.fullmatch(name) else _text(name)
-        said = [f"{key} = {_value(value)}" for key, value in feature.items() if value is not None]
-        lines += ["", f"[features.{head}]", *said]
-    return "\n".join(lines) + "\n"
+        said = tomlkit.table()
+        said.update({key: value for key, value in feature.items() if value is not None})
+        of_features.add(name, said.add(tomlkit.nl()))
+    text.add("features", of_features)
+    return text.as_string().rstrip("\n") + "\n"
 
 
-def _comment(text: str, mark: str = "# ") -> Iterator[str]:
-    later = mark if mark == "# " else f"{mark}  "
-    return iter(
-        textwrap.wrap(text, WIDTH, initial_indent=mark, subsequent_indent=later, break_long_words=False)
+def _roles(
+    content: Mapping[str, object], roles: Sequence[Key], features: Sequence[Key]
+) -> tomlkit.items.Table:
+    """The table of roles, and after it what the keys of a feature mean."""
+    cohort = tomlkit.table()
+    for key in roles:
+        for line in _comments(key.meaning):
+            cohort.add(line)
+        value = content.get(key.name)
+        if value is None:
+            cohort.add(tomlkit.comment(f"{key.name} = {key.example}"))
+        else:
+            cohort.add(key.name, value)
+        cohort.add(tomlkit.nl())
+    cohort.add(
+        tomlkit.comment(
+            "Each feature is a table [features.NAME] with its type, and what else is to be said of it:"
+        )
     )
+    for key in features:
+        said = f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}"
+        for line in _comments(said, "  ", "    "):
+            cohort.add(line)
+    return cohort.add(tomlkit.nl())
 
 
-def _entry(key: Key, value: object) -> list[str]:
-    return [f"# {key.name} = {key.example}" if value is None else f"{key.name} = {_value(value)}"]
-
-
-def _value(value: object) -> str:
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return repr(value)
-
-
-def _text(value: str) -> str:
-    # JSON's escapes are TOML's, but TOML also wants DEL escaped and knows no surrogate pairs.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _comments(text: str, first: str = "", later: str = "") -> list[Comment]:
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False)
+    return [tomlkit.comment(line) for line in lines]
 
 
 def _one_line(note: str) -> str:

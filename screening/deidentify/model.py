@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from screening.deidentify.crowds import Ranks, ranks_of, share, step_of, told, widened
 from screening.deidentify.key import SiteKey
 from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking
 from screening.documents.model import (
+    FORMAT_VERSION,
     FeatureFacts,
     MachineFacts,
     ModelDocument,
@@ -57,19 +58,17 @@ def picked(kind: type[T], whole: object, names: Sequence[str], /, **others: obje
     return kind(**{name: getattr(whole, name) for name in names}, **others)
 
 
-def deidentified_model(model: ModelDocument, key: SiteKey, number: int) -> RunModel:
+def deidentified_model(model: ModelDocument, key: SiteKey) -> RunModel:
     """Return what may be told of a model.
 
     Parameters
     ----------
     model : ModelDocument
     key : SiteKey
-    number : int
-        Format of the documents that this version writes.
     """
     cohort, features = model.of_contract("cohort"), model.of_contract("features")
     return RunModel(
-        format=number,
+        format_version=FORMAT_VERSION,
         recipe=picked(
             RecipeFacts, model.recipe, ("name", "title", "paper", "machine", "parameters"), text=""
         ),
@@ -105,9 +104,13 @@ def _rule(rule: Rule, threshold: float) -> Rule:
     return picked(Rule, rule, ("name", "confidence", "prevalence"), value=value)
 
 
-def _threshold(point: OperatingPoint, ranks: Ranks) -> dict[str, object]:
+def _of_rule(point: OperatingPoint, ranks: Ranks) -> dict[str, Any]:
     threshold = ranks.of_threshold(point.threshold)
-    return {"threshold": threshold, "rule": _rule(point.rule, threshold), "misses": None, "notes": ()}
+    return {"threshold": threshold, "rule": _rule(point.rule, threshold)}
+
+
+def _threshold(point: OperatingPoint, ranks: Ranks) -> dict[str, object]:
+    return _of_rule(point, ranks) | {"misses": None, "notes": ()}
 
 
 def _operating_points(model: ModelDocument) -> list[OperatingPointFacts]:
@@ -128,6 +131,7 @@ def _operating_points(model: ModelDocument) -> list[OperatingPointFacts]:
 def _validation(model: ModelDocument) -> ValidationFacts:
     found, ranks = model.validation, ranks_of(model)
     names = (*SENSITIVITY, *SPECIFICITY, *PREDICTIVE, *SIZES)
+    of_rule = {point.label: _of_rule(point, ranks[point.label]) for point in model.operating_points}
     whole = ("folds", "repeats", "grouped", "n_rows", "n_positive", "n_groups", "n_machines", "encoded_by")
     return picked(
         ValidationFacts,
@@ -148,10 +152,16 @@ def _validation(model: ModelDocument) -> ValidationFacts:
             for name, points in found.points.items()
             if name in ranks
         },
-        subgroups={name: [_subgroup(each) for each in columns] for name, columns in found.subgroups.items()},
+        prevalence={},
+        subgroups={
+            name: [_subgroup(each, of_rule[name]) for each in columns]
+            for name, columns in found.subgroups.items()
+        },
         predictive={
             name: Predictive(
-                source=each.source, rows=[picked(PredictiveValues, row, PREDICTIVE) for row in each.rows]
+                source=each.source,
+                rows=[picked(PredictiveValues, row, PREDICTIVE) for row in each.rows],
+                **of_rule[name],
             )
             for name, each in found.predictive.items()
         },
@@ -169,14 +179,15 @@ def _curve(curve: Curve, ranks: Ranks) -> Curve:
     )
 
 
-def _subgroup(found: SubgroupFacts) -> SubgroupFacts:
+def _subgroup(found: SubgroupFacts, of_rule: dict[str, Any]) -> SubgroupFacts:
     """The levels of a column that five patients or more stand behind."""
     sizes = {str(i): row.n or 0 for i, row in enumerate(found.rows)}
     kept = [row for i, row in enumerate(found.rows) if sizes[str(i)] and str(i) in told(sizes)]
     names = (*SENSITIVITY, *SPECIFICITY, "level", "n", "events", "few", "flag_rate")
     return SubgroupFacts(
-        column=found.column, edges=None, known=None, rows=[picked(Level, row, names) for row in kept]
-    )
+        column=found.column, edges=None, known=None, rows=[picked(Level, row, names) for row in kept],
+        **of_rule,
+    )  # fmt: skip
 
 
 def _calibration(found: Calibration) -> Calibration:

@@ -10,6 +10,7 @@ from screening.deidentify.crowds import LEAST, Ranks, at_least, ranks_of, share,
 from screening.deidentify.key import SiteKey
 from screening.deidentify.model import deidentified_model, facts_of, picked
 from screening.documents.case import Case
+from screening.documents.model import FORMAT_VERSION
 from screening.documents.reason import Reason
 from screening.documents.run import (
     Counts,
@@ -50,7 +51,7 @@ class Copy:
     values_withheld: float
 
 
-def deidentified(run: RunDocument, key: SiteKey, number: int) -> Copy:
+def deidentified(run: RunDocument, key: SiteKey) -> Copy:
     """Return a copy of a night in which nobody stands out from fewer than five.
 
     Parameters
@@ -58,8 +59,6 @@ def deidentified(run: RunDocument, key: SiteKey, number: int) -> Copy:
     run : RunDocument
     key : SiteKey
         Makes the pseudonyms and shifts the dates.
-    number : int
-        Format of the documents that this version writes.
 
     Raises
     ------
@@ -76,7 +75,7 @@ def deidentified(run: RunDocument, key: SiteKey, number: int) -> Copy:
     listed = [*run.cases, *run.near_misses]
     before = sum(len(case.contributions or ()) for case in listed)
     return Copy(
-        run=_document(run, key, number, ranks, [c for _, c in cases], [c for _, c in near]),
+        run=_document(run, key, ranks, [c for _, c in cases], [c for _, c in near]),
         smallest_group=smallest([repr(replace(case, id="")) for case in lines], owners),
         listed=len(lines),
         left_out=len(listed) - len(lines),
@@ -91,7 +90,6 @@ def _n_values(case: Case) -> int:
 def _document(
     run: RunDocument,
     key: SiteKey,
-    number: int,
     ranks: Mapping[str, Ranks],
     cases: Sequence[Case],
     near: Sequence[Case],
@@ -99,10 +97,10 @@ def _document(
     estimate = run.prevalence_estimate
     night = key.shifted(run.date) or NAME
     return RunDocument(
-        format=number,
+        format_version=FORMAT_VERSION,
         run_id=NAME,
         date=night,
-        model=deidentified_model(run.model, key, number),
+        model=deidentified_model(run.model, key),
         input=InputFacts(files=(), delimiter=None, encoding=None, rows=run.counts.scored, notes=()),
         versions={},
         counts=_counts(run.counts),

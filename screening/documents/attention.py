@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
-from screening.documents.usefulness import beaten
+from screening.documents.usefulness import beaten, flags_like_chance, unfit
 from screening.documents.validation import OperatingPointFacts
-
-DECIDED_SINCE = 3
-"""Format of documents from which on they hold the decided list; pages of older ones are judged when drawn."""
 
 FEW_CASES = 30
 CHANCE = 0.5
@@ -52,7 +50,8 @@ def of_model(model: ModelDocument) -> list[Reason]:
         )
         for leak in model.training.leaks
     ]  # fmt: skip
-    return [*_model_gates(model), *beaten(model.validation.comparison), *leaks]
+    gates = _model_gates(model)
+    return [*gates, *_verdict(model, gates), *leaks]
 
 
 def of_run(
@@ -76,7 +75,8 @@ def of_run(
         Tells a model's age where neither its contract nor its rows do.
     """
     # What may have leaked into training is for whoever trained; the ward would read it every night.
-    found = [*_model_gates(run.model), *_age(run, trained), *_learned_from(run), *_counts(run)]
+    gates = _model_gates(run.model)
+    found = [*gates, *_verdict(run.model, gates), *_age(run, trained), *_learned_from(run), *_counts(run)]
     found += [*_workload(run), *_everybody(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
     if not recognisable and "ids_are_row_numbers" not in {each.code for each in found}:
@@ -88,6 +88,14 @@ def of_run(
             )
         )
     return found
+
+
+def _verdict(model: ModelDocument, gates: Sequence[Reason]) -> list[Reason]:
+    """What speaks against using the model at all, until somebody answers for it with a reason."""
+    if model.approval is not None and model.approval.reason:
+        return []
+    worse = [*beaten(model.validation.comparison)]
+    return [*worse, *unfit([*gates, *worse]), *flags_like_chance(model)]
 
 
 def _model_gates(model: ModelDocument) -> list[Reason]:
@@ -205,8 +213,7 @@ def _counts(run: RunDocument) -> list[Reason]:
     if counts.read != counts.scored + counts.refused:
         words = "The counts do not add up: rows read are not rows scored plus rows refused."
         found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
-    # A run from before cases were known counts none.
-    states = (counts.new, counts.ongoing, counts.reviewed, counts.known or 0)
+    states = (counts.new, counts.ongoing, counts.reviewed, counts.known)
     known = [n for n in states if n is not None]
     if len(known) == len(states) and counts.cases != sum(known):
         words = "The counts do not add up: cases are not new plus ongoing plus reviewed plus known."

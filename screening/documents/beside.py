@@ -33,8 +33,13 @@ class Beside:
 
 @document
 class BesideFacts:
-    """The method and those beside it."""
+    """The method and those beside it, each at thresholds by the same rules.
 
+    `rules` are the method's, one a watched class; `rule` is what chose the others' thresholds: the first of
+    them, or the sensitivity that a threshold given by hand has.
+    """
+
+    rules: Sequence[Rule]
     rule: Rule
     n_watched: int
     figures: Mapping[str, float | None]

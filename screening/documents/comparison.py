@@ -106,7 +106,7 @@ class Settings:
 class ComparisonDocument:
     """Everything that a comparison states."""
 
-    format: int
+    format_version: int
     settings: Settings
     asked_sensitivity: float
     first_figure: str

@@ -82,6 +82,23 @@ class Area:
 
 
 @document
+class Share:
+    """A share with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@document
+class OfRule:
+    """What figures are of: the rule of one watched class, and the threshold that it chose."""
+
+    rule: Rule
+    threshold: float
+
+
+@document
 class Sizes:
     """Rows of either class, and groups where rows come in groups."""
 

@@ -32,7 +32,7 @@ class ForwardNights:
 
     `seen.ppv` is the share of all new cases by those that lots marked. `seen.sensitivity` sets the cases that
     it makes of a night's flagged against those that the samples make of its unflagged. `promised` is None
-    where its rows are not the patients that the ledger counts, or the nights are from before it was kept.
+    where its rows are not the patients that the ledger counts.
     """
 
     model: str

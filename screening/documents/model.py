@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from screening.documents.contract import Declared, Stated, seen
+from screening.documents.figures import OfRule
 from screening.documents.reason import Reason
 from screening.documents.retraining import TrainedOn
 from screening.documents.shape import Range, Setting, document, rare
 from screening.documents.tables import Table, part
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
+
+FORMAT_VERSION = 1
+"""Of model, run and comparison. What a released version wrote is read by every later one."""
 
 # More than any training has: what is counted stays exact as a float.
 MOST_ROWS = 1 << 53
@@ -100,17 +104,15 @@ class TextProfile:
 
 @document
 class Profile:
-    """What a night is compared with; the first format had no `n_rows`."""
+    """What a night is compared with."""
 
-    format: int
-    n_rows: int | None = None
-    n_units: int | float | None
+    n_rows: int
+    n_units: int | float
     features: Mapping[str, NumberProfile | TextProfile]
 
     def __post_init__(self) -> None:
-        most = MOST_ROWS if self.n_rows is None else self.n_rows
         numbers = [each for each in self.features.values() if isinstance(each, NumberProfile)]
-        if any(sum(each.counts) > most for each in numbers):
+        if any(sum(each.counts) > self.n_rows for each in numbers):
             raise ValueError("features: counts of more values than there were rows")
 
 
@@ -176,11 +178,10 @@ class RecipeFacts:
 
 
 @document
-class MemberAlone:
+class MemberAlone(OfRule):
     """What a member of a blend does alone for one class, on the scale of its standardised scores."""
 
     auroc: float
-    threshold: float
 
 
 @document
@@ -204,9 +205,19 @@ class TaskFacts:
 
 
 @document
+class Approval:
+    """Who put the model to use, on which day, and why where its verdict asked for a reason."""
+
+    by: str
+    date: str
+    reason: str | None
+
+
+@document
 class ModelDocument:
     """Everything that a model directory states.
 
+    Without an `approval` it is a draft.
     `contract` is the cohort's contract, whose own type (`screening.contract.contract.Contract`) documents it.
     After `retrain_by`, a day, it scores no more: it holds rows of somebody who was erased.
     """
@@ -223,9 +234,30 @@ class ModelDocument:
     attention: Sequence[Reason]
     arrays_sha256: str
     validation_sha256: str
-    format: int
+    format_version: int
     retrain_by: str | None = rare()
+    approval: Approval | None = rare()
     sha256: str
+
+    def __post_init__(self) -> None:
+        self._refuse_other_rules()
+
+    def _refuse_other_rules(self) -> None:
+        """ValueError where figures are of another rule, or another threshold, than the one in use."""
+        found = self.validation
+        comparison, forward = found.comparison, found.forward
+        for number, point in enumerate(self.operating_points):
+            name = point.label
+            at_threshold = [*found.subgroups.get(name, ()), *filter(None, [found.predictive.get(name)])]
+            if any(each.threshold != point.threshold for each in at_threshold):
+                raise ValueError(f"validation: figures of {name} are of another threshold")
+            rules = [each.rule for each in at_threshold]
+            rules += [each.classes[name].rule for each in self.blend]
+            rules += [comparison.rules[number]] if comparison else []
+            if forward and forward.classes and name in forward.classes:
+                rules.append(forward.classes[name].rule)
+            if any(rule != point.rule for rule in rules):
+                raise ValueError(f"validation: figures of {name} are of another rule")
 
     @cached_property
     def stated(self) -> Stated:

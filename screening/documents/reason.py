@@ -38,6 +38,6 @@ class Reason:
         return asdict(self)
 
 
-def reasons_in(stored: Iterable[Table | str]) -> list[Reason]:
-    """The reasons of a document; earlier versions kept each as a bare sentence."""
-    return [Reason("noted", each) if isinstance(each, str) else made(Reason, each) for each in stored]
+def reasons_in(stored: Iterable[Table]) -> list[Reason]:
+    """The reasons of a document."""
+    return [made(Reason, each) for each in stored]

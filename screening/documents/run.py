@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from screening.documents.case import Case, GroupFacts
 from screening.documents.drift import ScoreCounts
-from screening.documents.figures import Observed
+from screening.documents.figures import Observed, Share
 from screening.documents.geometry import Geometry
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
@@ -117,15 +117,6 @@ class NightSubgroup:
 
 
 @document
-class Share:
-    """A share with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@document
 class ScoreScale:
     """Tonight's scores and the held-out ones of past cases, counted on equal steps from `low` to `high`.
 
@@ -175,8 +166,8 @@ class LedgerFacts:
     revision: int
     entry: int
     head: str
-    series: str | None = None
-    shadow: bool = False
+    series: str
+    shadow: bool
 
 
 @document
@@ -197,7 +188,7 @@ class RunDocument:
     it. `erased` counts patients whom the page named and no longer does; the counts stay.
     """
 
-    format: int
+    format_version: int
     run_id: str
     date: str
     model: RunModel

@@ -65,10 +65,7 @@ def read(declared: type[T], stored: Mapping[str, object], name: str) -> T:
 
 
 def rare(default: Any = None, beside: str | None = None) -> Any:
-    """A field that JSON leaves out while it has its default, or wherever the field `beside` is left out.
-
-    Other fields with a default are always written: they came with a later version, and older files lack them.
-    """
+    """A field that JSON leaves out while it has its default, or wherever the field `beside` is left out."""
     return field(default=default, metadata={"rare": beside or ""})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +52,7 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     useless = [each for each in model.attention if each.code in USELESS]
     unsure = [each for each in model.attention if each.code in UNSURE]
     worse = [*beaten(found)]
-    unsure += [*_chance(model), *_not_compared(other)]
+    unsure += [*flags_like_chance(model), *_not_compared(other)]
     verdict: Verdict = "no" if useless or worse else "not shown" if unsure else "yes"
     words = SENTENCES[verdict]
     if verdict == "yes" and other is not None and not _better(other):
@@ -101,7 +101,18 @@ def _not_compared(other: Beside | None) -> Iterator[Reason]:
         )
 
 
-def _chance(model: ModelDocument) -> Iterator[Reason]:
+def unfit(reasons: Iterable[Reason]) -> Iterator[Reason]:
+    """The verdict "no" itself, where any of these reasons makes it."""
+    if any(each.code in (*USELESS, "another_is_better") for each in reasons):
+        words = "Not fit for use as it is, by its own validation."
+        yield Reason(
+            "not_fit_for_use", words,
+            remedy="Train another, or answer for it: screen approve MODEL --by NAME --reason TEXT.",
+        )  # fmt: skip
+
+
+def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
+    """That flags are not shown to hit more often than chance, of each class where that is so."""
     for point in model.points:
         if point.ppv_low is not None and point.ppv_low <= point.prevalence and not point.flags_everything:
             words = (

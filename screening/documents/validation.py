@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from screening.documents.beside import BesideFacts
-from screening.documents.figures import Area, OperatingPoint, PredictiveValues, Ranking, Rates
+from screening.documents.figures import Area, OfRule, OperatingPoint, PredictiveValues, Ranking, Rates, Share
 from screening.documents.lesions import LesionFacts
 from screening.documents.shape import Setting, document, even, named, rare
 
@@ -56,7 +56,7 @@ class Level(Rates):
 
 
 @document
-class SubgroupFacts:
+class SubgroupFacts(OfRule):
     """A column of subgroups with its levels; `edges` where numbers were cut into bands."""
 
     column: str
@@ -66,7 +66,7 @@ class SubgroupFacts:
 
 
 @document
-class Predictive:
+class Predictive(OfRule):
     """Predictive values at several prevalences, one of them given or estimated."""
 
     source: Literal["given", "estimated"]
@@ -127,12 +127,9 @@ class Calibration:
 
 
 @document
-class LaterClass(Area, Rates):
-    """What the threshold chosen on the past did to what came after."""
+class LaterClass(OfRule, Area, Rates):
+    """What the threshold that the rule chose on the past did to what came after."""
 
-    ORDER: ClassVar[tuple[str, ...]] = ("threshold", "n_positive", "n_negative")
-
-    threshold: float
     n_positive: int
     n_negative: int
 
@@ -199,6 +196,7 @@ class ValidationFacts:
     n_machines: int | None
     encoded_by: str
     search: SearchFacts
+    prevalence: Mapping[str, Share]
     summary: Mapping[str, Ranking]
     curves: Mapping[str, Curve]
     points: Mapping[str, Sequence[OperatingPoint]]

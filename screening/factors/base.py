@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from screening.kernels.base import Kernel
-from screening.kernels.near import Near
+from screening.kernels.neighbors import Neighbors
 
 Remembered = dict[str, np.ndarray]
 
@@ -78,7 +78,7 @@ class FirstPass(Protocol):
 
     def near(
         self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None
-    ) -> Near:
+    ) -> Neighbors:
         """Of rows x[mine]: squared feature-space distances to support vectors of a label within each reach.
 
         ``sides`` holds each row's label, +1 or -1, ``reaches`` how far (squared): None for one, the mean of

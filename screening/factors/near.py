@@ -7,7 +7,7 @@ import numpy as np
 from screening.factors.base import FirstPass
 from screening.factors.numbers import check_number
 from screening.kernels import Gaussian
-from screening.kernels.near import Near
+from screening.kernels.neighbors import Neighbors
 
 SMALLEST = 1e-12
 # Squared width of a bump that has no neighbour to measure by: flat, and still a finite number to store.
@@ -35,12 +35,12 @@ def check_empty(empty: str) -> None:
         raise ValueError(f"empty must be 'zero' or 'nearest', got {empty!r}")
 
 
-def mean_of_near(near: Near, empty: str) -> np.ndarray:
+def mean_of_near(near: Neighbors, empty: str) -> np.ndarray:
     """Mean squared distance of what is within each reach, (n_reaches, n); 0 for a row whose side is empty.
 
     Parameters
     ----------
-    near : Near
+    near : Neighbors
     empty : {"zero", "nearest"}
         What a row gets that has none within reach.
     """
@@ -61,7 +61,7 @@ def near_mean(distances: np.ndarray, reach: np.ndarray, empty: str) -> np.ndarra
     inside = distances < reach[:, None]
     total, count = np.where(inside, distances, 0.0).sum(axis=1), inside.sum(axis=1)
     nearest = distances.min(axis=1, initial=np.inf)
-    return mean_of_near(Near(total[None], count[None], nearest), empty)[0]
+    return mean_of_near(Neighbors(total[None], count[None], nearest), empty)[0]
 
 
 def right_side(first_pass: FirstPass) -> np.ndarray:

@@ -23,8 +23,8 @@ class Column:
     ----------
     past : NumberProfile or TextProfile
         Its entry of the profile.
-    missing_past : int or None
-        Training rows without a value, where the profile says so.
+    missing_past : int
+        Training rows without a value.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Column:
         Rows of each category that training never had.
     """
 
-    def __init__(self, past: NumberProfile | TextProfile, missing_past: int | None):
+    def __init__(self, past: NumberProfile | TextProfile, missing_past: int):
         self.past, self.missing_past = past, missing_past
         texts_past = past.counts if isinstance(past, TextProfile) else {}
         counts = past.counts if isinstance(past, NumberProfile) else list(texts_past.values())

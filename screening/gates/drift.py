@@ -34,7 +34,7 @@ CHECK = "Check the source of the column; where the difference is meant, train ag
 
 
 def gates_of(past: Profile | None, contract: Contract) -> Gates | None:
-    """The gates of a trained model; None for one trained before profiles were kept."""
+    """The gates of a trained model; None where a de-identified one has no profile."""
     return None if past is None else Gates(past, contract)
 
 
@@ -50,7 +50,7 @@ class Gates:
 
     def __init__(self, past: Profile, contract: Contract):
         self.contract = contract
-        self.n_units = past.n_units or 1.0
+        self.n_units = past.n_units
         self.n_rows = 0
         self.groups: Counter[str] = Counter()
         self.columns = {
@@ -137,7 +137,7 @@ class Gates:
     def _allowed(self, gate: str) -> float:
         """The chance one column may have of a false alarm, so that all together keep to `ALARMS`."""
         if gate == "missing":
-            concerned = sum(column.missing_past is not None for column in self.columns.values())
+            concerned = len(self.columns)
         elif gate == "unseen":
             concerned = sum(not column.numeric for column in self.columns.values())
         elif gate == "values":
@@ -159,7 +159,7 @@ class Gates:
 
     def _per_past_row(self, column: Column) -> float:
         """What a training row is worth in independent ones."""
-        return min(1.0, self.n_units / max(column.n_past + (column.missing_past or 0), 1))
+        return min(1.0, self.n_units / max(column.n_past + column.missing_past, 1))
 
     def _shifts(self) -> dict[str, UnitShift | None]:
         """Per number the conversion that explains its values better than an honest difference would."""
@@ -198,7 +198,7 @@ class Gates:
         return Reason("unit_changed", words, name, shift.ratio, bound, remedy)
 
     def _missing(self, name: str, column: Column) -> Reason | None:
-        if column.missing_past is None or not self.n_rows:
+        if not self.n_rows:
             return None
         now, past = self._per_row(), self._per_past_row(column)
         gone, before = self.n_rows - column.present, column.missing_past

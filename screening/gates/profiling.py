@@ -12,8 +12,6 @@ from screening.documents.model import NumberProfile, Profile, TextProfile
 from screening.gates.tests import effective_units
 from screening.sources.columns import Columns, absent
 
-# Format 1 had 20 bins, no `n_rows`, and the number of groups where now their effective number stands.
-FORMAT = 2
 STEPS = 50
 MOST_CATEGORIES = 1000
 
@@ -44,7 +42,7 @@ def profile(features: Columns, contract: Contract, groups: np.ndarray | None = N
             described[name] = TextProfile(
                 counts=dict(ordered[:MOST_CATEGORIES]), more=sum(n for _, n in ordered[MOST_CATEGORIES:])
             )
-    return Profile(format=FORMAT, n_rows=features.n_rows, n_units=units, features=described)
+    return Profile(n_rows=features.n_rows, n_units=units, features=described)
 
 
 def _numbers(values: np.ndarray) -> NumberProfile:
@@ -80,10 +78,8 @@ def tenths(counts: ArrayLike) -> np.ndarray:
     return np.unique(np.minimum((middle * 10).astype(int), 9), return_inverse=True)[1].ravel()
 
 
-def missing_in(past: Profile, name: str) -> int | None:
-    """Training rows without a value of a feature; None for a profile of format 1, which does not say."""
-    if past.n_rows is None:
-        return None
+def missing_in(past: Profile, name: str) -> int:
+    """Training rows without a value of a feature."""
     found = past.features[name]
     if isinstance(found, TextProfile):
         return past.n_rows - sum(found.counts.values()) - found.more

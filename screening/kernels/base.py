@@ -9,33 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-# A Gram of more rows than this is float32: half the memory, its rounding (1e-7) far below any tolerance.
-EXACT_ROWS = 2000
+from screening.kernels import pairwise, shared
+from screening.kernels.pairwise import Precision, input_distances
+from screening.kernels.shared import EXACT_ROWS
+
 _SCALE = re.compile(r"scale(?:\s*\*\s*(?P<times>[0-9.eE+-]+))?")
-
-
-def input_distances(x: np.ndarray, z: np.ndarray, norm: int = 2) -> np.ndarray:
-    """Distances between the rows of x and of z in the input space.
-
-    Parameters
-    ----------
-    x, z : ndarray of shape (n, n_features), (m, n_features)
-    norm : {2, 1}
-        2 gives *squared* Euclidean distances, 1 gives city-block distances (not squared).
-
-    Returns
-    -------
-    ndarray of shape (n, m)
-    """
-    if norm not in (1, 2):
-        raise ValueError(f"norm must be 1 or 2, got {norm!r}")
-    from screening.kernels import sweep
-
-    return sweep.distances(norm, x, z, dtype=np.float64)
-
-
-# What a sweep computes in; its sums are float64.
-Precision = type[np.float32] | type[np.float64]
 
 
 @dataclass(frozen=True)
@@ -99,12 +77,10 @@ class Kernel:
 
     def __call__(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """K(x, z), shape (n, m); float32 for the Gram of more than EXACT_ROWS rows with themselves."""
-        from screening.kernels import shared, sweep
-
         if x is not z:
-            return sweep.gram(self, x, z, dtype=np.float64)
+            return pairwise.gram(self, x, z, dtype=np.float64)
         dtype: Precision = np.float32 if len(x) > EXACT_ROWS else np.float64
-        return shared.gram_of(self, x, dtype, lambda: sweep.gram(self, x, dtype=dtype))
+        return shared.gram_of(self, x, dtype)
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
         """K(x_i, x_i), shape (n,): one for every radial kernel."""

@@ -11,8 +11,6 @@ import numpy as np
 FLOOR = 1e-12
 # The largest log c over the training rows lies within the one, log c of a row to score below the other.
 REACH, MOST = 100.0, 300.0
-# A number that can be stored.
-NO_FLOOR = -1e300
 
 
 @dataclass(frozen=True)
@@ -25,13 +23,10 @@ class Scale:
         Subtracted from log c.
     floor : ndarray of shape (1,) or (n_outputs,)
         Least log c, ``shift`` subtracted.
-    alone : float
-        Least log of one factor before it is added to those of the passes before; models of format 1 have one.
     """
 
     shift: np.ndarray
     floor: np.ndarray
-    alone: float = NO_FLOOR
 
     @classmethod
     def over(cls, before: np.ndarray, now: np.ndarray, normalise: bool) -> Scale:
@@ -59,16 +54,12 @@ class Scale:
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays from which ``from_state`` makes the same scale."""
-        return {"shift": self.shift, "floor": self.floor, "alone": np.asarray(self.alone)}
+        return {"shift": self.shift, "floor": self.floor}
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray]) -> Scale:
         """Inverse of ``state``; KeyError where an array is missing."""
-        if "shift" in state:
-            return cls(state["shift"], state["floor"], float(state["alone"]))
-        # Format 1 divided a factor by a number, and kept it and the product above FLOOR as they were.
-        least = float(np.log(FLOOR))
-        return cls(np.log(state["scale"]), np.full(1, least), least)
+        return cls(state["shift"], state["floor"])
 
     def fits(self, n_outputs: int) -> bool:
         return all(each.shape in ((1,), (n_outputs,)) for each in (self.shift, self.floor))
@@ -81,7 +72,7 @@ class Scale:
         ValueError
             If a value is not a number: the factor was given a decision or a distance that is not.
         """
-        every = before + np.maximum(_checked(now), self.alone) - self.shift
+        every = before + _checked(now) - self.shift
         return np.minimum(np.maximum(every, self.floor), MOST)
 
 

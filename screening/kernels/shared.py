@@ -11,14 +11,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from screening.kernels.base import Kernel, Precision
+from screening.kernels import pairwise
+from screening.kernels.pairwise import Precision, RadialKernel, input_distances
 
 DEFAULT_MEMORY = 4 << 30
+# A Gram of more rows than this is float32: half the memory, its rounding (1e-7) far below any tolerance.
+EXACT_ROWS = 2000
 
 _current: ContextVar[Shared | None] = ContextVar("shared", default=None)
 
@@ -46,9 +48,7 @@ class Distances:
             return None
         with self._making:
             if (norm, name) not in self._made:
-                from screening.kernels import sweep
-
-                self._made[norm, name] = sweep.distances(norm, self.rows, self.rows, dtype=dtype)
+                self._made[norm, name] = pairwise.distances(norm, self.rows, self.rows, dtype=dtype)
         # Twice as fast as np.ix_; 'clip' writes without a copy on the way.
         return self._made[norm, name][at].take(at, axis=1, mode="clip")
 
@@ -76,22 +76,20 @@ class Shared:
     ) -> None:
         self.rows = rows
         self._asked = asked
-        self._across: tuple[Kernel, np.ndarray] | None = None
-        self._trained: list[tuple[Kernel, np.ndarray, Any]] = []
+        self._across: tuple[RadialKernel, np.ndarray] | None = None
+        self._trained: list[tuple[RadialKernel, np.ndarray, Any]] = []
         self.memory = DEFAULT_MEMORY if memory is None else memory
         self._part = part
         self._distances: dict[int, np.ndarray] = {}
-        self._kernel: Kernel | None = None
+        self._kernel: RadialKernel | None = None
         self._gram: object = None
         self._grams_made = 0
         self.solutions: dict[Any, Any] = {}
 
-    def gram(self, kernel: Kernel, dtype: Precision) -> np.ndarray:
+    def gram(self, kernel: RadialKernel, dtype: Precision) -> np.ndarray:
         """K over the rows: the one made last, or from distances once a second gamma is asked for."""
         if isinstance(self._gram, np.ndarray) and kernel == self._kernel:
             return self._gram
-        from screening.kernels import sweep
-
         self._gram = None
         self.solutions = {}
         n_bytes = np.dtype(dtype).itemsize * len(self.rows) ** 2
@@ -101,20 +99,24 @@ class Shared:
             if kept is not None:
                 self._distances[kernel.norm] = kept
         if kept is None and self._grams_made and n_bytes * (2 + len(self._distances)) <= self.memory:
-            kept = self._distances[kernel.norm] = sweep.distances(
+            kept = self._distances[kernel.norm] = pairwise.distances(
                 kernel.norm, self.rows, self.rows, dtype=dtype
             )
-        gram = sweep.gram(kernel, self.rows, dtype=dtype) if kept is None else sweep.of(kernel, kept)
+        gram = (
+            pairwise.gram(kernel, self.rows, dtype=dtype)
+            if kept is None
+            else pairwise.gram_from(kernel, kept)
+        )
         self._grams_made += 1
         self.keep(kernel, gram)
         return gram
 
-    def keep(self, kernel: Kernel, gram: object) -> None:
+    def keep(self, kernel: RadialKernel, gram: object) -> None:
         """Take a Gram made elsewhere as the one whose solutions are kept."""
         if gram is not self._gram:
             self._kernel, self._gram, self.solutions = kernel, gram, {}
 
-    def trained(self, kernel: Kernel, machines: Sequence[tuple[np.ndarray, Any]]) -> None:
+    def trained(self, kernel: RadialKernel, machines: Sequence[tuple[np.ndarray, Any]]) -> None:
         """Take note of the machines fitted last: the rows each stands on, and what its last pass follows."""
         self._trained = [(kernel, *each) for each in machines]
 
@@ -124,24 +126,19 @@ class Shared:
         None for another machine or for rows that were not to be asked about, and where K takes much of the
         memory or the Gram is not exact.
         """
-        from screening.kernels import sweep
-        from screening.kernels.base import EXACT_ROWS
-
         n = len(self.rows)
         if x is not self._asked or n > EXACT_ROWS or 32 * n * len(x) > self.memory:
             return None
         for kernel, rows, before in self._trained:
             if rows is basis:
                 if self._across is None or self._across[0] != kernel:
-                    self._across = (kernel, sweep.gram(kernel, self.rows, x, dtype=np.float64))
+                    self._across = (kernel, pairwise.gram(kernel, self.rows, x, dtype=np.float64))
                 return before, self._across[1]
         return None
 
     @cached_property
     def largest_distance(self) -> float:
         """Between two of the rows."""
-        from screening.kernels.base import input_distances
-
         rows = self.rows
         blocks = (input_distances(rows[i : i + 512], rows).max() for i in range(0, len(rows), 512))
         return float(np.sqrt(max(blocks)))
@@ -188,7 +185,9 @@ def side_by_side(n_rows: int, memory: int | None) -> int:
     return max(1, (DEFAULT_MEMORY if memory is None else memory) // (8 * max(n_rows, 1) ** 2))
 
 
-def gram_of(kernel: Kernel, rows: np.ndarray, dtype: Precision, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """The Gram of rows that are shared, from what is kept; of others by ``make``."""
+def gram_of(kernel: RadialKernel, rows: np.ndarray, dtype: Precision) -> np.ndarray:
+    """The Gram of rows: from what is kept where they are shared."""
     shared = _current.get()
-    return make() if shared is None or shared.rows is not rows else shared.gram(kernel, dtype)
+    if shared is None or shared.rows is not rows:
+        return pairwise.gram(kernel, rows, dtype=dtype)
+    return shared.gram(kernel, dtype)

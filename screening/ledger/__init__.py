@@ -2,7 +2,7 @@
 
 from screening.ledger.beside import compare_nights
 from screening.ledger.book import Ledger, open_ledger
-from screening.ledger.champions import promote, record_threshold
+from screening.ledger.champions import promote, record_approval, record_threshold, scored_as
 from screening.ledger.history import history
 from screening.ledger.night import NightCases
 from screening.ledger.nights import Recorded, publish_night, record_night
@@ -34,11 +34,13 @@ __all__ = [
     "publish_night",
     "published",
     "pulses",
+    "record_approval",
     "record_night",
     "record_retraining",
     "record_threshold",
     "record_verdicts",
     "retire",
     "reviewable",
+    "scored_as",
     "since_last",
 ]

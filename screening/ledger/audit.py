@@ -14,7 +14,6 @@ from screening.errors import UsageError
 from screening.ledger.tables import AUDIT, CONTENTS
 
 GENESIS = "0" * 64
-FORMAT = 2
 OPEN, PATIENTS = 0, 1
 """The parts of an entry: what names no patient, and what does."""
 
@@ -49,7 +48,7 @@ def append(connection: sa.Connection, recorded: str, action: str, *parts: Body) 
     contents = [sealed_part(body) for body in parts]
     row = {"number": number, "recorded": recorded, "action": action, "previous": before.digest}
     digest = digest_of(row, [each["digest"] for each in contents])
-    connection.execute(AUDIT.insert().values(**row, format=FORMAT, digest=digest))
+    connection.execute(AUDIT.insert().values(**row, digest=digest))
     connection.execute(CONTENTS.insert(), rows_of(number, contents))
     return Head(number, digest)
 
@@ -116,6 +115,6 @@ def digest_of_part(salt: str, text: str) -> str:
 
 
 def digest_of(row: Mapping[str, object], parts: Iterable[str]) -> str:
-    """SHA-256 over an entry of format 2 and, by way of `previous`, over all before it."""
-    kept = [FORMAT, row["number"], row["recorded"], row["action"], [*parts], row["previous"]]
+    """SHA-256 over an entry and, by way of `previous`, over all before it."""
+    kept = [row["number"], row["recorded"], row["action"], [*parts], row["previous"]]
     return hashlib.sha256(plain(kept).encode()).hexdigest()

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,13 +17,11 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, UsageError, of_system
-from screening.ledger import format_1
-from screening.ledger.tables import AUDIT, FORMAT, SETTINGS, TABLES
+from screening.ledger.tables import AUDIT, FORMAT_VERSION, SETTINGS, TABLES
 
 WAIT_SECONDS = 30
-# "scrn": by this SQLite, `file` and we tell a ledger from other databases. The version is that of the tables.
+# "scrn": by this SQLite, `file` and we tell a ledger from other databases.
 APPLICATION = 0x7363726E
-VERSION = int(FORMAT)
 SERVER = "postgresql+psycopg"
 # Any number will do, as long as nobody else on the server locks by it: "screen" in letters of five bits.
 MAKING_TABLES = 0x13 << 25 | 0x3 << 20 | 0x12 << 15 | 0x5 << 10 | 0x5 << 5 | 0xE
@@ -122,21 +120,23 @@ def open_ledger(
     make : bool
         Make the file (mode 0600) and the tables where they are missing.
     read_only : bool
-        Look and touch nothing, in a file that nobody may write as well. Otherwise a ledger of format 1 is
-        brought to this one, in one transaction.
+        Look and touch nothing, in a file that nobody may write as well.
     clock : callable
         See `Ledger`.
 
     Raises
     ------
     UsageError
-        There is no ledger, it cannot be reached, is not ours (and is left as it is), or is of a newer format;
-        with `read_only`, of an older one.
+        There is no ledger, it cannot be reached, or is not ours (and is left as it is).
+    ModelError
+        It is of a newer format, or from before the first release.
     """
     url = _url(place)
     ledger = Ledger(_engine(url, make, read_only), clock)
     try:
-        _check_tables(ledger, make, read_only)
+        _check_tables(ledger, make)
+        if url.drivername == "sqlite" and not read_only:
+            _make_private(Path(str(url.database)))
     except BaseException:
         ledger.close()
         raise
@@ -176,7 +176,7 @@ def _engine(url: sa.URL, make: bool, read_only: bool) -> sa.Engine:
             ) from None
     path = Path(str(url.database))
     try:
-        _look(path, make, read_only)
+        _look(path, make)
         # What a killed writer left half-done is taken back at opening, by who may write.
         only = read_only and not (os.path.exists(f"{path}-journal") and os.access(path, os.W_OK))
     except OSError as error:
@@ -197,7 +197,7 @@ def _engine(url: sa.URL, make: bool, read_only: bool) -> sa.Engine:
     return engine
 
 
-def _look(path: Path, make: bool, read_only: bool) -> None:
+def _look(path: Path, make: bool) -> None:
     """Refuse what is no ledger before anything of it is changed; begin one where that is wanted."""
     if not path.exists():
         if not make:
@@ -208,27 +208,18 @@ def _look(path: Path, make: bool, read_only: bool) -> None:
         raise UsageError(f"{path} is no file, so it is no ledger")
     with path.open("rb") as file:
         head = file.read(100)
-    ours, version = int.from_bytes(head[68:72], "big"), int.from_bytes(head[60:64], "big")
-    if head and (head[:16] != b"SQLite format 3\0" or (ours != APPLICATION and not _has_settings(path))):
+    ours = int.from_bytes(head[68:72], "big") == APPLICATION
+    if head and (head[:16] != b"SQLite format 3\0" or not ours):
         raise UsageError(f"{path} is not a ledger of this program; it was left as it is")
-    if ours == APPLICATION and version > VERSION:
-        raise UsageError(f"the ledger has format {version}, this program writes {VERSION}; update screening")
+
+
+def _make_private(path: Path) -> None:
+    """Shut others out, but a group that was let in to write; SQLite's side files take over the mode."""
     status = path.stat()
     mode = stat.S_IMODE(status.st_mode)
-    # A group that may write was let in on purpose; SQLite's side files take over the mode.
     kept = mode & (0o660 if mode & stat.S_IWGRP else 0o600)
-    if not read_only and mode != kept and status.st_uid == os.geteuid():
+    if mode != kept and status.st_uid == os.geteuid():
         path.chmod(kept)
-
-
-def _has_settings(path: Path) -> bool:
-    """Whether a database without our number is a ledger of a time before it had one."""
-    try:
-        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
-            asked = "SELECT value FROM screening_ledger WHERE name = 'format'"
-            return connection.execute(asked).fetchone() is not None
-    except (sqlite3.Error, UnicodeDecodeError):
-        return False
 
 
 @contextmanager
@@ -238,48 +229,23 @@ def _transaction(connection: sa.Connection, writes: bool) -> Iterator[sa.Connect
         yield connection
 
 
-def _check_tables(ledger: Ledger, make: bool, read_only: bool) -> None:
+def _check_tables(ledger: Ledger, make: bool) -> None:
+    """Refuse tables of another format; make them where there are none and that is wanted."""
     with ledger._told(), ledger.engine.connect() as opened, _transaction(opened, make) as connection:
         if make and connection.dialect.name == "postgresql":
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MAKING_TABLES})"))
-        there = sa.inspect(connection).has_table(SETTINGS.name)
-        if not there and not make:
-            raise UsageError("the ledger is empty; `screen score --ledger` begins one")
-        if not there:
+        if not sa.inspect(connection).has_table(SETTINGS.name):
+            if not make:
+                raise UsageError("the ledger is empty; `screen score --ledger` begins one")
             TABLES.create_all(connection)
-            connection.execute(SETTINGS.insert().values(name="format", value=FORMAT))
-        known = _format(connection)
-        if make and known == FORMAT:
-            _number(connection)
-    if known == format_1.KNOWN and not read_only:
-        _migrate(ledger)
-    elif known == format_1.KNOWN:
-        raise UsageError(
-            f"the ledger has format {known} and can only be read when it has {FORMAT}: the next command that "
-            "writes in it, such as `screen score`, brings it there; keep a copy of it before"
-        )
-    elif known != FORMAT:
-        raise UsageError(f"the ledger has format {known}, this program writes {FORMAT}; update screening")
-
-
-def _migrate(ledger: Ledger) -> None:
-    with ledger.writing() as connection:
-        # Another writer may have done it while this one waited.
-        if _format(connection) == format_1.KNOWN:
-            format_1.migrate(connection, ledger.clock())
-            connection.execute(SETTINGS.update().where(SETTINGS.c.name == "format").values(value=FORMAT))
-            _number(connection)
-
-
-def _format(connection: sa.Connection) -> str | None:
-    return connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format"))
-
-
-def _number(connection: sa.Connection) -> None:
-    """Tell SQLite and `file` what this is, and of what format."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
-        connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+            connection.execute(SETTINGS.insert().values(name="format_version", value=FORMAT_VERSION))
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
+        known = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format_version"))
+    if known is None:
+        raise ModelError("the ledger was made by a version before the first release; begin a new one")
+    if known != FORMAT_VERSION:
+        raise ModelError(f"the ledger has format {known}, newer than {FORMAT_VERSION}; update screening")
 
 
 def _first_line(error: sa.exc.DBAPIError) -> str:

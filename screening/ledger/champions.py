@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from screening.documents.series import shown_series
 from screening.errors import UsageError
 from screening.ledger import audit
+from screening.ledger.asking import said
 from screening.ledger.audit import Head
 from screening.ledger.tables import AUDIT, RUNS, SERIES
 from screening.spelling import did_you_mean
@@ -66,6 +67,23 @@ def record_threshold(ledger: Ledger, change: Mapping[str, object], series: str |
         return entry
 
 
+def record_approval(ledger: Ledger, approval: Mapping[str, object], series: str | None = None) -> Head:
+    """Enter who approved a model; the approved one is champion wherever the draft was.
+
+    Parameters
+    ----------
+    approval : mapping
+        Digests of the model before and after, who, the day and the reason.
+    series : str, optional
+        Only there.
+    """
+    with ledger.writing() as connection:
+        whole = dict(approval) | ({} if series is None else {"series": series})
+        entry = audit.append(connection, ledger.clock(), "approve", whole)
+        follow(connection, whole, entry.number)
+        return entry
+
+
 def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapping[str, object]) -> Head:
     """Make a model that was scored in shadow the one whose nights are in force from now on.
 
@@ -88,7 +106,8 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapp
         before = champion(connection, series)
         if before == model:
             return audit.head(connection)
-        mine = (RUNS.c.series == series) & (RUNS.c.model == model) & RUNS.c.shadow & RUNS.c.published
+        names = [model, *_drafts(connection, model)]
+        mine = (RUNS.c.series == series) & RUNS.c.model.in_(names) & RUNS.c.shadow & RUNS.c.published
         if connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is None:
             raise UsageError(
                 f"model {model[:12]} has no night in shadow in series {shown_series(series)}; "
@@ -99,6 +118,22 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapp
         begin(connection, series, model, entry.number)
         follow(connection, said, entry.number)
         return entry
+
+
+def scored_as(ledger: Ledger, series: str, model: str) -> str:
+    """The digest under which a model has nights in shadow: its own, or that of its draft."""
+    with ledger.reading() as connection:
+        for name in _drafts(connection, model):
+            mine = (RUNS.c.series == series) & (RUNS.c.model == name) & RUNS.c.shadow
+            if connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is not None:
+                return name
+    return model
+
+
+def _drafts(connection: sa.Connection, model: str) -> list[str]:
+    """Digests of the drafts that were approved as this model."""
+    entries = said(connection, "approve")
+    return [str(each["model_before"]) for each in entries if each["model_after"] == model]
 
 
 def follow(connection: sa.Connection, change: Mapping[str, object], entry: int) -> None:

@@ -1,4 +1,4 @@
-"""The facts of a run, divided into what names no patient and what does, and put together again."""
+"""The facts of a run, divided into what names no patient and what does."""
 
 from __future__ import annotations
 
@@ -19,11 +19,3 @@ def divided(facts: Mapping[str, object]) -> tuple[dict[str, object], dict[str, o
         named["drift"] = {name: drift[name] for name in OF_DRIFT if name in drift}
         told["drift"] = {name: value for name, value in drift.items() if name not in OF_DRIFT}
     return told, named
-
-
-def together(told: Mapping[str, object], named: Mapping[str, object]) -> dict[str, object]:
-    """Inverse of `divided`."""
-    facts = dict(told) | {name: named[name] for name in OF_PATIENTS if name in named}
-    if "drift" in named:
-        facts["drift"] = table(facts, "drift") | table(named, "drift")
-    return facts

@@ -35,7 +35,7 @@ from screening.ledger.champions import find_series
 from screening.ledger.control import control_charts
 from screening.ledger.forward import forward_nights
 from screening.ledger.judged import Drawn, mean_of, misses, of_flagged, of_judged, tally, to_date
-from screening.ledger.tables import AUDIT, CASES, RUNS, STATES
+from screening.ledger.tables import AUDIT, CASES, RUNS
 from screening.ledger.verdicts import in_order
 from screening.ledger.verifying import rewritten
 from screening.ledger.verifying import verify as verify_trail
@@ -179,8 +179,7 @@ def _night(
     units: Mapping[str, object],
 ) -> _Night:
     facts = json.loads(run.facts)
-    # A night from before cases were known or drawn has no such count.
-    rows, counts = facts["rows"], dict.fromkeys(STATES, 0) | facts["counts"]
+    rows, counts = facts["rows"], facts["counts"]
     drift = ScoreCounts.of(facts.get("drift") and facts["drift"] | units)
     told = NightRun(
         night=run.night,
@@ -206,7 +205,7 @@ def _night(
         unflagged=Unflagged(cases=facts["unflagged"]["cases"]),
         missing=MissingValues(**facts["missing"]) if facts.get("missing") else None,
         drift=drift and replace(drift, who=(), cell=()),
-        attention=reasons_in(facts.get("attention", [])),
+        attention=reasons_in(facts["attention"]),
     )
     lotted = Drawn(run.night, counts["new"], lots)
     return _Night(told, lotted, drift, facts.get("promised"), facts.get("review_by"))

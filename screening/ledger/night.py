@@ -18,7 +18,7 @@ def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
 
 
 def series_by(named: str | None, question: Mapping[str, object]) -> str:
-    """The name of a series, or the digest of its question, by which ledgers of format 1 knew it."""
+    """The name of a series, or the digest of its question where it has none."""
     return named or hashlib.sha256(audit.plain(dict(question)).encode()).hexdigest()
 
 

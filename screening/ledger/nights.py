@@ -164,10 +164,9 @@ def _found(connection: sa.Connection, night: NightCases, run: sa.Row[Any]) -> Re
         row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
         for row in connection.execute(sa.select(CASES).where(chosen))
     }
-    # A night from before quiet nights were counted, cases drawn or reasons kept has none of these.
-    counts, quiet, drawn = facts["counts"], facts.get("quiet", 0), tuple(listed(named.get("drawn", [])))
-    kept = facts.get("attention")
-    reasons = tuple(night.attention(counts, quiet) if kept is None else reasons_in(kept))
+    # Of an erased night the names are gone.
+    counts, quiet, drawn = facts["counts"], facts["quiet"], tuple(listed(named.get("drawn", [])))
+    reasons = tuple(reasons_in(facts["attention"]))
     return Recorded(run.revision, Head(run.entry, str(digest)), cases, counts, False, quiet, drawn, reasons)
 
 

@@ -141,7 +141,7 @@ def _pulse(connection: sa.Connection, name: str, series: str | None, due: Due) -
         night=last.night,
         came=came,
         age_hours=hours,
-        attention=tuple(reasons_in(facts.get("attention", ()))),
+        attention=tuple(reasons_in(facts["attention"])),
         counts=rows | facts["counts"],
         review_by=review_by,
     )

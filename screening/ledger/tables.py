@@ -1,4 +1,4 @@
-"""What the ledger holds (format 2); the same tables in a SQLite file and on a PostgreSQL server.
+"""What the ledger holds; the same tables in a SQLite file and on a PostgreSQL server.
 
 `audit` is the chain: an entry holds the digest of the one before it, and vouches for its contents by salted
 digests. `contents` holds what the entries say, in parts: part 0 names no patient, part 1 does where there is
@@ -18,7 +18,9 @@ import sqlalchemy as sa
 
 from screening.errors import ModelError
 
-FORMAT = "2"
+FORMAT_VERSION = "1"
+"""Of these tables, under this name in the settings; a ledger from before the first release has `format`."""
+
 VERDICTS = ("confirmed", "not", "unsure", "known")
 """What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
 
@@ -102,8 +104,6 @@ AUDIT = sa.Table(
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("recorded", sa.String(32), nullable=False),
     sa.Column("action", sa.String(20), nullable=False),
-    # 1: the digest is over the body itself, as ledgers of format 1 chained; 2: over digests of its parts.
-    sa.Column("format", sa.Integer, nullable=False),
     sa.Column("previous", sa.String(64), nullable=False),
     sa.Column("digest", sa.String(64), nullable=False, unique=True),
     sa.Index("audit_by_action", "action", "number"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from screening.errors import UsageError
 from screening.ledger import audit
 from screening.ledger.asking import said, stretches
 from screening.ledger.audit import GENESIS, Head
-from screening.ledger.format_1 import digest_of_contents, digest_of_format_1
 from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Unchained
 
 SHORTEST_HEAD = 12
@@ -105,9 +103,15 @@ def _said(part: sa.RowMapping) -> dict[str, object]:
     return {} if part["body"] is None else dict(json.loads(part["body"]))
 
 
+def _is_whole(entry: _Entry) -> bool:
+    """Whether an entry's digest is that of its parts as they were first written."""
+    digests = [part["digest"] for part in entry.parts]
+    return bool(digests) and entry.row["digest"] == audit.digest_of(dict(entry.row), digests)
+
+
 def rewritten(connection: sa.Connection) -> dict[tuple[int, int], str | None]:
     """Parts that a later entry erased (None) or wrote anew (digest); that entry is verified itself."""
-    changes = (change for each in said(connection, *ERASING) for change in listed(each.get("rewritten", [])))
+    changes = (change for each in said(connection, *ERASING) for change in listed(each["rewritten"]))
     return {(entry, part): digest for entry, part, digest in changes}
 
 
@@ -121,7 +125,6 @@ class _Check:
     runs: int = 0
     cases: int = 0
     verdicts: int = 0
-    first: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     def follow(self, entry: _Entry) -> None:
         """Hold one entry to the one before, its contents to it, and the tables to its contents."""
@@ -130,11 +133,9 @@ class _Check:
         if number != self.at.number + 1:
             raise Unchained(f"the audit trail is broken: entry {self.at.number + 1} is missing")
         parts = [self._part(row, part) for part in entry.parts]
-        if row["previous"] != self.at.digest or not self._is_whole(entry, parts):
+        if row["previous"] != self.at.digest or not _is_whole(entry):
             raise Unchained(f"the audit trail is broken at entry {number} ({action})")
         self.at = Head(number, row["digest"])
-        if action == "migrate" and (parts[0] or {}).get("contents") != self.first.hexdigest():
-            raise Unchained(f"contents from before entry {number} ({action}) are not as they were taken over")
         if action == "run":
             self._run(entry, parts)
         elif entry.run is not None:
@@ -158,18 +159,6 @@ class _Check:
             raise Unchained(f"the audit trail is broken: entry {place[0]} ({row['action']}) is {kind}")
         return dict(json.loads(text))
 
-    def _is_whole(self, entry: _Entry, parts: Sequence[dict[str, object] | None]) -> bool:
-        row, digests = entry.row, [part["digest"] for part in entry.parts]
-        if not digests:
-            return False
-        if row["format"] == audit.FORMAT:
-            return bool(row["digest"] == audit.digest_of(dict(row), digests))
-        digest_of_contents(self.first, row["number"], digests)
-        if any((part["entry"], part["part"]) in self.rewritten for part in entry.parts):
-            # Its own digest was over what is gone now; the chain holds on to it, and `migrate` to the rest.
-            return True
-        return bool(row["digest"] == digest_of_format_1(dict(row), [part or {} for part in parts]))
-
     def _run(self, entry: _Entry, parts: Sequence[dict[str, object] | None]) -> None:
         number, told, named = self.at.number, parts[audit.OPEN], parts[audit.PATIENTS]
         if told is None:
@@ -179,12 +168,10 @@ class _Check:
         if entry.run is None:
             raise Unchained(f"the run of entry {number} of the audit trail is gone")
         held = dict(entry.run) | {"facts": json.loads(entry.run["facts"])}
-        # What a run of format 1 did not say, its facts do.
-        due = {"model": of(dict, told["facts"])["model"], "shadow": False} | told
         lots = set(listed((named or {}).get("drawn", [])))
         cases = [[*case, case[0] in lots] for case in listed((named or {}).get("cases", []))]
         rows = [[row["case_id"], row["state"], row["nights"], bool(row["drawn"])] for row in entry.cases]
-        if any(held[name] != value for name, value in due.items()) or sorted(rows) != sorted(cases):
+        if any(held[name] != value for name, value in told.items()) or sorted(rows) != sorted(cases):
             raise Unchained(f"a run or its cases are not as entry {number} of the audit trail has them")
         self.runs += 1
         self.cases += len(rows)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from screening.kernels import input_distances, rescaled_distances, shared, sweep
-from screening.kernels.near import Near, neighbours, neighbours_within
-from screening.machines.basis import Basis
-from screening.machines.sums import Key
-
-if TYPE_CHECKING:
-    from screening.factors.base import Factor
-    from screening.kernels.base import Kernel
-    from screening.machines.passes import Pass
+from screening.factors.base import Factor
+from screening.kernels import input_distances, pairwise, rescaled_distances, shared
+from screening.kernels.base import Kernel
+from screening.kernels.neighbors import Neighbors, neighbors, neighbors_in
+from screening.machines.kernel_sums import Basis, Key
+from screening.machines.training import Pass
 
 # Sums of bumps are told apart down to this share of the highest bump; c ends a long way above.
 TINY_SUM = 1e-25
@@ -242,7 +239,7 @@ class Output:
 
     def near(
         self, x: np.ndarray, mine: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None
-    ) -> Near:
+    ) -> Neighbors:
         labels, held = self.support_labels, self._stage.basis.held(x)
         looked = np.ones(len(labels), bool)
         if reaches is not None:  # then a side at which no row looks says nothing
@@ -250,8 +247,8 @@ class Output:
         c_x, c = self._both_c(x, mine)
         told = (c_x, c[looked], labels[looked], sides, reaches)
         if held is not None and held.dtype == np.float64:
-            return neighbours_within(held, self.places[looked], mine, *told)
-        return neighbours(self.kernel, x[mine], self.support_vectors[looked], *told)
+            return neighbors_in(held, self.places[looked], mine, *told)
+        return neighbors(self.kernel, x[mine], self.support_vectors[looked], *told)
 
     def mean_distance(self, x: np.ndarray, mine: np.ndarray) -> np.ndarray:
         c_x, c = self._both_c(x, mine)
@@ -288,8 +285,8 @@ class Output:
     def _bump_sum(self, x: np.ndarray, rates: np.ndarray, heights: np.ndarray, norm: int) -> np.ndarray:
         used = np.flatnonzero(heights)
         centres, rates = self.support_vectors[used], np.broadcast_to(rates, heights.shape)[used]
-        dtype = sweep.precise_bumps(norm, centres, rates)
-        return sweep.weighted_sums(norm, x, centres, [(rates, heights[used, None])], dtype=dtype)[0][:, 0]
+        dtype = pairwise.precise_bumps(norm, centres, rates)
+        return pairwise.weighted_sums(norm, x, centres, [(rates, heights[used, None])], dtype=dtype)[0][:, 0]
 
     def remembered(self, factor: Factor) -> dict[str, np.ndarray]:
         return self._stage.remembered(factor, self._m)

@@ -1,4 +1,4 @@
-"""Decision trees as arrays: what they are once they have grown, and all that is stored of them."""
+"""Decision trees as arrays: all that is stored of them once they have grown, and how rows walk them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from screening.errors import ModelError
-from screening.kernels.machine_code import Loop
+from screening.kernels.jit import njit
 from screening.kernels.threads import run_in_threads
 
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000
 _TASK = 2048  # rows a thread takes at a time
-
-_LOOPS = "screening.machines.forest_loops"
-_LINKED = Loop(_LOOPS, "linked", "int32 uint32 uint32 int64 int64")
-_ADD_LEAVES = Loop(_LOOPS, "add_leaves", "float32 int32 float32 uint32 uint32 float32 float64 int64")
 
 
 class Trees:
@@ -56,9 +52,7 @@ class Trees:
             np.ascontiguousarray(each) for each in (feature, threshold, value)
         )
         self._onward, self._starts = np.empty(len(feature), np.uint32), np.empty(n_trees, np.uint32)
-        numbers = np.array([len(feature), n_trees, DEEPEST, 0], np.int64)
-        _LINKED(self.feature, self._onward, self._starts, np.empty((2, DEEPEST), np.int64), numbers)
-        if not numbers[3]:
+        if not _linked(self.feature, self._onward, self._starts, DEEPEST):
             raise ModelError(f"the model's trees are not whole, or deeper than {DEEPEST}")
 
     @property
@@ -99,11 +93,7 @@ class Trees:
         out = np.zeros((len(rows), self.value.shape[1]))
 
         def task(first: int) -> None:
-            ends = first, min(first + _TASK, len(rows))
-            numbers = np.array(
-                [*rows.shape, *ends, len(self.feature), self.n_trees, *self.value.shape], np.int64
-            )
-            _ADD_LEAVES(rows, *walk, out, numbers)
+            _add_leaves(rows, first, min(first + _TASK, len(rows)), *walk, out)
 
         run_in_threads(task, range(0, len(rows), _TASK))
         return out
@@ -130,13 +120,8 @@ class Trees:
 
 def in_preorder(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Nodes of one tree from the root, every left child right after its parent; a leaf has children -1."""
-    from screening.kernels.compiled import prepare
-
-    prepare()
-    from screening.machines.forest_loops import preorder
-
     order = np.empty(len(left), np.int64)
-    preorder(left, right, order)
+    _preorder(left, right, order)
     return order
 
 
@@ -147,3 +132,76 @@ def rounded_down(threshold: np.ndarray) -> np.ndarray:
     """
     nearest = threshold.astype(np.float32)
     return np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+
+
+@njit(nogil=True, cache=True)
+def _preorder(left, right, order):
+    """Fill `order` with the nodes of one tree, every left child right after its parent; -1 marks no child."""
+    waiting = np.empty(left.size, np.int64)
+    waiting[0], height = 0, 1
+    for place in range(order.size):
+        height -= 1
+        node = waiting[height]
+        order[place] = node
+        if left[node] >= 0:
+            waiting[height], waiting[height + 1] = right[node], left[node]
+            height += 2
+
+
+@njit(nogil=True, cache=True)
+def _linked(feature, onward, starts, deepest):
+    """Find where nodes in preorder lead and where trees start; False unless all are whole, none too deep.
+
+    Which nodes are leaves (feature < 0) is all there is to know: a left child follows its parent, and a right
+    child follows the last leaf on its left. `onward` is the right child of an inner node, and of a leaf its
+    number among the leaves.
+    """
+    # Inner nodes whose right child has not come yet, and their depths.
+    waiting, depths = np.empty(deepest, np.int64), np.empty(deepest, np.int64)
+    height, depth, n_trees, n_leaves, after_leaf = 0, 0, 0, 0, True
+    for node in range(feature.size):
+        if not after_leaf:
+            depth += 1
+        elif height > 0:
+            height -= 1
+            onward[waiting[height]] = node
+            depth = depths[height] + 1
+        else:
+            if n_trees == starts.size:
+                return False
+            starts[n_trees] = node
+            n_trees += 1
+            depth = 0
+        after_leaf = feature[node] < 0
+        if after_leaf:
+            onward[node] = n_leaves
+            n_leaves += 1
+        elif depth == deepest:
+            return False
+        else:
+            waiting[height], depths[height] = node, depth
+            height += 1
+    return after_leaf and height == 0 and n_trees == starts.size
+
+
+@njit(nogil=True, cache=True)
+def _add_leaves(x, start, stop, feature, threshold, onward, starts, value, out):
+    """Add to rows start .. stop - 1 of `out` the values of the leaves that they reach, tree after tree.
+
+    One row after another with a branch a step: the processor guesses ahead, which is quicker than several
+    rows in step. Unsigned numbers, because numba wraps an index that might be negative.
+    """
+    for tree in range(starts.size):
+        root = starts[tree]
+        for r in range(start, stop):
+            row, node = x[r], root
+            column = feature[node]
+            while column >= 0:
+                if row[np.uint32(column)] <= threshold[node]:
+                    node += np.uint32(1)
+                else:
+                    node = onward[node]
+                column = feature[node]
+            leaf = onward[node]
+            for o in range(value.shape[1]):
+                out[r, o] += value[leaf, o]

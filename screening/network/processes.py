@@ -26,9 +26,9 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # What a night imports: the server that nights are forked from has it once for all. No thread may run there.
 PRELOADED = [
     "screening.__main__", "screening.scoring.score", "screening.ledger", "screening.storage.loading",
-    "screening.storage.signing", "screening.machines.blended", "screening.recipes.building",
-    "screening.sources.database", "screening.cohort.reading", "screening.kernels.sweep",
-    "screening.storage.restoring", "llvmlite.binding",
+    "screening.storage.signing", "screening.machines.blend", "screening.recipes.building",
+    "screening.sources.database", "screening.cohort.reading", "screening.kernels.pairwise",
+    "screening.storage.restoring",
 ]  # fmt: skip
 
 

@@ -25,7 +25,6 @@ from markupsafe import Markup
 
 from screening.errors import UsageError
 from screening.page import format as shown
-from screening.page.precompiled import Precompiled
 
 SHIPPED = "shipped"
 """Prefix under which a site's template finds the one that it replaces."""
@@ -110,10 +109,10 @@ def environment_of(templates: Path | None = None) -> Environment:
 
 @lru_cache(maxsize=1)
 def _shipped() -> Environment:
-    return _made(PackageLoader("screening.templates", ""), Precompiled(Path(__file__)))
+    return _made(PackageLoader("screening.templates", ""))
 
 
-def _made(loader: BaseLoader, kept: Precompiled | None = None) -> Environment:
+def _made(loader: BaseLoader) -> Environment:
     environment = Environment(
         loader=loader,
         autoescape=True,
@@ -122,7 +121,6 @@ def _made(loader: BaseLoader, kept: Precompiled | None = None) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        bytecode_cache=kept,
     )
     environment.filters["json"] = as_json
     return environment

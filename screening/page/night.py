@@ -34,6 +34,7 @@ def run_banner(run: RunDocument) -> dict[str, object]:
             ("Model", f"{shown.name(model.recipe.title)} · {shown.name(model.id)}"),
             ("Model digest", _digest(model.digest)),
             ("Trained on", _trained_on(model)),
+            ("State", _state(model)),
             ("Run", shown.name(run.run_id)),
             *([("Copy", "for teaching: every id is a pseudonym")] if run.pseudonymised else []),
         ],
@@ -52,10 +53,20 @@ def model_banner(model: ModelDocument) -> dict[str, object]:
             ("Method", shown.name(model.recipe.title)),
             ("Model digest", _digest(model.sha256)),
             ("Trained on", _trained_on(model)),
+            ("State", _state(model)),
         ],
         "intended_use": _use(model),
         "brief": False,
     } | _reasons(model.attention)
+
+
+def _state(model: ModelDocument) -> str:
+    """Whether somebody answers for the model's use."""
+    approval = model.approval
+    if approval is None:
+        return "draft, not approved for use"
+    words = f"approved for use by {shown.text(approval.by, 100)} on {shown.name(approval.date)}"
+    return words if approval.reason is None else f"{words}: {shown.text(approval.reason, 300)}"
 
 
 def terms(model: ModelDocument) -> dict[str, bool]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from screening.documents.case import Case, GroupFacts
-from screening.documents.run import RunDocument, Share
+from screening.documents.figures import Share
+from screening.documents.run import RunDocument
 from screening.page import format as shown
 from screening.page.cases import Line, line_of_case, line_of_group
 from screening.page.values import others

@@ -10,9 +10,9 @@ import numpy as np
 
 from screening.factors.numbers import check_count
 from screening.kernels import rescaled
-from screening.machines.passes import Dual
-from screening.machines.stopping import inner_folds, mean_recall
+from screening.machines.early_stopping import inner_folds, mean_recall
 from screening.machines.training import (
+    Dual,
     Solve,
     Training,
     dual_of,
@@ -23,7 +23,7 @@ from screening.machines.training import (
 )
 from screening.remedies.base import Remedy
 from screening.solvers import Problem, Solutions
-from screening.solvers.without_one import WithoutOne
+from screening.solvers.leave_one_out import LeaveOneOut
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class _Search:
         inside[self.minority] = inside[self.left] = True
         part = self.part
         problem = two_class_problem(replace(part, costs=np.where(inside, part.costs, 0.0)))
-        return problem, WithoutOne(problem, part.tol).solve(np.abs(now.dual.weights[:, 0]), used)
+        return problem, LeaveOneOut(problem, part.tol).solve(np.abs(now.dual.weights[:, 0]), used)
 
     def over_all_rows(self, step: Step) -> Step:
         """The step with row numbers of the training table and a dual over all of it."""

@@ -10,6 +10,7 @@ from screening.cohort.identity import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.case import Case
 from screening.documents.drift_words import reason
+from screening.documents.model import FORMAT_VERSION
 from screening.documents.run import (
     Discoveries,
     InputFacts,
@@ -26,7 +27,6 @@ from screening.scoring.discoveries import is_discovery, of_groups
 from screening.scoring.gathering import Night
 from screening.statistics.prevalence import prevalence_tonight
 from screening.storage.model import Model
-from screening.storage.sealing import FORMATS
 from screening.training.card import versions
 
 
@@ -61,7 +61,7 @@ def run_document(
     found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), reason(drift)]
     source = source_in(stream.source.to_dict())
     return RunDocument(
-        format=FORMATS["run"],
+        format_version=FORMAT_VERSION,
         run_id=key[:12],
         date=date,
         model=run_model_in(with_id(model)),
@@ -116,5 +116,5 @@ def _voxels(blocks: Blocks, stream: CohortStream, scores: Path) -> Voxels | None
 
 
 def with_id(model: Model) -> dict[str, object]:
-    """The model as a run states it: as it was sealed, whatever version wrote it."""
+    """The model as a run states it: as it was sealed."""
     return {"id": model.id, "digest": model.digest} | model.sealed

@@ -43,7 +43,7 @@ class Drift:
         self.grouped, self.imaged = bool(model.contract.group), bool(model.contract.coordinates)
         self.share = min(1.0, MOST_ROWS / max(n_rows, 1))
         self.edges, self.known = reference(model)
-        self.machines = _machines_of_a_repeat(model)
+        self.machines = model.facts.validation.folds
         self.of_group: dict[int, tuple[float, float]] = {}
         self.rows: list[tuple[np.ndarray, np.ndarray]] = []
 
@@ -100,11 +100,6 @@ def _whole(values: np.ndarray) -> tuple[int, ...]:
 def _drawn(ids: np.ndarray, model: Model) -> np.ndarray:
     """By which one row of a group is drawn: the highest lot, shape (n_rows,)."""
     return keyed_lots(ids, model.digest).astype(float)
-
-
-def _machines_of_a_repeat(model: Model) -> int:
-    """Machines that share the rows of one dealing of the folds; an older model has one in all."""
-    return 1 if model.facts.format == 1 else model.facts.validation.folds
 
 
 def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:

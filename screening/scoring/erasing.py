@@ -53,7 +53,7 @@ def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str |
     if fewer.get("outputs") is not None:
         there = [path for path in map(folder.joinpath, TABLES) if path.exists()]
         fewer["outputs"] = {path.name: digest_of(path) for path in sorted(there)}
-    fewer, text = written(fewer, "run")
+    fewer, text = written(fewer)
     (folder / "run.json").write_bytes(text)
     return fewer
 

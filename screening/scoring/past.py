@@ -15,7 +15,7 @@ class Past:
     Parameters
     ----------
     profile : Profile or None
-        Models of old have none, and then nothing is said.
+        Without one nothing is said.
     """
 
     def __init__(self, profile: Profile | None):

@@ -214,7 +214,7 @@ def score(
             write_flagged(folder / "flagged.csv", tally, known, drawn)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
         run = replace(run, times=times, outputs=outputs)
-        document, text = written(plain(run) | {"model": with_id(model)}, "run")
+        document, text = written(plain(run) | {"model": with_id(model)})
         if not shadow:
             page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
@@ -261,7 +261,5 @@ def _run_key(
     """The same model, input, night and series give the same run."""
     digests = [file["sha256"] for file in source["files"]]
     key: dict[str, Any] = {"model": model.digest, "input": digests, "date": night, "label": label}
-    # Left out where they are not said, so that nights of before they could be are found again.
-    key |= {"series": series} if series else {}
-    key |= {"shadow": True} if shadow else {}
+    key |= {"series": series, "shadow": shadow}
     return hashlib.sha256(canonical(key)).hexdigest()

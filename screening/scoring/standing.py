@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from screening.documents.run import ScoreScale, Share, Stopping
+from screening.documents.figures import Share
+from screening.documents.run import ScoreScale, Stopping
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import FLAG_EVERYTHING
 from screening.statistics.p_values import group_maxima

@@ -1,12 +1,30 @@
-"""A kernel matrix that is never held: its rows are computed when asked for."""
+"""Rows of a kernel matrix as solvers ask for them: held, made one by one, or kept in a bounded LRU cache.
+
+A cache is one flat buffer (the Gram's type, or float32 where rows are computed) that holds `capacity` rows as
+long as the active set. When the active set shrinks the rows are compacted in place, so the buffer never
+grows and later holds more rows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from screening.kernels.base import Kernel
+from screening.kernels.jit import njit
+from screening.kernels.pairwise import (
+    ABSOLUTE,
+    SQUARED,
+    kernel_row,
+    padded_transposed,
+    rate_of,
+    weighted_sum,
+)
+
+DIRECT, GATHERED, COMPUTED = 0, 1, 2
+HEAD, TAIL, USED, CAPACITY, FETCHED = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -44,11 +62,173 @@ class KernelRows:
 
     def __matmul__(self, weights: np.ndarray) -> np.ndarray:
         """K weights, shape (n,)."""
-        from screening.kernels.sweep import weighted_sum
-
         used = np.flatnonzero(weights)
         return weighted_sum(self.kernel, self.x, self.x[used], weights[used])
 
 
 Gram = np.ndarray | KernelRows
 """A kernel matrix, held or made by rows."""
+
+
+@dataclass
+class Active:
+    """The problem over the active points, compact, as the compiled loops want it."""
+
+    gram: Gram
+    memory: int = 0
+    points: np.ndarray = field(init=False)
+    mode: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._all: Any = None
+        self.kind, self.rate = SQUARED, np.float32(0)
+        if isinstance(self.gram, KernelRows):
+            self.dense = np.zeros((1, 1), np.float32)
+            self._all = padded_transposed(self.gram.x)
+            self.kind = SQUARED if self.gram.kernel.norm == 2 else ABSOLUTE
+            self.rate = np.float32(rate_of(self.gram.kernel))
+        else:
+            exact = np.asarray(self.gram).dtype != np.float32
+            self.dense = np.ascontiguousarray(self.gram, np.float64 if exact else np.float32)
+            self._all = None if exact else np.zeros((4, 1), np.float32)  # float32 shares one specialisation
+        self.computed = isinstance(self.gram, KernelRows)
+        self.buffer = np.empty(0, self.dense.dtype)
+        self.slot_of = self.owner = self.newer = self.older = self.lru = np.empty(0, np.int64)
+        self.take(np.arange(len(self.gram)))
+
+    def take(self, points: np.ndarray, keep: np.ndarray | None = None) -> None:
+        """Make `points` the active set; `keep`, their places in the one before, saves the cached rows."""
+        before = len(self.points) if keep is not None else 0
+        m = len(points)
+        direct = not self.computed and m == len(self.dense)
+        was_cached = keep is not None and self.mode != DIRECT
+        self.points = points
+        self.mode = DIRECT if direct else COMPUTED if self.computed else GATHERED
+        self.xt = np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
+        if direct:  # nothing is cached
+            self.slot_of = self.owner = self.newer = self.older = np.empty(0, np.int64)
+            self.lru = np.zeros(5, np.int64)
+            return
+        wanted = min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
+        if len(self.buffer) < wanted and not was_cached:
+            self.buffer = np.empty(wanted, self.dense.dtype)
+        capacity = max(min(len(self.buffer) // m, m), 0)
+        slot_of = np.full(m, -1, np.int64)
+        if was_cached:
+            compact(
+                keep, before, self.buffer, self.slot_of, self.owner, self.newer, self.older, self.lru, slot_of
+            )
+        else:
+            self.lru = np.array([-1, -1, 0, 0, 0], np.int64)
+        grown = [np.full(capacity, -1, np.int64) for _ in range(3)]
+        if was_cached:
+            used = self.lru[USED]
+            for new, old in zip(grown, (self.owner, self.newer, self.older), strict=True):
+                new[:used] = old[:used]
+        self.owner, self.newer, self.older = grown
+        self.slot_of = slot_of
+        self.lru[CAPACITY] = capacity
+
+    def rows(self) -> tuple:
+        return (
+            self.mode, self.points, self.dense, self.xt, self.kind, self.rate, self.buffer,
+            self.slot_of, self.owner, self.newer, self.older, self.lru,
+        )  # fmt: skip
+
+
+@njit
+def _fill(row, i, mode, active, gram, xt, kind, rate):
+    m = row.size
+    if mode == GATHERED:
+        source = gram[active[i]]
+        for t in range(m):
+            row[t] = source[active[t]]
+        return
+    if xt is not None:
+        centre = np.empty(xt.shape[0], np.float32)
+        for k in range(centre.size):
+            centre[k] = xt[k, i]
+        kernel_row(xt, centre, kind, rate, row)
+
+
+@njit
+def fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru):
+    """Row of the active point i, a view of the Gram or of the cache; the last two fetched stay valid."""
+    m = active.size
+    if mode == DIRECT:
+        return gram[i]
+    slot = slot_of[i]
+    if slot >= 0:
+        if lru[HEAD] != slot:
+            above, below = newer[slot], older[slot]
+            older[above] = below
+            if below >= 0:
+                newer[below] = above
+            else:
+                lru[TAIL] = above
+            newer[lru[HEAD]] = slot
+            older[slot] = lru[HEAD]
+            newer[slot] = -1
+            lru[HEAD] = slot
+        return buffer[slot * m : slot * m + m]
+    if lru[USED] < lru[CAPACITY]:
+        slot = lru[USED]
+        lru[USED] += 1
+    else:
+        slot = lru[TAIL]
+        lru[TAIL] = newer[slot]
+        older[lru[TAIL]] = -1
+        slot_of[owner[slot]] = -1
+    owner[slot] = i
+    slot_of[i] = slot
+    older[slot] = lru[HEAD]
+    newer[slot] = -1
+    if lru[HEAD] >= 0:
+        newer[lru[HEAD]] = slot
+    else:
+        lru[TAIL] = slot
+    lru[HEAD] = slot
+    lru[FETCHED] += 1
+    row = buffer[slot * m : slot * m + m]
+    _fill(row, i, mode, active, gram, xt, kind, rate)
+    return row
+
+
+@njit(nogil=True, cache=True)
+def compact(keep, m, buffer, slot_of, owner, newer, older, lru, new_slot_of):
+    """Keep only the columns (and the rows) of the active positions `keep`, in place and in order of use."""
+    place = np.full(slot_of.size, -1, np.int64)
+    for k in range(keep.size):
+        place[keep[k]] = k
+    width = keep.size
+    # Rows move towards the front of the buffer, slot by slot, so nothing is overwritten before it is read.
+    renamed = np.full(lru[USED], -1, np.int64)
+    used = 0
+    for slot in range(lru[USED]):
+        point = place[owner[slot]]
+        if point >= 0:
+            source, target = slot * m, used * width
+            row, moved = buffer[source : source + m], buffer[target : target + width]
+            for t in range(width):
+                moved[t] = row[keep[t]]
+            renamed[slot] = used
+            new_slot_of[point] = used
+            used += 1
+    order = np.empty(used, np.int64)
+    count = 0
+    slot = lru[HEAD]
+    while slot >= 0:
+        if renamed[slot] >= 0:
+            order[count] = renamed[slot]
+            count += 1
+        slot = older[slot]
+    for k in range(keep.size):
+        if new_slot_of[k] >= 0:
+            owner[new_slot_of[k]] = k
+    lru[HEAD], lru[TAIL] = -1, -1
+    for k in range(used):
+        newer[order[k]] = order[k - 1] if k > 0 else -1
+        older[order[k]] = order[k + 1] if k + 1 < used else -1
+    if used > 0:
+        lru[HEAD], lru[TAIL] = order[0], order[used - 1]
+    lru[USED] = used

@@ -2,7 +2,7 @@
 
 The kernel matrix is never rescaled: c enters beside it. Points that sit at a bound and will stay there leave
 the active set by compaction, and what was left out is checked in full before a solution is returned. Pairs
-find out which alphas are free; now and then all of these go to their common optimum (``face_loops``).
+find out which alphas are free; now and then all of these go to their common optimum (``free_set``).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from screening.solvers.active import LAST_DIGITS, STOP, WORTH, Active
-from screening.solvers.kernel_rows import KernelRows
-from screening.solvers.problem import Problem, Solution
+from screening.solvers import smo_steps
+from screening.solvers.kernel_rows import Active, KernelRows
+from screening.solvers.problem import Problem, Solution, certificate, levels, within
+from screening.solvers.smo_steps import LAST_DIGITS, STOP, WORTH
 
 DEFAULT_MEMORY = 1 << 30
 _SMALL = 512  # below this many active points shrinking costs more than it saves
@@ -70,9 +71,6 @@ def solve_each(
     tol, start, memory, max_iter
         As ``solve`` has them.
     """
-    from screening.kernels.compiled import prepare
-
-    prepare()
     first = problems[0]
     small = len(first.upper) <= _SMALL and not isinstance(first.gram, KernelRows)
     if small and first.total is not None and first.has_margin:
@@ -88,14 +86,12 @@ def _solve_columns(
     problems: Sequence[Problem], tol: float, start: np.ndarray | None, max_iter: int
 ) -> list[Solution]:
     """``solve_each`` of so few rows that none is left out on the way: all in one call of what is compiled."""
-    from screening.solvers import column_loops
-
     problem = problems[0]
     factors = np.array([each.c for each in problems], float)
     found, told = np.empty(factors.shape), np.empty((len(factors), 3))
     chunks, chunk = _looks(factors.shape[1])
     given = (problem.signs, problem.linear, problem.diagonal, problem.upper)
-    column_loops.solve_columns(
+    smo_steps.solve_columns(
         chunks, chunk, max_iter, tol, *(np.ascontiguousarray(each, float) for each in given), factors,
         _feasible(problem, start), found, told, *Active(problem.gram).rows(),
     )  # fmt: skip
@@ -114,8 +110,6 @@ def _looks(n_points: int) -> tuple[int, int]:
 def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
     upper, signs = problem.upper, problem.signs
     if start is not None:
-        from screening.solvers.problem_loops import within
-
         alphas = np.ascontiguousarray(start, float)
         inside, reach, sum_now = within(alphas, np.ascontiguousarray(signs, float), upper)
         total = problem.total
@@ -204,8 +198,6 @@ class _Engine:
     def _levels(self) -> np.ndarray:
         """v = -s * gradient (with the equality), the gradient itself without."""
         if not self.active.computed:
-            from screening.solvers.problem_loops import levels
-
             return np.asarray(levels(self.equality, self.s, self.c, self.p, self.alpha, self.active.dense))
         signed = self.s * self.c
         gradient = signed * (self.problem.gram @ (signed * self.alpha)) + self.p
@@ -218,14 +210,12 @@ class _Engine:
 
     def _climb(self, limit: int, may_leave: bool, now: list[np.ndarray]) -> tuple[int, float, bool]:
         """Steps until there is something to decide: their number, the gap, and whether none was left."""
-        from screening.solvers import climbing
-
         chunks, chunk = _looks(len(now[0]))
         if not self.problem.has_margin:  # then every look may ask for a smaller violation
             chunks = 1
         asked = self.tol * self.problem.scale
         self.kept[STOP] = self.stop
-        steps, gap, stuck = climbing.climb(
+        steps, gap, stuck = smo_steps.climb(
             chunks, chunk, limit, asked, may_leave, self.kept, self.coupling, *now, self.state,
             *self.active.rows(),
         )  # fmt: skip
@@ -234,15 +224,11 @@ class _Engine:
 
     def _undecided(self, now: list[np.ndarray]) -> np.ndarray:
         """Positions of the active points that are not yet sure to stay where they are."""
-        from screening.solvers import climbing
-
         first, _, _, upper, alpha, v = now
-        return np.asarray(climbing.undecided(self.equality, first, upper, alpha, v))
+        return np.asarray(smo_steps.undecided(self.equality, first, upper, alpha, v))
 
     def _certificate(self) -> tuple[float, float]:
         """Intercept and largest violation over all points."""
-        from screening.solvers.problem_loops import certificate
-
         v = self.v
         if not self.equality:
             up, low = self.alpha < self.upper, self.alpha > 0

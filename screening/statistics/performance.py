@@ -6,9 +6,9 @@ import numpy as np
 
 from screening.documents.figures import Ends, Observed, Ranking
 from screening.documents.tables import made
-from screening.documents.validation import Curve
+from screening.documents.validation import Confusion, Curve, PerClass
 from screening.errors import UsageError
-from screening.statistics.intervals import predictive_interval, share_range
+from screening.statistics.intervals import predictive_interval, share_range, wilson
 from screening.statistics.predictive_intervals import predictive, widening
 from screening.statistics.ranking import area_ends, ranking
 from screening.statistics.tally import Tally, group_codes, rate_at_last, rate_bands, spaced_thresholds
@@ -197,3 +197,26 @@ def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: 
 
 def _column(values: np.ndarray) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
+
+
+def per_class(
+    target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...]
+) -> tuple[Confusion, list[PerClass]]:
+    """Counts, true class by row, and recall with precision a class."""
+    counts = np.zeros((len(classes), len(classes)), dtype=int)
+    np.add.at(counts, (target, predicted), 1)
+    rows = []
+    for m, name in enumerate(classes):
+        n, hits, called = int(counts[m].sum()), int(counts[m, m]), int(counts[:, m].sum())
+        low, high = map(float, wilson(hits, n)) if n else (None, None)
+        rows.append(
+            PerClass(
+                label=name,
+                n=n,
+                recall=hits / n if n else None,
+                recall_low=low,
+                recall_high=high,
+                precision=hits / called if called else None,
+            )
+        )
+    return Confusion(classes=list(classes), counts=counts.tolist()), rows

@@ -6,8 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from screening.documents.figures import OperatingPoint, PredictiveValues, Rates
-from screening.documents.run import Share
+from screening.documents.figures import OperatingPoint, PredictiveValues, Rates, Share
 from screening.documents.validation import Predictive
 from screening.statistics.intervals import share_range, wilson
 from screening.statistics.performance import rates
@@ -16,21 +15,20 @@ from screening.statistics.tally import group_codes
 FIGURES = tuple(each.name for each in fields(PredictiveValues) if each.name != "prevalence")
 
 
-def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
+def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> Share:
     """Share of positives with its 95 % interval."""
-    return share_range(positive, group_codes(groups))
+    value, low, high = share_range(positive, group_codes(groups))
+    return Share(value=float(value), low=float(low), high=float(high))
 
 
-def at_local_prevalence(
-    point: OperatingPoint, positive: np.ndarray, given: float | None, groups: np.ndarray | None = None
-) -> Predictive:
+def at_local_prevalence(point: OperatingPoint, share: Share, given: float | None) -> Predictive:
     """PPV, NPV and reviews per case at the local prevalence and the ends of its range, by Bayes.
 
     Parameters
     ----------
     point : OperatingPoint
-    positive : ndarray of bool, shape (n_rows,)
-        Of the whole training table: the estimate where none is given.
+    share : Share
+        Of positives in the whole training table: the estimate where none is given.
     given : float or None
         Stated by the contract or the caller; then half and twice of it stand for its range.
 
@@ -40,16 +38,20 @@ def at_local_prevalence(
         Low to high prevalence. At the point's own prevalence the figures are the point's, which hold what is
         not known of it; at the ends it is taken as known.
     """
-    if given is None:
-        share, low, high = prevalence_range(positive, groups)
-    else:
-        share, low, high = given, given / 2, min(2 * given, (1 + given) / 2)
+    ends = (share.low, share.value, share.high)
+    if given is not None:
+        ends = (given / 2, given, min(2 * given, (1 + given) / 2))
     rows = []
-    for prevalence in (low, share, high):
+    for prevalence in ends:
         own = np.isclose(prevalence, point.prevalence)
         found = vars(point) if own else rates(point.sensitivity_ends, point.specificity_ends, prevalence)
         rows.append(PredictiveValues(prevalence=prevalence, **{name: found[name] for name in FIGURES}))
-    return Predictive(source="estimated" if given is None else "given", rows=rows)
+    return Predictive(
+        rule=point.rule,
+        threshold=point.threshold,
+        source="estimated" if given is None else "given",
+        rows=rows,
+    )
 
 
 def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Share | None:

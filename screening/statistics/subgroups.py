@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from screening.documents.rule import Rule
 from screening.documents.run import NightSubgroup
 from screening.documents.validation import Level, SubgroupFacts
 from screening.sources.columns import Columns, coded
@@ -81,6 +82,7 @@ def performance_by_subgroup(
     threshold: float,
     groups: np.ndarray | None = None,
     share: float | None = None,
+    rule: Rule | None = None,
 ) -> list[SubgroupFacts]:
     """Sensitivity, specificity and flag rate a level of each subgroup column, from held-out scores.
 
@@ -95,6 +97,8 @@ def performance_by_subgroup(
     share : float, optional
         Positives in the whole table, where the rows are a sample that holds more of them: flag rates are then
         those of the table.
+    rule : Rule, optional
+        That chose the threshold; somebody's own if None.
 
     Returns
     -------
@@ -121,7 +125,12 @@ def performance_by_subgroup(
             )
             for name, rows in ((name, _at(level, name)) for name in _ordered(level, edges))
         ]
-        described.append(SubgroupFacts(column=column, edges=edges, known=known, rows=rows))
+        own_rule = rule or Rule("threshold", threshold)
+        described.append(
+            SubgroupFacts(
+                rule=own_rule, threshold=threshold, column=column, edges=edges, known=known, rows=rows
+            )
+        )
     return described
 
 

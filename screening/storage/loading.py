@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 # Another processor or BLAS may differ in the last digits, another version in which sums are float32 (right to
-# 3e-5 of the largest, `kernels.sweep.in_double`); a damaged machine differs in the first.
+# 3e-5 of the largest, `kernels.pairwise.in_double`); a damaged machine differs in the first.
 SELF_TEST_TOLERANCE = 1e-4
 MOST_SELF_TEST_ROWS = 1000
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from screening.cohort.reading import Readable
     from screening.cohort.stream import CohortStream
     from screening.contract.contract import Contract
-    from screening.machines.blended import BlendedEnsemble
+    from screening.machines.blend import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
     from screening.recipes.recipe import Recipe
     from screening.sources.columns import Columns
@@ -78,7 +78,7 @@ class Model(InBrief):
 
     @cached_property
     def facts(self) -> ModelDocument:
-        """The document as its type, whichever version wrote it."""
+        """The document as its type."""
         return model_in(self.document)
 
     @property
@@ -214,7 +214,7 @@ class Model(InBrief):
         if self.directory is not None:
             return self.document
         digests = {"arrays_sha256": self.array_bytes, "validation_sha256": self.table_bytes}
-        return sealed(self.document | {key: digest_of(content) for key, content in digests.items()}, "model")
+        return sealed(self.document | {key: digest_of(content) for key, content in digests.items()})
 
     @cached_property
     def array_bytes(self) -> bytes:

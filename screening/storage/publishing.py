@@ -1,7 +1,7 @@
 """Directories that appear whole or not at all, one writer at a time.
 
-What is being written is called `.NAME.partial`, and beside it lies `.NAME.lock`. The lock belongs to the
-process that holds it: a lock that can be had is a dead process's, and what lies beside it is swept away.
+What is being written is called `.NAME.partial`, and beside it lies `.NAME.screening-lock`. The lock belongs
+to the process that holds it: one that can be had is a dead process's, and what lies beside it is swept away.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from screening.errors import Locked, UsageError, of_system
 from screening.files import exchange, refuse_other_bytes
@@ -26,8 +28,8 @@ FILES = {
     # The volumes beside it are called after patients: a folder with such in it is never replaced.
     "volumes": ("volumes.json",),
 }
-# Stands in every lock of ours, so that nobody else's is ever taken for one.
-MARK = b"screening\n"
+# No other program's locks are called so: what is swept away is our own.
+LOCK = "screening-lock"
 
 
 @dataclass(eq=False)
@@ -35,20 +37,21 @@ class _Hold:
     """A target this process works on: its lock, and the parents made for it, deepest first."""
 
     target: Path
-    handle: int | None = None
     made: list[Path] = field(default_factory=list)
 
-    def take(self) -> None:
-        """Take its lock; BlockingIOError where another process has it."""
-        self.handle = _lock(_beside(self.target, "lock"))
+    def __post_init__(self) -> None:
+        # Let go by whichever thread ends the process; a lock that is a mere file would outlive a killed one.
+        self.lock = FileLock(
+            _beside(self.target, LOCK), mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False
+        )
 
     def end(self) -> None:
         """Leave nothing but what was published."""
-        if self.handle is not None:
+        if self.lock.is_locked:
             _clear(self.target)
-            # Removed while still held: who opened it meanwhile sees another in its place, and tries again.
-            _unlink(_beside(self.target, "lock"))
-            os.close(self.handle)
+            # Removed while still held: filelock tells whoever opened it meanwhile that it guards nothing.
+            _unlink(_beside(self.target, LOCK))
+            self.lock.release()
         for parent in self.made:
             with suppress(OSError):
                 parent.rmdir()
@@ -105,7 +108,7 @@ def check_place(directory: str | Path, kind: str) -> None:
     if not target.is_dir():
         raise UsageError(f"{target} is a file; give a directory that does not exist yet")
     # What a killed `screen report` left is replaced with the rest.
-    left = {_beside(Path(name), ending).name for name in FILES[kind] for ending in ("partial", "lock")}
+    left = {_beside(Path(name), ending).name for name in FILES[kind] for ending in ("partial", LOCK)}
     names = {entry.name for entry in target.iterdir()} - left
     if not names:
         return
@@ -128,14 +131,14 @@ def hold(directory: str | Path) -> Iterator[None]:
     try:
         _make_parents(mine)
         try:
-            mine.take()
-        except BlockingIOError:
+            mine.lock.acquire()
+        except Timeout:
             words = f"another run is writing {mine.target}; wait for it, or give another --out"
             raise Locked(words) from None
         except BaseException:
-            # Stopped on the way to it: the file may lie there without our mark, by which a sweep knows it.
+            # Stopped on the way to it: the file may lie there already, and is removed by who holds it.
             with suppress(OSError):
-                mine.take()
+                mine.lock.acquire()
             raise
         yield
         mine.made.clear()
@@ -153,8 +156,8 @@ def let_go() -> None:
     while _held:
         mine = _held.pop()
         with suppress(OSError):
-            if mine.handle is None:
-                mine.take()
+            if not mine.lock.is_locked:
+                mine.lock.acquire()
             mine.end()
 
 
@@ -185,52 +188,15 @@ def _beside(target: Path, ending: str) -> Path:
     return target.with_name(f".{target.name}.{ending}")
 
 
-def _lock(path: Path) -> int:
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        try:
-            _take(handle)
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
-                try:
-                    os.write(handle, MARK)
-                except BaseException:
-                    _unlink(path)
-                    raise
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
-def _take(handle: int) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError as error:
-            raise BlockingIOError from error
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def sweep(folder: Path) -> None:
-    """Clean up after dead processes in a folder: their locks can be had, and bear our mark."""
-    mine = {_beside(each.target, "lock") for each in _held}
-    for path in set(folder.glob(".*.lock")) - mine:
+    """Clean up after dead processes in a folder: their locks can be had."""
+    mine = {_beside(each.target, LOCK) for each in _held}
+    for path in set(folder.glob(f".*.{LOCK}")) - mine:
         with suppress(OSError):
-            if path.is_file() and not path.is_symlink() and _begins(path, MARK):
-                dead = _Hold(path.with_name(path.name[1 : -len(".lock")]))
-                dead.take()
+            if path.is_file() and not path.is_symlink():
+                dead = _Hold(path.with_name(path.name[1 : -len(f".{LOCK}")]))
+                dead.lock.acquire()
                 dead.end()
-
-
-def _begins(path: Path, mark: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(mark)) == mark
 
 
 def _clear(target: Path) -> None:

@@ -11,13 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from screening.documents.model import FORMAT_VERSION
 from screening.documents.tables import WrongTypeUnder
 from screening.errors import ModelError
 from screening.files import read_bounded
 
-# The number a program writes; of these on, a document has a digest.
-FORMATS = {"model": 4, "run": 4, "comparison": 2}
-SEALED_SINCE = {"model": 1, "run": 4, "comparison": 2}
+# Files from before the first release have their number, which was higher, under this key.
+KEY_BEFORE_RELEASE = "format"
+REMEDY = {"model": "train again", "run": "score the night again", "comparison": "compare again"}
 _END = b"\n}\n"
 MAX_DOCUMENT_BYTES = 64 << 20
 # What the pages and commands go by; where a value is of another type nothing below it can be trusted.
@@ -66,14 +67,14 @@ def _encoder(depth: int) -> json.JSONEncoder:
     return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=separators)
 
 
-def sealed(document: Mapping[str, object], kind: str) -> dict[str, object]:
+def sealed(document: Mapping[str, object]) -> dict[str, object]:
     """The document with its format number, and the digest of its own canonical text."""
-    return written(document, kind)[0]
+    return written(document)[0]
 
 
-def written(document: Mapping[str, object], kind: str) -> tuple[dict[str, object], bytes]:
+def written(document: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
     """The sealed document and its canonical text: a large one takes long to write, so it is done once."""
-    whole = {**document, "format": FORMATS[kind]}
+    whole = {**document, "format_version": FORMAT_VERSION}
     whole.pop("sha256", None)
     text = canonical(whole)
     digest = hashlib.sha256(text).hexdigest()
@@ -88,12 +89,11 @@ def _seal(digest: object) -> bytes:
 def read_document(directory: str | Path, kind: str) -> dict[str, object]:
     """Read `model.json`, `run.json` or `comparison.json` and check its digest.
 
-    A run or comparison of an older format has none.
-
     Raises
     ------
     ModelError
-        It is missing, damaged, of a newer format, or no such document; a key of a wrong type is named.
+        It is missing, damaged, from before the first release, of a newer format, or no such document; a key
+        of a wrong type is named.
     """
     path = Path(directory) / f"{kind}.json"
     content = read_bounded(path, MAX_DOCUMENT_BYTES, ModelError)
@@ -101,20 +101,21 @@ def read_document(directory: str | Path, kind: str) -> dict[str, object]:
         document = json.loads(content)
     except (ValueError, RecursionError):
         raise ModelError(f"{path} is damaged; restore it from a copy or make it again") from None
-    number = document.get("format") if isinstance(document, dict) else None
+    number = document.get("format_version") if isinstance(document, dict) else None
+    if number is None and isinstance(document, dict) and KEY_BEFORE_RELEASE in document:
+        raise ModelError(f"{path} was made by a version before the first release; {REMEDY[kind]}")
     if type(number) is not int or number < 1:
         raise ModelError(f"{path} is damaged: it has no format number")
-    if number > FORMATS[kind]:
-        raise ModelError(f"{path} has format {number}, newer than {FORMATS[kind]}; update screening")
+    if number > FORMAT_VERSION:
+        raise ModelError(f"{path} has format {number}, newer than {FORMAT_VERSION}; update screening")
     digest = document.get("sha256")
-    if number >= SEALED_SINCE[kind] or digest is not None:
-        # Of the bytes: a flip in white space or a repeated key leaves the content as it was.
-        seal = _seal(digest)
-        text = content.removesuffix(seal) + _END
-        if not content.endswith(seal) or hashlib.sha256(text).hexdigest() != digest:
-            raise ModelError(
-                f"{path} is damaged: its digest does not match; restore it from a copy or make it again"
-            )
+    # Of the bytes: a flip in white space or a repeated key leaves the content as it was.
+    seal = _seal(digest)
+    text = content.removesuffix(seal) + _END
+    if not content.endswith(seal) or hashlib.sha256(text).hexdigest() != digest:
+        raise ModelError(
+            f"{path} is damaged: its digest does not match; restore it from a copy or make it again"
+        )
     for name, wanted in KEYS[kind].items():
         if not isinstance(document.get(name), wanted):
             raise ModelError(f"{path} is damaged: '{name}' is missing or of another type")

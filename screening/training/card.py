@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from importlib.metadata import version
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
-from screening.documents.beside import BesideFacts
 from screening.documents.model import (
+    FORMAT_VERSION,
     Approximation,
-    BlendMember,
     FeatureFacts,
     MachineFacts,
-    MemberAlone,
     MemberFacts,
     ModelDocument,
     Profile,
@@ -26,28 +23,22 @@ from screening.documents.model import (
 from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
 from screening.gates.profiling import profile
-from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent
-from screening.statistics.operating_point import OperatingPoint, Rule
-from screening.statistics.ranking import auroc
-from screening.storage.sealing import FORMATS
-from screening.training.appraisal import Appraisal, per_class
+from screening.statistics.operating_point import OperatingPoint
+from screening.statistics.performance import per_class
 from screening.training.planning import Groundwork
 from screening.validation.approximation import cost_of_landmarks
 from screening.validation.held_out import HeldOut
-from screening.validation.task import Task
-from screening.validation.validation import Validation
+from screening.validation.judge import HeldOutScores, Judgement
 
 
 def model_document(
     ground: Groundwork,
-    chosen: Sequence[OperatingPoint],
-    validation: Validation,
     held_out: HeldOut,
-    appraisal: Appraisal,
-    beside: BesideFacts | None,
+    scores: HeldOutScores,
+    judgement: Judgement,
     *,
     seed: int,
     max_rows: int | None,
@@ -63,17 +54,18 @@ def model_document(
         contract=ground.cohort.contract.to_dict(),
         task=task.facts(),
         operating_points=[
-            in_use(name, point, "training") for name, point in zip(task.watched, chosen, strict=True)
+            in_use(name, point, "training")
+            for name, point in zip(task.watched, judgement.points, strict=True)
         ],
-        validation=_validation(ground, chosen, validation, held_out, appraisal, beside, seed),
+        validation=_validation(ground, held_out, scores, judgement),
         training=_training(ground, held_out, approximation, seed, max_rows, command),
         machine=_machine(held_out),
         versions=versions(),
-        blend=_members_of(held_out, sample, task, plan.groups, ground.rule, seed) if held_out.parts else (),
+        blend=judgement.members or (),
         attention=(),
         arrays_sha256="",
         validation_sha256="",
-        format=FORMATS["model"],
+        format_version=FORMAT_VERSION,
         sha256="",
     )
 
@@ -111,61 +103,28 @@ def _member(part: HeldOut) -> MemberFacts:
     )
 
 
-def _members_of(
-    held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None, rule: Rule, seed: int
-) -> list[BlendMember]:
-    """What each member of a blend does alone, on the scale of its standardised scores."""
-    found = []
-    blend = held_out.ensemble
-    assert isinstance(blend, BlendedEnsemble)
-    for part, centre, scale in zip(held_out.parts, blend.centres, blend.scales, strict=True):
-        alone = Validation.of(part, sample, task, groups)
-        classes = {}
-        for m, (name, column) in enumerate(zip(task.watched, task.watched_columns, strict=True)):
-            threshold = alone.operating_point(m, rule, seed).threshold
-            classes[name] = MemberAlone(
-                auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
-                threshold=float((threshold - centre[column]) / scale[column]),
-            )
-        found.append(BlendMember(recipe=part.recipe.name, title=part.recipe.title, classes=classes))
-    return found
-
-
 def _validation(
-    ground: Groundwork,
-    chosen: Sequence[OperatingPoint],
-    validation: Validation,
-    held_out: HeldOut,
-    appraisal: Appraisal,
-    beside: BesideFacts | None,
-    seed: int,
+    ground: Groundwork, held_out: HeldOut, scores: HeldOutScores, judgement: Judgement
 ) -> ValidationFacts:
     """Curves, tables and summaries of the held-out scores, one a watched class."""
-    sample, task, plan = ground.sample, ground.task, ground.plan
-    numbered = [(m, name, chosen[m].prevalence) for m, name in enumerate(task.watched)]
+    task, plan, validation = ground.task, ground.plan, scores.validation
     confusion, rows = None, None
     if validation.predicted is not None:
-        confusion, rows = per_class(task.target(labels_of(sample)), validation.predicted, task.classes)
+        confusion, rows = per_class(scores.target, validation.predicted, task.classes)
     return ValidationFacts(
         folds=plan.folds,
         repeats=len(held_out.fold),
         grouped=plan.groups is not None,
-        n_rows=sample.n_rows,
+        n_rows=ground.sample.n_rows,
         n_positive=int(validation.watched.any(axis=1).sum()),
         n_groups=None if plan.groups is None else len(np.unique(plan.groups)),
         n_machines=len(held_out.ensemble.machines),
         encoded_by="negatives" if held_out.one_class else "all rows",
         search=held_out.searched(),
-        summary={name: validation.ranking(m, seed) for m, name, _ in numbered},
-        curves={name: validation.curve(m, prevalence, seed) for m, name, prevalence in numbered},
-        points={name: validation.points(m, prevalence, seed) for m, name, prevalence in numbered},
+        prevalence=scores.shares,
         confusion=confusion,
         per_class=rows,
-        subgroups=appraisal.subgroups,
-        predictive=appraisal.predictive,
-        calibration=appraisal.calibration,
-        forward=appraisal.forward,
-        comparison=beside,
+        **judgement.figures,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +11,10 @@ from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.errors import ModelError
-from screening.machines.blended import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble, as_bytes
-from screening.sources.columns import Columns
 from screening.storage.model import Model
-from screening.training.rechoosing import stored_validation
 from screening.validation.held_out import HeldOut
-from screening.validation.task import Task
+from screening.validation.stored_scores import held_out_scores
 from screening.validation.validation import calibration_of
 
 HELD = "held"
@@ -43,8 +39,8 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
 def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.date) -> Model | None:
     """The model without a patient; None where its held-out scores do not name that one.
 
-    Its figures stay as they were measured. Where the machines stand on the patient's rows, or on rows of
-    which a model of an older format does not say whose they are, it is to be trained again.
+    Its figures stay as they were measured. Where the machines stand on the patient's rows, it is to be
+    trained again.
 
     Parameters
     ----------
@@ -71,7 +67,7 @@ def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.
     said = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
     training = replace(facts.training, notes=[*facts.training.notes, said])
     document = replace(facts, training=training)
-    if _stands_on(model, table, gone):
+    if table[HELD][gone].any():
         document = replace(document, retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))
     document = replace(document, attention=[*of_model(document), *said_of_ids(facts)])
     # Its stored test rows are each made of two patients'; noise stands for them.
@@ -79,22 +75,6 @@ def without(model: Model, name: str, retrain_by: datetime.date, today: datetime.
     return replace(fewer, calibration=_calibration(fewer))
 
 
-def _stands_on(model: Model, table: Columns, gone: np.ndarray) -> bool:
-    if HELD in table:
-        return bool(table[HELD][gone].any())
-    return any(each.kernel_machines for each in _members(model))
-
-
-def _members(model: Model) -> Iterator[FoldEnsemble]:
-    ensemble = model.ensemble
-    yield from ensemble.members if isinstance(ensemble, BlendedEnsemble) else (ensemble,)
-
-
 def _calibration(model: Model) -> np.ndarray:
     """What p-values are ranks in, of those who are left."""
-    task = Task.of(model.facts.task)
-    try:
-        return calibration_of(stored_validation(model, task), model.thresholds)
-    except ModelError:
-        # Too old a model for its scores to be put together again: numbers without names stay.
-        return model.calibration
+    return calibration_of(held_out_scores(model).validation, model.thresholds)

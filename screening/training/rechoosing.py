@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from screening.cohort.identity import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.history import ChangedClass
 from screening.documents.shape import plain
-from screening.errors import ModelError, UsageError
+from screening.errors import UsageError
 from screening.statistics.operating_point import Rule, overall
 from screening.storage.model import Model
 from screening.training.card import in_use
-from screening.validation.task import Task
-from screening.validation.validation import Validation, calibration_of
+from screening.validation.judge import judge
+from screening.validation.stored_scores import held_out_scores
+from screening.validation.validation import calibration_of
 
 
 def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) -> Model:
@@ -47,27 +46,36 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
         )
     if watched is not None and watched not in model.watched:
         raise UsageError(f"--class {watched}: the model watches {', '.join(model.watched)}")
-    before, task = model.facts, Task.of(model.facts.task)
-    validation, seed = stored_validation(model, task), before.training.seed or 0
-    points, facts = list(before.operating_points), before.validation
-    for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
-        if watched not in (None, name):
-            continue
-        asked = rule if rule.prevalence is not None else replace(rule, prevalence=point.rule.prevalence)
-        chosen = validation.operating_point(m, asked, seed)
-        points[m] = in_use(name, chosen, "screen threshold", reason.strip())
-        if chosen.prevalence != point.prevalence:
-            curve = validation.curve(m, chosen.prevalence, seed)
-            rows = validation.points(m, chosen.prevalence, seed)
-            facts = replace(facts, curves={**facts.curves, name: curve}, points={**facts.points, name: rows})
-    document = replace(before, operating_points=points, validation=facts)
+    before, scores = model.facts, held_out_scores(model)
+    if rule.prevalence is not None:
+        scores = replace(scores, prevalence=rule.prevalence)
+    rules = [
+        replace(rule, prevalence=rule.prevalence or point.rule.prevalence)
+        if watched in (None, point.label)
+        else point.rule
+        for point in before.operating_points
+    ]
+    judgement = judge(scores, rules, before.training.seed)
+    points = [
+        in_use(point.label, chosen, "screen threshold", reason.strip())
+        if watched in (None, point.label)
+        else point
+        for point, chosen in zip(before.operating_points, judgement.points, strict=True)
+    ]
+    document = replace(
+        before,
+        operating_points=points,
+        validation=replace(before.validation, **judgement.figures),
+        blend=judgement.members or (),
+        approval=None,  # of another operating point nobody has approved yet
+    )
     document = replace(document, attention=[*of_model(document), *said_of_ids(before)])
-    thresholds = np.array([point.threshold for point in points])
+    thresholds = judgement.thresholds
     return replace(
         model,
         document=plain(document),
-        calibration=calibration_of(validation, thresholds),
-        held_out=model.held_out.but({"score": overall(validation.scores, thresholds)}),
+        calibration=calibration_of(scores.validation, thresholds),
+        held_out=model.held_out.but({"score": overall(scores.validation.scores, thresholds)}),
         directory=None,
     )
 
@@ -93,33 +101,3 @@ def change_of(before: Model, after: Model) -> dict[str, object]:
             for old, new in changed
         ],
     }
-
-
-def stored_validation(model: Model, task: Task) -> Validation:
-    """The held-out scores a model was validated with.
-
-    Raises
-    ------
-    ModelError
-        The model holds none.
-    """
-    table, facts = model.held_out, model.facts.validation
-    names = task.score_columns
-    if not table.n_rows or not set(names) <= set(table):
-        raise ModelError("the model holds no held-out scores to choose from; train it again")
-    if model.facts.format == 1 and facts.repeats > 1:
-        raise ModelError("the model is of an older format, with repeated folds; train it again")
-    repeats = sum(name.startswith(f"{names[0]}@") for name in table)
-    columns = [[f"{name}@{repeat}" for name in names] for repeat in range(repeats)] or [names]
-    scores = np.column_stack([table[name] for name in names])
-    return Validation(
-        scores=scores,
-        repeats=np.stack([np.column_stack([table[name] for name in each]) for each in columns]),
-        fold=table["fold"],
-        watched=task.is_watched(table["label"]),
-        own=scores > 0,
-        predicted=None,
-        groups=table["unit" if "unit" in table else "group"] if facts.grouped else None,
-        n_settings=facts.search.n_candidates,
-        alike=table.get("alike"),
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -15,22 +14,26 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
+from screening.machines.blend import BlendedEnsemble
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
-from screening.statistics.operating_point import OperatingPoint, Rule, overall
+from screening.statistics.operating_point import Rule
+from screening.statistics.prevalence import prevalence_range
 from screening.storage.model import Model
 from screening.training import card as record
-from screening.training.appraisal import appraise
-from screening.training.beside import comparison, recipes_of
+from screening.training.beside import baselines, recipes_of
 from screening.training.erasing import HELD, held_rows
 from screening.training.lesions import by_lesions, refuse_without_lesions
-from screening.training.planning import laid
+from screening.training.planning import Groundwork, laid
+from screening.training.temporal_validation import past_and_later
 from screening.training.too_good import named_after, too_good
 from screening.validation.blending import held_out_by
-from screening.validation.checks import check_model, check_promise, refuse_too_few
+from screening.validation.checks import refuse_too_few
 from screening.validation.elsewhere import Elsewhere
 from screening.validation.held_out import Effort, HeldOut, Progress
+from screening.validation.judge import HeldOutScores, Judgement, Member, judge
+from screening.validation.stored_scores import columns_of
 from screening.validation.task import Task
 from screening.validation.validation import Validation, calibration_of
 
@@ -141,20 +144,26 @@ def train(
         cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, max_rows=max_rows, seed=seed
     )
     sample, task, rule = ground.sample, ground.task, ground.rule
+    n_watched = len(task.watched)
     if not lesions:  # of which there may be more than rows of voxels tell
-        refuse_too_few(task, task.is_watched(labels_of(sample)), rule)
+        refuse_too_few(task, task.is_watched(labels_of(sample)), [rule] * n_watched)
     others = recipes_of(beside, recipe, task, sample.n_rows)
+    effort = Effort(jobs, memory, progress, elsewhere)
+
+    def past_alone(rows: Cohort) -> tuple[Groundwork, HeldOut]:
+        own = laid(rows, recipe, rule, params or {}, folds=min(folds, 3), repeats=1, max_rows=None, seed=seed)
+        return own, held_out_by(
+            own.sample, recipe, own.task, own.plan, params=own.params, search=search, seed=seed,
+            effort=Effort(jobs),
+        )  # fmt: skip
 
     # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(
-        sample, recipe, task, ground.plan, params=ground.params, search=search, seed=seed,
-        effort=Effort(jobs, memory, progress, elsewhere),
-    )  # fmt: skip
+        sample, recipe, task, ground.plan, params=ground.params, search=search, seed=seed, effort=effort
+    )
     chosen = by_lesions(ground, held_out, seed) if lesions else None
-    validation = Validation.of(chosen.held_out if chosen else held_out, sample, task, ground.plan.groups)
     rule = chosen.rule if chosen else rule
-    points = [validation.operating_point(m, rule, seed) for m in range(len(task.watched))]
-    _check(held_out, task, validation, points, maps=lesions)
+    validation = Validation.of(chosen.held_out if chosen else held_out, sample, task, ground.plan.groups)
     if not lesions:  # whose scores are of maps
         leaks = [*named_after(sample, task), *too_good(sample, task, ground.plan, validation, seed)]
         ground = replace(
@@ -162,23 +171,32 @@ def train(
             suspects=[*ground.suspects, *leaks],
             notes=[*ground.notes, *(leak.said for leak in leaks)],
         )
-
-    appraisal = appraise(
-        ground.cohort, sample, task, points, validation,
-        one_class=held_out.one_class, prevalence=prevalence,
-        learn=partial(
-            train, recipe=recipe, rule=rule, folds=min(folds, 3), repeats=1, search=search,
-            params=params, seed=seed, jobs=jobs, forward=False, independent=True,
-        ) if forward else None,
+    everyone = task.is_watched(labels_of(ground.cohort))
+    dated = forward and sample.time is not None
+    scores = HeldOutScores(
+        recipe=held_out.recipe.name,
+        task=task,
+        validation=validation,
+        trained=validation.scores if lesions else _trained(held_out, task),
+        target=task.target(labels_of(sample)),
+        one_class=held_out.one_class,
+        subgroups=sample.subgroups,
+        shares={
+            name: prevalence_range(everyone[:, m], ground.cohort.group)
+            for m, name in enumerate(task.watched)
+        },
+        prevalence=prevalence,
+        members=_members(held_out, sample, task, ground.plan.groups),
+        baselines=baselines(
+            sample, task, others, held_out, ground.plan,
+            search=search, params=ground.params, seed=seed, effort=effort,
+        ),
+        later=past_and_later(sample, task, validation.groups, past_alone) if dated else None,
     )  # fmt: skip
-    compared = comparison(
-        sample, task, others, held_out, validation, points, ground.plan, rule,
-        search=search, params=ground.params, seed=seed, jobs=jobs, memory=memory, elsewhere=elsewhere,
-    )  # fmt: skip
+    judgement = judge(scores, [rule] * n_watched, seed)
     document = record.model_document(
-        ground, points, validation, held_out, appraisal, compared,
-        seed=seed, max_rows=max_rows, command=command,
-    )  # fmt: skip
+        ground, held_out, scores, judgement, seed=seed, max_rows=max_rows, command=command
+    )
     if chosen:
         (point,) = document.operating_points
         document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
@@ -189,51 +207,45 @@ def train(
         contract=ground.cohort.contract,
         encoder=held_out.encoder,
         ensemble=held_out.ensemble,
-        calibration=calibration_of(validation, np.array([point.threshold for point in points])),
-        held_out=_table(validation, sample, task, points, held_rows(held_out)),
+        calibration=calibration_of(validation, judgement.thresholds),
+        held_out=_table(scores, judgement, sample, held_rows(held_out)),
         selftest=_self_test(held_out.encoder, sample),
         trained=datetime.datetime.now(),
     )
 
 
-def _check(
-    held_out: HeldOut, task: Task, validation: Validation, points: list[OperatingPoint], maps: bool
-) -> None:
-    """Refuse a model that would not do what it promises."""
-    check_promise(task, points)
-    # Maps are of whole patients, of whom the rows may be a sample: those of patients held out stand for them.
-    own = validation.scores
-    if not maps:
-        own = held_out.ensemble.decisions(held_out.encoded.x)[:, task.watched_columns]
-    check_model(held_out.recipe.name, task, points, validation, own)
+def _trained(held_out: HeldOut, task: Task) -> np.ndarray:
+    """Scores of the rows by the machines that are stored, (n_rows, n_watched)."""
+    return held_out.ensemble.decisions(held_out.encoded.x)[:, task.watched_columns]
 
 
-def _table(
-    validation: Validation, sample: Cohort, task: Task, points: list[OperatingPoint], held: np.ndarray
-) -> Columns:
-    """`validation.parquet`: a line a row, with the score of every repeat where there are several."""
+def _members(held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> list[Member]:
+    """The members of a blend, each by itself."""
+    blend, columns = held_out.ensemble, task.watched_columns
+    if not isinstance(blend, BlendedEnsemble):
+        return []
+    return [
+        Member(
+            recipe=part.recipe.name,
+            title=part.recipe.title,
+            validation=Validation.of(part, sample, task, groups),
+            centre=centre[columns],
+            scale=scale[columns],
+        )
+        for part, centre, scale in zip(held_out.parts, blend.centres, blend.scales, strict=True)
+    ]
+
+
+def _table(scores: HeldOutScores, judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
+    """`validation.parquet`: a line a row, in an order that does not depend on the table's."""
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:
         table["group"] = sample.group
-    if validation.groups is not None and validation.groups is not sample.group:
-        table["unit"] = validation.groups
-    if validation.alike is not None:
-        table["alike"] = validation.alike
-    table[HELD] = held
-    table |= {"fold": validation.fold, "label": labels_of(sample)}
-    table["score"] = overall(validation.scores, np.array([point.threshold for point in points]))
-    names = task.score_columns
-    if task.kind == "multi":
-        table |= {name: validation.scores[:, m] for m, name in enumerate(names)}
-    if len(validation.repeats) > 1:
-        table |= {
-            f"{name}@{repeat}": scores[:, m]
-            for repeat, scores in enumerate(validation.repeats)
-            for m, name in enumerate(names)
-        }
-    by_id = np.argsort(sample.id, kind="stable")
-    order = by_id[np.argsort(validation.fold[by_id], kind="stable")]
-    return Columns(table, sample.n_rows).take(order)
+    groups = scores.validation.groups
+    if groups is not None and groups is not sample.group:
+        table["unit"] = groups
+    table |= {HELD: held, "label": labels_of(sample)}
+    return Columns(table | columns_of(scores, judgement.thresholds), sample.n_rows)
 
 
 def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:

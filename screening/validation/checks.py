@@ -21,22 +21,24 @@ REMEDY = (
 )
 
 
-def refuse_too_few(task: Task, watched: np.ndarray, rule: Rule) -> None:
+def refuse_too_few(task: Task, watched: np.ndarray, rules: Sequence[Rule]) -> None:
     """Refuse a sensitivity that no method could promise from so few cases, before any is trained.
 
     Parameters
     ----------
     watched : ndarray of bool, shape (n_rows, n_watched)
         Of which class the rows to train on are cases.
+    rules : sequence of Rule
+        One a watched class.
 
     Raises
     ------
     UsageError
         Naming the class, its cases and how many the rule needs.
     """
-    if rule.name != "min_sensitivity":
-        return
-    for name, positive in zip(task.watched, watched.T, strict=True):
+    for name, positive, rule in zip(task.watched, watched.T, rules, strict=True):
+        if rule.name != "min_sensitivity":
+            continue
         m, n = int(positive.sum()), int((~positive).sum())
         # The best there could be: beside flagging everything, all cases and nobody else.
         if pick(rule, np.array([m, m]), np.array([n, 0]), design=1.0) == 0:

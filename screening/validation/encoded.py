@@ -13,7 +13,7 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.kernels import shared
 from screening.machines.base import Estimator, KernelMachine
-from screening.machines.orientation import oriented, oriented_decisions
+from screening.machines.fold_ensemble import oriented, oriented_decisions
 from screening.machines.passes import decisions_of
 from screening.recipes.building import Builder
 from screening.recipes.recipe import Recipe

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
+from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.siphash import siphash
 from screening.errors import UsageError
 from screening.machines.fold_ensemble import occurrence
 from screening.statistics.tally import units_of
@@ -41,7 +42,7 @@ class Units:
 
 def keys(names: np.ndarray, seed: int) -> np.ndarray:
     """A hash of each name, shape (n,), of type uint64; another seed gives another order."""
-    return siphash(np.asarray(names, object), f"{seed:016d}"[-16:])
+    return pd.util.hash_array(np.asarray(names, object), hash_key=f"{seed:016d}"[-16:])
 
 
 def in_hash_order(cohort: Cohort, seed: int) -> Cohort:
@@ -53,8 +54,6 @@ def row_keys(cohort: Cohort, seed: int) -> np.ndarray:
     """A hash of each row's id, or of its values where the id is but the row's number; shape (n_rows,)."""
     if cohort.contract.id is not None:
         return keys(cohort.id, seed)
-    import pandas as pd
-
     table = cohort.features[sorted(cohort.features.columns)]
     if cohort.label is not None:
         table = table.assign(**{"": cohort.label})
@@ -161,8 +160,6 @@ def deal(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds
 
 
 def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int) -> np.ndarray:
-    from sklearn.model_selection import StratifiedGroupKFold
-
     _, first, code = np.unique(groups, return_index=True, return_inverse=True)
     by_hash = np.argsort(np.argsort(order[first], kind="stable"), kind="stable")[code]
     fold = np.empty(len(strata), int)

@@ -18,7 +18,7 @@ from screening.cohort.encoding import Encoder
 from screening.documents.validation import SearchFacts
 from screening.kernels import shared
 from screening.kernels.threads import with_share_of_cores
-from screening.machines.blended import BlendedEnsemble
+from screening.machines.blend import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, rows_held

@@ -10,7 +10,7 @@ import numpy as np
 
 from screening.documents.comparison import Figure
 from screening.documents.figures import Ends
-from screening.documents.shape import document, plain, read
+from screening.documents.shape import document, plain, rare, read
 from screening.documents.validation import SearchFacts
 from screening.errors import ModelError
 from screening.statistics.operating_point import OperatingPoint
@@ -22,19 +22,27 @@ BY_ROW = ("rows", "fold", "scores", "own", "predicted")
 
 
 @document
-class Judged:
-    """What an outcome states beside its arrays.
+class Made:
+    """What choosing the setting and fitting the machines came to."""
 
-    `sensitivity` is the one expected at the thresholds, one a watched class; `figures` are AUROC, sensitivity
-    and specificity, means over the watched classes.
-    """
-
-    sensitivity: Sequence[float]
-    figures: Mapping[str, Figure]
     search: SearchFacts
     sv_share: float | None
     fit_seconds: float
     score_seconds: float
+
+
+@document
+class Judged:
+    """What an outcome states beside its arrays.
+
+    `sensitivity` is the one expected at the thresholds, one a watched class; `figures` are AUROC, sensitivity
+    and specificity, means over the watched classes. `made` is told of methods that are compared.
+    """
+
+    sensitivity: Sequence[float]
+    figures: Mapping[str, Figure]
+    n_settings: int
+    made: Made | None = rare()
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,12 @@ class Outcome:
     @property
     def n_settings(self) -> int:
         """Settings that competed on these rows."""
-        return self.facts.search.n_candidates
+        return self.facts.n_settings
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
+        return self.facts.figures
 
     @property
     def flagged(self) -> np.ndarray:
@@ -108,10 +121,20 @@ class Outcome:
         return self.scores >= self.thresholds
 
 
-def outcome_of(held_out: HeldOut, validation: Validation, points: Sequence[OperatingPoint]) -> Outcome:
-    """What a validation of held-out rows says of every row at these operating points."""
+def outcome_of(
+    validation: Validation, points: Sequence[OperatingPoint], held_out: HeldOut | None = None
+) -> Outcome:
+    """What held-out scores say of every row at these operating points, and what `held_out` took to make."""
     rows = np.arange(len(validation.fold))
-    fit_seconds, score_seconds = held_out.seconds
+    made = None
+    if held_out is not None:
+        fit_seconds, score_seconds = held_out.seconds
+        made = Made(
+            search=held_out.searched(),
+            sv_share=held_out.sv_share,
+            fit_seconds=fit_seconds,
+            score_seconds=score_seconds,
+        )
     return Outcome(
         rows=rows,
         fold=validation.fold,
@@ -126,10 +149,8 @@ def outcome_of(held_out: HeldOut, validation: Validation, points: Sequence[Opera
                 "sensitivity": _mean([point.sensitivity_ends for point in points]),
                 "specificity": _mean([point.specificity_ends for point in points]),
             },
-            search=held_out.searched(),
-            sv_share=held_out.sv_share,
-            fit_seconds=fit_seconds,
-            score_seconds=score_seconds,
+            n_settings=validation.n_settings,
+            made=made,
         ),
     )
 

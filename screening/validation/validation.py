@@ -77,11 +77,12 @@ class Validation:
     def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
         """The scores that a recipe's folds give."""
         columns = task.watched_columns
-        mean = held_out.decisions.mean(axis=0, dtype=float)
+        decisions = held_out.decisions.astype(float)
+        mean = decisions.mean(axis=0)
         predicted = None if task.kind == "binary" else mean.argmax(axis=1)
         return cls(
             scores=mean[:, columns],
-            repeats=held_out.decisions[:, :, columns],
+            repeats=decisions[:, :, columns],
             fold=held_out.fold[0],
             watched=task.is_watched(labels_of(sample)),
             own=mean > 0 if predicted is None else predicted[:, None] == np.asarray(columns),
@@ -89,6 +90,20 @@ class Validation:
             groups=groups,
             n_settings=len(held_out.search.candidates),
             alike=alike(held_out.encoded.x),
+        )
+
+    def take(self, rows: np.ndarray) -> Validation:
+        """Some rows, by their numbers; groups as text, which is how they are kept."""
+        return replace(
+            self,
+            scores=self.scores[rows],
+            repeats=self.repeats[:, rows],
+            fold=self.fold[rows],
+            watched=self.watched[rows],
+            own=self.own[rows],
+            groups=None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object),
+            predicted=None if self.predicted is None else self.predicted[rows],
+            alike=None if self.alike is None else self.alike[rows],
         )
 
     def pooled(self) -> Validation:

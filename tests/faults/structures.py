@@ -38,7 +38,7 @@ def reseal_model(folder: Path, document: dict[str, Any]) -> None:
     """Write a `model.json` whose digests are true."""
     tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
     digests = {key: digest_of((folder / name).read_bytes()) for key, name in tables.items()}
-    (folder / "model.json").write_bytes(canonical(sealed(document | digests, "model")))
+    (folder / "model.json").write_bytes(canonical(sealed(document | digests)))
 
 
 def toml(value: Any) -> str:

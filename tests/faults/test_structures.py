@@ -40,7 +40,7 @@ def json_at(path):
 
 
 def run_at(path):
-    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(canonical(sealed(changed, "run")))
+    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(canonical(sealed(changed)))
 
 
 def model_at(path):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from screening.documents.run import RunDocument
 from screening.documents.shape import read
-from screening.documents.upgrading import run_of_any_version
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of, read_bounded
 from screening.scoring.spreadsheet import COLUMNS, as_written
@@ -76,7 +75,7 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     folder = Path(directory)
     stored = read_document(folder, "run")
     with as_stored(folder / "run.json"):
-        run = read(RunDocument, run_of_any_version(stored), "run.json")
+        run = read(RunDocument, stored, "run.json")
     if not run.outputs:
         raise ModelError(f"{folder} was written by a version that noted no digests; score the night again")
     for name, digest in run.outputs.items():

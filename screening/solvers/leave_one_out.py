@@ -1,0 +1,127 @@
+"""The same problem again without one row, for many rows in turn, each from the solution with all of them.
+
+A row's alpha is given up, the free ones make up for it, and the pair steps go on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from screening.kernels.jit import njit
+from screening.kernels.threads import n_threads, run_in_threads
+from screening.solvers.free_set import go, invert, leave, spread
+from screening.solvers.problem import Problem, Solutions, certificate
+from screening.solvers.smo import DEFAULT_MEMORY, _Engine
+from screening.solvers.smo_steps import pair_steps
+
+_MOST_STEPS = 10_000_000
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Solutions of a problem of which one row is left out.
+
+    Parameters
+    ----------
+    problem : Problem
+        With an equality; the matrix an array. A row whose ``upper`` is 0 is out already.
+    tol : float, > 0
+        As in ``solve``.
+    """
+
+    problem: Problem
+    tol: float
+
+    def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> Solutions:
+        """Solve without each row number in ``left_out`` in turn; its alpha is then 0.
+
+        Parameters
+        ----------
+        alphas : ndarray of shape (n,)
+            Solution with all rows; the free ones make up for the row first, then the steps of the SMO go on.
+        left_out : ndarray of int, shape (m,)
+        """
+        engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
+        engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit
+        engine.v = engine._levels()
+        found = np.empty((len(left_out), len(alphas)))
+        told = np.empty((len(left_out), 3))
+        rows = np.asarray(left_out, np.int64)
+        unit = self.problem.unit(engine.alpha, engine.s, engine.v)
+        engine.stop = self.tol * unit
+        start, matrix = engine._gathered(engine.active.points), engine.active.rows()
+        threads = n_threads()
+
+        def task(first: int) -> None:
+            mine = slice(first, None, threads)
+            solve_without(
+                rows[mine], _MOST_STEPS, engine.stop, *start, np.zeros(2), found[mine], told[mine], *matrix
+            )
+
+        run_in_threads(task, range(min(threads, len(rows))))
+        found = np.minimum(found / engine.unit, self.problem.upper)
+        return Solutions(found, told[:, 0], told[:, 1] / unit, told[:, 2].astype(int))
+
+
+@njit
+def _make_up(owed, s, c, upper, alpha, v, gram):
+    """Bring the signed sum up by `owed`: the point that gains most takes it, then the next."""
+    while owed != 0.0:
+        sign = 1.0 if owed > 0.0 else -1.0
+        best, worth = -1, -np.inf
+        for k in range(s.size):
+            rises = s[k] == sign
+            if (alpha[k] < upper[k] if rises else alpha[k] > 0.0) and sign * v[k] > worth:
+                best, worth = k, sign * v[k]
+        if best < 0:
+            break
+        rises = s[best] == sign
+        room = upper[best] - alpha[best] if rises else alpha[best]
+        step = min(room, abs(owed))
+        alpha[best] += step if rises else -step
+        if step == room:
+            alpha[best] = upper[best] if rises else 0.0
+        owed = 0.0 if step == abs(owed) else owed - sign * step
+        row = gram[best]
+        for t in range(s.size):
+            v[t] -= c[t] * sign * step * c[best] * row[t]
+
+
+@njit(nogil=True, cache=True)
+def solve_without(
+    left_out, limit, tol, s, c, diagonal, upper, alpha, v, state, found, told,
+    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+):  # fmt: skip
+    """For each row left out: the alphas into `found`, and into `told` its intercept, gap and steps."""
+    free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
+    taken = np.empty(free.size, np.bool_)
+    inverse = invert(
+        free, c, taken, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru
+    )
+    for which in range(left_out.size):
+        j = left_out[which]
+        bounds, now, levels = upper.copy(), alpha.copy(), v.copy()
+        own, weight = gram[j], c[j] * s[j] * alpha[j]
+        for t in range(s.size):
+            levels[t] += c[t] * weight * own[t]
+        bounds[j] = now[j] = 0.0
+        mine, inside = inverse.copy(), taken.copy()
+        for a in range(free.size):
+            if free[a] == j and inside[a]:
+                leave(mine, a, inside)
+        moved = np.zeros(free.size)
+        owed = go(free, mine, inside, s[j] * alpha[j], s, bounds, now, levels, moved)
+        spread(
+            free, moved, c, levels,
+            mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+        )  # fmt: skip
+        _make_up(owed, s, c, bounds, now, levels, gram)
+        steps, gap = pair_steps(
+            limit, tol, s, c, diagonal, bounds, now, levels, state,
+            mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
+        )  # fmt: skip
+        told[which, 0], _ = certificate(s, bounds, now, levels)
+        told[which, 1], told[which, 2] = max(gap, 0.0), steps
+        found[which] = now

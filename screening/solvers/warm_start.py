@@ -1,0 +1,117 @@
+"""Solving beside other fits on the same rows: the same is not solved again, what is like it is a start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from screening.kernels import shared
+from screening.kernels.base import Kernel
+from screening.kernels.shared import EXACT_ROWS
+from screening.solvers import smo
+from screening.solvers.kernel_rows import Gram, KernelRows
+from screening.solvers.problem import AT_BOUND, Problem, Solution
+
+# Up to so many rows a solution looks at enough of the matrix that making all of it pays: more where there are
+# many features, as a row that is made alone reads all of them again.
+_ROWS_A_SOLUTION, _ROWS_A_FEATURE = 1500, 60
+
+
+def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool = False) -> Gram:
+    """K over x, or of many rows those that a solver asks for.
+
+    A solution looks at a tenth to a fifth of the rows, so making them all pays where there are several.
+
+    Parameters
+    ----------
+    n_solutions : int
+        That are wanted on it.
+    whole : bool
+        Make it whole where it fits the memory, for what reads it in other ways.
+    """
+    n = len(x)
+    seldom = n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * x.shape[1]) * n_solutions and not whole
+    if n > EXACT_ROWS and (seldom or 4 * n**2 > shared.memory()):
+        return KernelRows(x, kernel)
+    return kernel(x, x)
+
+
+def solve(problem: Problem, tol: float = 1e-3) -> Solution:
+    """Solve a dual problem, as ``solve_each`` does."""
+    return solve_each([problem], tol)[0]
+
+
+def solve_each(problems: Sequence[Problem], tol: float = 1e-3) -> list[Solution]:
+    """Solve dual problems that differ in c alone: the one door through which every machine goes.
+
+    Where the caller shares work over these rows (``kernels.shared``), a two-class problem is solved once
+    (the plain one for all factors that are built on it), and another c starts from the last solution with the
+    same bounds: the pass before, or the factor before; a larger C from that of the smaller one. A solution
+    that meets no bound is one under all wider bounds. The order of the fits decides, never the clock.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    tol : float, > 0
+        Largest violation of the optimality conditions left, in units of ``problem.unit``, so that it does
+        not depend on the scale of c.
+    """
+    first, here = problems[0], shared.current()
+    memory = smo.DEFAULT_MEMORY if here is None else here.memory
+    if not isinstance(first.gram, KernelRows):
+        memory = min(memory, smo.DEFAULT_MEMORY)
+    known = None if here is None else here.solutions_on(first.gram)
+    # A one-class problem starts cold: from a solution near by it takes more steps.
+    if known is None or first.total != 0.0:
+        return smo.solve_each(problems, tol, memory=memory)
+    rows, upper = (tol, _bits(first.signs), _bits(first.linear)), first.upper
+    bounds, factors = _bits(upper), [_bits(problem.c) for problem in problems]
+    missing: dict[bytes, Problem] = {}
+
+    def keep(factor: bytes, solution: Solution) -> None:
+        known[rows, bounds, factor] = solution
+        known["last", rows, bounds] = solution.alphas
+        known["path", rows, factor] = solution.alphas, upper
+
+    def solve_missing() -> None:
+        if not missing:
+            return
+        start, path = known.get(("last", rows, bounds)), ("path", rows, next(iter(missing)))
+        if start is None and path in known:
+            alphas, narrower = known[path]
+            start = _widened(alphas, narrower, upper)
+        solutions = smo.solve_each([*missing.values()], tol, start=start, memory=memory)
+        for (factor, problem), found in zip(missing.items(), solutions, strict=True):
+            if (found.alphas < (1.0 - AT_BOUND) * upper).all():
+                known["within", rows, factor] = found, problem.scale
+            keep(factor, found)
+        missing.clear()
+
+    for factor, problem in zip(factors, problems, strict=True):
+        if (rows, bounds, factor) in known or factor in missing:
+            continue
+        within, unit = known.get(("within", rows, factor), (None, 0.0))
+        if within is not None and unit <= problem.scale and (within.alphas <= upper).all():
+            solve_missing()  # in the order of the problems, each from the one before
+            keep(factor, within)
+        else:
+            missing[factor] = problem
+    solve_missing()
+    return [known[rows, bounds, factor] for factor in factors]
+
+
+def _widened(alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray) -> np.ndarray | None:
+    """A start from the solution under other bounds, None where these are not so many times as wide.
+
+    Where more alphas are at their bounds than free they stay there, and all grow alike; else all stay.
+    """
+    times = wider / bounds
+    if times[0] < 1.0 or np.ptp(times) > 1e-12 * times[0]:
+        return None
+    at_bound = alphas >= (1.0 - AT_BOUND) * bounds
+    return np.minimum(alphas * times, wider) if 2 * at_bound.sum() > (alphas > 0).sum() else alphas
+
+
+def _bits(array: np.ndarray) -> bytes:
+    return np.ascontiguousarray(array, float).tobytes()

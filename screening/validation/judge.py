@@ -1,0 +1,339 @@
+"""One judgement: from held-out scores and a rule to every figure of a model's page.
+
+`train` makes the held-out scores and judges them; `threshold` reads them back from the model and judges them
+by another rule. Both call `judge`, so no page can show figures of two rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from screening.documents.beside import Beside, BesideFacts, Difference
+from screening.documents.figures import Observed, OperatingPoint, Ranking, Share
+from screening.documents.model import BlendMember, MemberAlone
+from screening.documents.validation import (
+    Calibration,
+    Curve,
+    Forward,
+    LaterClass,
+    Predictive,
+    SubgroupFacts,
+)
+from screening.errors import RecipeError, UsageError
+from screening.sources.columns import Columns
+from screening.statistics.calibration import calibrate
+from screening.statistics.operating_point import Rule
+from screening.statistics.performance import performance
+from screening.statistics.prevalence import at_local_prevalence
+from screening.statistics.ranking import auroc
+from screening.statistics.subgroups import performance_by_subgroup
+from screening.validation.checks import check_model, check_promise, refuse_too_few
+from screening.validation.figures import Truth, measured
+from screening.validation.outcome import Outcome, outcome_of
+from screening.validation.paired import difference, differences, independent_units, resampled
+from screening.validation.task import Task
+from screening.validation.validation import Validation
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a blend, by itself.
+
+    Parameters
+    ----------
+    recipe, title : str
+    validation : Validation
+        Its own held-out scores.
+    centre, scale : ndarray, shape (n_watched,)
+        What standardises them in the blend.
+    """
+
+    recipe: str
+    title: str
+    validation: Validation
+    centre: np.ndarray
+    scale: np.ndarray
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Another method on the same folds; without scores where it could not be trained, for `facts.reason`."""
+
+    facts: Beside
+    validation: Validation | None
+
+
+@dataclass(frozen=True)
+class Later:
+    """A training on the past alone, and its scores of what came after; without them for `facts.reason`.
+
+    Parameters
+    ----------
+    facts : Forward
+        The cut and the numbers of rows; figures of no class yet.
+    recipe : str
+    task : Task
+        Of the past, which may watch fewer classes.
+    past : Validation
+        Held-out scores of the past rows.
+    trained : ndarray, shape (n_past, n_watched)
+        Scores of the past rows by the stored machines.
+    scores, watched : ndarray, shape (n_later, n_watched)
+    groups : ndarray, shape (n_later,), or None
+    past_rows, later_rows : ndarray of int
+        Where either stands among all rows.
+    """
+
+    facts: Forward
+    recipe: str
+    task: Task
+    past: Validation
+    trained: np.ndarray
+    scores: np.ndarray
+    watched: np.ndarray
+    groups: np.ndarray | None
+    past_rows: np.ndarray
+    later_rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class HeldOutScores:
+    """All that a model is judged by; no rule was asked to make it.
+
+    Parameters
+    ----------
+    recipe : str
+    task : Task
+    validation : Validation
+        Scores of the method itself.
+    trained : ndarray, shape (n_rows, n_watched)
+        Scores of the same rows by the stored machines, which have seen them.
+    target : ndarray of int, shape (n_rows,)
+    one_class : bool
+        Whether nothing was learned from positives.
+    subgroups : Columns of text, or None
+    shares : mapping from class to Share
+        Of each watched class in the whole table, of which the rows may be a sample.
+    prevalence : float, optional
+        As the caller or the contract states it.
+    members : sequence of Member
+    baselines : sequence of Baseline, or None
+        None where no comparison was asked for.
+    later : Later or Forward, optional
+        A Forward says why there is none; None where the table has no dates.
+    """
+
+    recipe: str
+    task: Task
+    validation: Validation
+    trained: np.ndarray
+    target: np.ndarray
+    one_class: bool
+    subgroups: Columns | None
+    shares: Mapping[str, Share]
+    prevalence: float | None = None
+    members: Sequence[Member] = ()
+    baselines: Sequence[Baseline] | None = None
+    later: Later | Forward | None = None
+
+    @cached_property
+    def truth(self) -> Truth:
+        """What the rows really are."""
+        several = self.target if self.task.kind == "multi" else None
+        return Truth(self.validation.watched, several, len(self.task.classes))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Every figure of one rule, by watched class.
+
+    Parameters
+    ----------
+    points : list of OperatingPoint
+        In the order of the watched classes.
+    summary, curves, tables, subgroups, predictive, calibration : mapping
+    members : list of BlendMember
+    comparison : BesideFacts or None
+    forward : Forward or None
+    """
+
+    points: list[OperatingPoint]
+    summary: Mapping[str, Ranking]
+    curves: Mapping[str, Curve]
+    tables: Mapping[str, Sequence[OperatingPoint]]
+    subgroups: Mapping[str, Sequence[SubgroupFacts]]
+    predictive: Mapping[str, Predictive]
+    calibration: Mapping[str, Calibration]
+    members: list[BlendMember]
+    comparison: BesideFacts | None
+    forward: Forward | None
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """One a watched class, shape (n_watched,)."""
+        return np.array([point.threshold for point in self.points])
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The fields of `ValidationFacts` that a rule decides."""
+        names = ("summary", "curves", "subgroups", "predictive", "calibration", "comparison", "forward")
+        return {name: getattr(self, name) for name in names} | {"points": self.tables}
+
+
+def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
+    """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
+
+    Parameters
+    ----------
+    held : HeldOutScores
+    rules : sequence of Rule
+        One a watched class; with the prevalence that holds where the model is used.
+    seed : int
+
+    Raises
+    ------
+    UsageError
+        Only flagging every row could keep a rule.
+    RecipeError
+        The machines do not do on their own rows what they promise of others.
+    """
+    task, validation = held.task, held.validation
+    points = _chosen(held.recipe, task, validation, held.trained, rules, seed)
+    summary, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
+    for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
+        scores, positive = validation.scores[:, m], validation.watched[:, m]
+        summary[name] = validation.ranking(m, seed)
+        curves[name] = validation.curve(m, point.prevalence, seed)
+        tables[name] = validation.points(m, point.prevalence, seed)
+        if held.subgroups is not None:
+            subgroups[name] = performance_by_subgroup(
+                held.subgroups, scores, positive, point.threshold, validation.groups,
+                held.shares[name].value, point.rule,
+            )  # fmt: skip
+        predictive[name] = at_local_prevalence(point, held.shares[name], held.prevalence)
+        calibration[name] = calibrate(
+            scores, positive, validation.fold, point.prevalence, validation.groups, held.one_class
+        )
+    return Judgement(
+        points=points,
+        summary=summary,
+        curves=curves,
+        tables=tables,
+        subgroups=subgroups,
+        predictive=predictive,
+        calibration=calibration,
+        members=[_member(member, task, rules, seed) for member in held.members],
+        comparison=_comparison(held, points, rules, seed),
+        forward=_forward(held, rules, seed),
+    )
+
+
+def _chosen(
+    recipe: str, task: Task, validation: Validation, trained: np.ndarray, rules: Sequence[Rule], seed: int
+) -> list[OperatingPoint]:
+    refuse_too_few(task, validation.watched, rules)
+    points = [validation.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
+    check_promise(task, points)
+    check_model(recipe, task, points, validation, trained)
+    return points
+
+
+def _member(member: Member, task: Task, rules: Sequence[Rule], seed: int) -> BlendMember:
+    """What a member of a blend does alone, on the scale of its standardised scores."""
+    alone, classes = member.validation, {}
+    for m, (name, rule) in enumerate(zip(task.watched, rules, strict=True)):
+        threshold = alone.operating_point(m, rule, seed).threshold
+        classes[name] = MemberAlone(
+            auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
+            rule=rule,
+            threshold=float((threshold - member.centre[m]) / member.scale[m]),
+        )
+    return BlendMember(recipe=member.recipe, title=member.title, classes=classes)
+
+
+def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:
+    """The threshold that the rule would have chosen in the past, on what came after."""
+    later = held.later
+    if not isinstance(later, Later):
+        return later
+    own = dict(zip(held.task.watched, rules, strict=True))
+    watched = later.task.watched
+    try:
+        asked = [own[name] for name in watched]
+        points = _chosen(later.recipe, later.task, later.past, later.trained, asked, seed)
+    except (UsageError, RecipeError) as error:
+        return replace(later.facts, reason=f"training on the past alone failed: {error}")
+    found = {
+        name: _later_class(
+            rule, performance(later.scores[:, m], later.watched[:, m], points[m].threshold, later.groups)
+        )
+        for m, (name, rule) in enumerate(zip(watched, asked, strict=True))
+    }
+    return replace(later.facts, classes=found)
+
+
+def _later_class(rule: Rule, found: Observed) -> LaterClass:
+    own = {each.name: getattr(found, each.name) for each in fields(LaterClass) if each.name != "rule"}
+    return LaterClass(rule=rule, **own)
+
+
+def _comparison(
+    held: HeldOutScores, points: Sequence[OperatingPoint], rules: Sequence[Rule], seed: int
+) -> BesideFacts | None:
+    """Every baseline at thresholds chosen by the same rule from its own held-out scores."""
+    if held.baselines is None:
+        return None
+    shared = [_shared(rule, point) for rule, point in zip(rules, points, strict=True)]
+    own = outcome_of(held.validation, points)
+    rows = []
+    for baseline in held.baselines:
+        found = baseline.validation
+        if found is None:
+            rows.append(baseline.facts)
+            continue
+        chosen = [found.operating_point(m, rule, seed) for m, rule in enumerate(shared)]
+        outcome = outcome_of(found, chosen)
+        figures, gaps = _compared(own, outcome, held.truth, held.validation.groups, seed)
+        thresholds = outcome.thresholds.tolist()
+        rows.append(replace(baseline.facts, thresholds=thresholds, figures=figures, differences=gaps))
+    figures = _figures(own, held.truth)
+    return BesideFacts(rules=list(rules), rule=shared[0], n_watched=len(points), figures=figures, beside=rows)
+
+
+def _shared(rule: Rule, point: OperatingPoint) -> Rule:
+    """The rule that chooses the others' thresholds: a threshold says nothing on another method's scale."""
+    if rule.name != "threshold":
+        return rule
+    sensitivity = 0.5 if point.sensitivity is None else point.sensitivity
+    return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
+
+
+def _figures(outcome: Outcome, truth: Truth) -> dict[str, float | None]:
+    figures = {name: figure.value for name, figure in outcome.figures.items()}
+    several = {} if truth.target is None else {"macro_recall": _recall(outcome, truth)}
+    return figures | several
+
+
+def _compared(
+    own: Outcome, other: Outcome, truth: Truth, groups: np.ndarray | None, seed: int
+) -> tuple[dict[str, float | None], dict[str, Difference]]:
+    """Figures of another method, and what the method's own are above them."""
+    figures, gaps = _figures(other, truth), differences(own, other, truth, groups)
+    if truth.target is not None:
+        pair = {"own": own, "other": other}
+        draws = resampled(pair, dict.fromkeys(pair, truth), groups, 0.9, seed=seed)
+        gaps["macro_recall"] = difference(
+            (_recall(own, truth), figures["macro_recall"] or 0.0),
+            (draws["own"]["macro_recall"], draws["other"]["macro_recall"]),
+            independent_units(truth, groups),
+        )
+    return figures, gaps
+
+
+def _recall(outcome: Outcome, truth: Truth) -> float:
+    return float(measured(outcome, truth, 0.9)["macro_recall"][0])

@@ -1,0 +1,111 @@
+"""Models, runs and ledgers from before the first release are refused by name, and nothing is touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from commands import screen
+from flow_cohorts import patients, written
+
+from screening import read_cohort, save_model, score, train
+from screening.errors import ModelError
+from screening.ledger import open_ledger
+from screening.ledger.tables import SETTINGS
+from screening.storage.loading import load_model
+from screening.storage.sealing import canonical
+
+
+def as_before(document: Path, number: int) -> None:
+    """Give a document the key and the number that it had before the first release."""
+    content = json.loads(document.read_bytes())
+    del content["format_version"]
+    document.write_bytes(canonical(content | {"format": number}))
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Mode and bytes of every file below a folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): (path.stat().st_mode, path.read_bytes()) for path in files}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A model and a run as an earlier version left them, a table, and a ledger of today with a night."""
+    folder = tmp_path_factory.mktemp("made")
+    past = written(patients(), folder / "past.csv")
+    cohort = read_cohort(past, label="ill", positive="yes", id="patient")
+    save_model(train(cohort, "logistic", search=1, beside=()), folder / "model")
+    tonight = written(patients(60, seed=1).drop(columns="ill"), folder / "tonight.csv")
+    with open_ledger(folder / "ledger.db", make=True) as ledger:
+        score(load_model(folder / "model"), tonight, folder / "run", ledger=ledger)
+    as_before(folder / "model" / "model.json", 4)
+    as_before(folder / "run" / "run.json", 4)
+    (folder / "verdicts.json").write_text("{}")
+    return folder
+
+
+COMMANDS = {
+    "score": ("score", "model", "tonight.csv", "--out", "new"),
+    "score, known ledger": ("score", "model", "tonight.csv", "--out", "new", "--ledger", "ledger.db"),
+    "score, new ledger": ("score", "model", "tonight.csv", "--out", "new", "--ledger", "new.db"),
+    "threshold": ("threshold", "model", "--g-mean", "--reason", "tried", "--ledger", "new.db"),
+    "report": ("report", "model"),
+    "report of a run": ("report", "run"),
+    "review": ("review", "run", "verdicts.json", "--ledger", "ledger.db"),
+    "export": ("export", "run", "--to", "csv", "--out", "new.csv"),
+    "promote": ("promote", "model", "--series", "s", "--reason", "tried", "--ledger", "ledger.db"),
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_a_model_or_run_of_before_is_refused_and_nothing_is_made_or_changed(made, monkeypatch, words):
+    monkeypatch.chdir(made)
+    before = contents(made)
+
+    refused = screen(*words, code=4)
+
+    assert "was made by a version before the first release; " in refused.stderr
+    assert contents(made) == before
+
+
+@pytest.mark.parametrize("number", [1, 2, 7])
+def test_a_document_of_before_is_never_taken_for_a_newer_one(made, tmp_path, number):
+    (tmp_path / "model.json").write_bytes((made / "model" / "model.json").read_bytes())
+    content = json.loads((tmp_path / "model.json").read_bytes())
+    (tmp_path / "model.json").write_bytes(canonical(content | {"format": number}))
+
+    with pytest.raises(ModelError, match="made by a version before the first release; train again"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("how", [{"make": True}, {}, {"read_only": True}])
+def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
+    with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
+        connection.execute(SETTINGS.update().values(name="format", value="2"))
+    engine = sa.create_engine(place if "://" in place else f"sqlite:///{place}")
+    if "://" not in place:
+        Path(place).chmod(0o640)
+        before = contents(Path(place).parent)
+
+    with pytest.raises(ModelError, match="made by a version before the first release; begin a new one"):
+        open_ledger(place, **how)
+
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(SETTINGS)).all() == [("format", "2")]
+    engine.dispose()
+    if "://" not in place:
+        assert contents(Path(place).parent) == before
+
+
+def test_a_command_ends_with_code_4_at_a_ledger_of_before(tmp_path):
+    with open_ledger(tmp_path / "old.db", make=True) as ledger, ledger.writing() as connection:
+        connection.execute(SETTINGS.update().values(name="format", value="2"))
+    before = contents(tmp_path)
+
+    refused = screen("history", "--ledger", tmp_path / "old.db", code=4)
+
+    assert "before the first release" in refused.stderr
+    assert contents(tmp_path) == before

@@ -1,0 +1,97 @@
+"""Every figure of a model's page is of one rule: `threshold` gives those of a training with that rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from screening import Rule, read_cohort, train
+from screening.contract.contract import Contract
+from screening.documents.model import ModelDocument
+from screening.documents.shape import plain
+from screening.documents.stored import model_in
+from screening.errors import UsageError
+from screening.storage.loading import load_model
+from screening.storage.model import Model, save_model
+from screening.training.rechoosing import rechoose
+
+FIRST = Rule("min_sensitivity", 0.8)
+OTHER = Rule("max_flag_rate", 0.25)
+
+
+def patients(n: int = 240, seed: int = 3) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.3
+    return pd.DataFrame(
+        {
+            "row": [f"r{i:04d}" for i in range(n)],
+            "who": [f"p{i // 2:04d}" for i in range(n)],
+            "crp": rng.normal(1.5 * ill, 1.0).round(3),
+            "age": rng.normal(60, 12, n).round(),
+            "sex": rng.choice(["f", "m"], n),
+            "day": pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(n), unit="D"),
+            "ill": np.where(ill, "yes", "no"),
+            "kind": np.where(ill, rng.choice(["a", "b"], n), "none"),
+        }
+    )
+
+
+CASES = {
+    "two_class": dict(recipe="svm_weighted", label="ill", beside=("logistic",), drop=["who", "kind"]),
+    "grouped": dict(recipe="logistic", label="ill", group="who", beside=("svm",), drop=["kind"]),
+    "one_class": dict(recipe="one_class", label="ill", beside=("logistic",), drop=["who", "kind"]),
+    "multi_class": dict(
+        recipe="one_vs_rest", label="kind", positive=["a", "b"], beside=("one_vs_one",), drop=["who", "ill"]
+    ),
+    "blended": dict(recipe="auto", label="ill", beside=("svm", "logistic"), drop=["who", "kind"]),
+}
+
+
+def trained(case: str, rule: Rule, tmp_path) -> Model:
+    """A model of a made ward, with subgroups, dates and other methods beside it, as it is stored."""
+    asked = dict(CASES[case])
+    recipe, beside = asked.pop("recipe"), asked.pop("beside")
+    contract = Contract.from_dict({"cohort": {"time": "day", "subgroup": ["sex"]}})
+    cohort = read_cohort(patients(), contract, need_label=True, id="row", **asked)
+    model = train(cohort, recipe, rule=rule, folds=3, search=1, beside=beside, seed=1)
+    return load_model(save_model(model, tmp_path / rule.name))
+
+
+def told(model: Model) -> dict[str, object]:
+    """All that the document says, but for who chose the rule, and the digests."""
+    points = [replace(each, chosen_by="", reason=None) for each in model.facts.operating_points]
+    same = replace(model.facts, operating_points=points, arrays_sha256="", validation_sha256="", sha256="")
+    return plain(same)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_path):
+    """`screen threshold` leaves no figure of the rule before."""
+    first, other = trained(case, FIRST, tmp_path), trained(case, OTHER, tmp_path)
+
+    rechosen = rechoose(first, OTHER, "fewer reviews")
+
+    assert told(rechosen) != told(first)
+    assert told(rechosen) == told(other)
+    np.testing.assert_array_equal(rechosen.calibration, other.calibration)
+    pd.testing.assert_frame_equal(rechosen.validation, other.validation)
+
+
+def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
+    """Subgroups of another rule than the operating point's fail when the document is read."""
+    first, other = (model_in(plain(trained("grouped", rule, tmp_path).facts)) for rule in (FIRST, OTHER))
+
+    with pytest.raises(ValueError, match="of another"):
+        replace(first, validation=replace(first.validation, subgroups=other.validation.subgroups))
+    with pytest.raises(ValueError, match="of another rule"):
+        replace(first, validation=replace(first.validation, forward=other.validation.forward))
+    assert isinstance(first, ModelDocument)
+
+
+def test_threshold_refuses_a_rule_that_only_flagging_everybody_keeps(tmp_path):
+    """What `train` refuses, `threshold` refuses in the same words."""
+    with pytest.raises(UsageError, match="too few to promise"):
+        rechoose(trained("grouped", FIRST, tmp_path), Rule("min_sensitivity", 0.999), "safety")

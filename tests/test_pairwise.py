@@ -1,0 +1,219 @@
+"""Kernel sums, Gram matrices and distances by the compiled sweep, against plain float64 formulas."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from screening.kernels import Gaussian, Laplacian, input_distances
+from screening.kernels.pairwise import (
+    distances,
+    gram,
+    in_double,
+    precise_bumps,
+    symmetric_times,
+    weighted_sum,
+    weighted_sums,
+)
+from screening.machines.kernel_sums import Sums
+
+KERNELS = (Gaussian(0.2), Laplacian(0.1))
+
+
+def rows_and_centres(n_features: int, n: int = 700, m: int = 150) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n_features)
+    return rng.normal(size=(n, n_features)), rng.normal(size=(m, n_features))
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 4, 8, 17, 49])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_sum_is_within_a_millionth_of_float64(kernel, n_features):
+    x, centres = rows_and_centres(n_features)
+    weights = np.random.default_rng(0).normal(size=(len(centres), 3))
+
+    exact = kernel(x, centres) @ weights
+
+    assert np.abs(weighted_sum(kernel, x, centres, weights) - exact).max() <= 2e-6 * np.abs(exact).max()
+
+
+def test_numbers_too_small_for_their_digits_are_left_to_others_as_they_were():
+    tiny = np.full(9, 3e-308)
+
+    total = symmetric_times(np.full((9, 9), 3e-308), np.ones(9))
+
+    assert total == pytest.approx(9 * tiny, rel=1e-12)
+    assert (tiny / 2.0 > 0).all()
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1.0, 1e30])
+def test_weights_of_any_size_keep_their_digits(factor):
+    x, centres = rows_and_centres(3)
+    weights = factor * np.ones(len(centres))
+
+    exact = Gaussian(0.2)(x, centres) @ weights
+
+    np.testing.assert_allclose(weighted_sum(Gaussian(0.2), x, centres, weights), exact, rtol=2e-6)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_rows_far_from_the_origin_lose_only_their_own_rounding(shift):
+    x, centres = rows_and_centres(20)
+    rounded = [(rows + shift).astype(np.float32).astype(float) for rows in (x, centres)]
+
+    exact = Gaussian(0.02)(*rounded) @ np.ones(len(centres))
+
+    ours = weighted_sum(Gaussian(0.02), *rounded, np.ones(len(centres)))
+    assert np.abs(ours - exact).max() <= 2e-6 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(("apart", "exact"), [(0.1, False), (1e-3, True)])
+def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exact):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(400, 3))
+    near = np.concatenate([centres, centres + apart * rng.normal(size=centres.shape)])
+    weights = np.repeat([1.0, -1.0], 400)[:, None]
+
+    assert (in_double(Gaussian(0.2), near, weights) == exact).all()
+    # One output that cancels decides for all.
+    assert (in_double(Gaussian(0.2), near, np.hstack([np.abs(weights), weights])) == exact).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(few=st.integers(1, 100), large=st.floats(1.0, 1e6), seed=st.integers(0, 9))
+def test_a_sum_of_few_large_weights_is_right_in_both_types(few, large, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(400, 3))
+    weights = rng.normal(size=(400, 1))
+    weights[:few] *= large
+    weights[:few] -= weights[:few].mean()
+    exact = weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64)
+
+    ours = Sums(Gaussian(0.2), rows, {(0, -1): weights}).at(rows)[0, -1]
+
+    assert np.abs(ours - exact).max() <= 3e-5 * np.abs(exact).max()
+
+
+def test_only_the_largest_weights_are_summed_in_double():
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    weights = np.ones((400, 1))
+    weights[:40, 0] = 1e5 * np.repeat([1.0, -1.0], 20)
+    rows[20:40] = rows[:20] + 1e-4
+
+    assert np.flatnonzero(in_double(Gaussian(0.2), rows, weights)).tolist() == list(range(40))
+
+
+def test_where_c_is_small_at_the_largest_sum_more_of_it_is_summed_in_double():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 3))
+    rows[200:] = rows[:200] + 0.01 * rng.normal(size=(200, 3))
+    sizes = 10 ** rng.uniform(0, 3, 200)
+    weights = np.concatenate([sizes, -sizes])[:, None]
+    sums = np.abs(weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64))
+    c = np.where(sums > np.median(sums), 0.1, 1.0)
+
+    few, more = (in_double(Gaussian(0.2), rows, weights, each).sum() for each in (np.ones((400, 1)), c))
+
+    assert 0 < few < more
+
+
+def test_far_rows_get_zero_and_equal_rows_get_one():
+    x = np.array([[0.0, 0.0], [1e4, 0.0], [3e18, 0.0]])
+
+    np.testing.assert_allclose(gram(Gaussian(1.0), x), np.eye(3), atol=1e-37)
+
+
+@settings(max_examples=40)
+@given(
+    start=st.integers(0, 600),
+    length=st.integers(1, 700),
+    threads=st.integers(1, 3),
+    n_features=st.sampled_from([2, 9, 21]),
+    kernel=st.sampled_from(KERNELS),
+)
+def test_a_row_scores_the_same_bits_in_every_batch_and_thread(start, length, threads, n_features, kernel):
+    x, centres = rows_and_centres(n_features)
+    weights = np.random.default_rng(1).normal(size=len(centres))
+    whole = weighted_sum(kernel, x, centres, weights, threads=1)
+
+    part = weighted_sum(kernel, x[start : start + length], centres, weights, threads=threads)
+
+    assert np.array_equal(part, whole[start : start + length])
+
+
+def test_many_rows_over_threads_score_the_same_bits():
+    rng = np.random.default_rng(3)
+    x, centres = rng.normal(size=(20_000, 3)), rng.normal(size=(40, 3))
+
+    several = weighted_sum(Gaussian(0.2), x, centres, np.ones(40), threads=3)
+
+    assert np.array_equal(several, weighted_sum(Gaussian(0.2), x, centres, np.ones(40), threads=1))
+
+
+@pytest.mark.parametrize("norm", [2, 1])
+def test_decision_and_bumps_of_every_width_come_from_one_sweep(norm):
+    x, centres = rows_and_centres(6)
+    rng = np.random.default_rng(2)
+    widths = rng.uniform(0.1, 0.5, len(centres))
+    decision, bumps = rng.normal(size=(len(centres), 2)), rng.uniform(size=(len(centres), 1))
+    apart = input_distances(x, centres, norm)
+
+    first, second = weighted_sums(norm, x, centres, [(0.2, decision), (widths, bumps)])
+
+    np.testing.assert_allclose(first, np.exp(-0.2 * apart) @ decision, atol=1e-5)
+    np.testing.assert_allclose(second, np.exp(-widths * apart) @ bumps, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offset):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(200, 5)) + offset
+    x = centres[:100] + rng.normal(size=(100, 5)) / np.sqrt(rate)
+    rates = np.full(200, rate)
+    terms = [(rates, np.ones((200, 1)))]
+    exact = weighted_sums(norm, x, centres, terms, dtype=np.float64)[0]
+
+    sums = weighted_sums(norm, x, centres, terms, dtype=precise_bumps(norm, centres, rates))[0]
+
+    np.testing.assert_allclose(sums, exact, rtol=2e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_features", [1, 5, 30])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_gram_is_symmetric_to_the_bit_with_ones_on_its_diagonal(kernel, n_features):
+    x, _ = rows_and_centres(n_features)
+
+    ours = gram(kernel, x, threads=2)
+
+    assert ours.dtype == np.float32
+    assert np.array_equal(ours, ours.T)
+    assert np.array_equal(np.diagonal(ours), np.ones(len(x)))
+    np.testing.assert_allclose(ours, kernel(x, x), atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [2, 1])
+def test_distances_are_those_of_float64(norm):
+    x, centres = rows_and_centres(7)
+
+    np.testing.assert_allclose(distances(norm, x, centres), input_distances(x, centres, norm), rtol=1e-5)
+    assert np.array_equal(np.diagonal(distances(norm, x, x)), np.zeros(len(x)))
+
+
+def test_no_rows_and_no_centres_give_empty_sums():
+    x, centres = rows_and_centres(3)
+
+    assert weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres))).shape == (0,)
+    assert np.array_equal(weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0)), np.zeros(len(x)))
+
+
+def test_nothing_is_logged_once_compiled(caplog):
+    gram(Gaussian(1.0), np.zeros((2, 1)))
+    with caplog.at_level(logging.INFO, logger="screening"):
+        gram(Gaussian(1.0), np.zeros((2, 1)))
+
+    assert not caplog.records
