@@ -85,17 +85,17 @@ class Sign:
         """What a starter contract says of it."""
         column = self.column
         if column is None or self.kind == "first_row_only":
-            return f"{self.seen} {self.remedy.replace('--group', 'group =')}"
+            return f"{self.seen} {self.remedy}"
         return f"{self.seen} '{column}' was therefore made the group, the patient of a row; review"
 
 
-def proposed(signs: Sequence[Sign], contract: Contract) -> dict[str, str | bool | list[str]]:
-    """Roles for a starter contract by the surest sign, none where no column can be the group as it stands."""
+def proposed(signs: Sequence[Sign], contract: Contract, given: Contract) -> dict[str, str | bool | list[str]]:
+    """Roles for a starter contract by the surest sign, beside those given; none where no column tells."""
     sign = next((sign for sign in signs if sign.column and not contract.group), None)
     if sign is None or sign.column is None:
         return {}
     if sign.kind == "first_row_only":
-        return {"drop": [*contract.drop, sign.column]}
+        return {"drop": [*given.drop, sign.column]}
     if sign.kind == "stem":
         return {"group": sign.column, "group_stem": True, "id": contract.id or sign.column}
     return {"group": sign.column}
@@ -313,8 +313,8 @@ def _stems(table: _Table) -> Iterator[Sign]:
         if counted or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)
             seen = (
-                f"The names of rows in column '{name}' are {len(sizes):,} stems with a running end: "
-                f"{several:.0%} of rows seem to share their patient with other rows."
+                f"Names in column '{name}' are {len(sizes):,} stems with a running end, as ab_1 and ab_2 have: "
+                f"{several:.0%} of rows seem to share their patient with others."
             )
             yield Sign("stem", seen, str(name), certain=several >= 0.8 and sure)
 

@@ -29,7 +29,7 @@ def starter_contract(
     files, given = opened(source, given)
     contract, notes = inferred(files, given, starter=True)
     signs = dependence(files, contract)
-    if roles := proposed(signs, contract):
+    if roles := proposed(signs, contract, given):
         contract, notes = inferred(files, given.with_roles(**roles), starter=True)
     # What cannot be read with it is said now, with place and remedy, and not by the next command.
     CohortStream(files, contract).check()
