@@ -247,7 +247,7 @@ def test_positive_labels_are_those_asked_for_else_the_affirming_else_not_a_denia
         (["a", "b", "c"], None, "3 classes"),
         (["a", "a"], None, "single class"),
         (["a", "b"], "z", "no row has"),
-        (["healthy", "benign"], None, "both read like a no"),
+        (["healthy", "benign"], None, "both labels read like a no"),
     ],
 )
 def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(tmp_path, labels, asked, message):

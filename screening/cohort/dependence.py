@@ -313,7 +313,7 @@ def _stems(table: _Table) -> Iterator[Sign]:
         if counted or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)
             seen = (
-                f"Names in column '{name}' are {len(sizes):,} stems with a running end, as ab_1 and ab_2 have: "
+                f"Names in column '{name}' are {len(sizes):,} stems with a running end, as ab_1 and ab_2: "
                 f"{several:.0%} of rows seem to share their patient with others."
             )
             yield Sign("stem", seen, str(name), certain=several >= 0.8 and sure)
