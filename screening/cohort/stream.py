@@ -17,9 +17,8 @@ from screening.contract.violations import Violations, described, refuse_absent
 from screening.documents.tables import made
 from screening.errors import CohortError, UsageError
 from screening.gates.drift import Gates
-from screening.sources.blocks import Block
 from screening.sources.columns import Columns
-from screening.sources.parts import Part
+from screening.sources.readers import Block, Part
 from screening.sources.source_files import Source
 
 BATCH_ROWS = 65536

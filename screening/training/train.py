@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.machines.blend import BlendedEnsemble
+from screening.parallel import Cluster
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
@@ -30,7 +32,6 @@ from screening.training.temporal_validation import past_and_later
 from screening.training.too_good import named_after, too_good
 from screening.validation.blending import held_out_by
 from screening.validation.checks import refuse_too_few
-from screening.validation.elsewhere import Elsewhere
 from screening.validation.held_out import Effort, HeldOut, Progress
 from screening.validation.judge import HeldOutScores, Judgement, Member, judge
 from screening.validation.stored_scores import columns_of
@@ -58,7 +59,8 @@ def train(
     forward: bool = True,
     beside: Sequence[str] | None = (),
     lesions: bool = False,
-    elsewhere: Elsewhere | None = None,
+    cluster: Cluster | None = None,
+    kept: Path | None = None,
     independent: bool = False,
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
@@ -101,8 +103,10 @@ def train(
         Of voxels: `rule` counts lesions, connected voxels that are positive; how maps of scores are smoothed
         and which clusters are too small is chosen with the threshold. Other methods, which are judged voxel
         by voxel, are not compared with then.
-    elsewhere : Elsewhere, optional
-        Other processes that fit the folds (`screen train --cluster`); the result does not depend on it.
+    cluster : Cluster, optional
+        Workers that fit the folds (`screen train --cluster`); the result does not depend on it.
+    kept : Path, optional
+        Private folder where what they fitted waits: a training that was killed goes on from there.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
 
@@ -148,7 +152,7 @@ def train(
     if not lesions:  # of which there may be more than rows of voxels tell
         refuse_too_few(task, task.is_watched(labels_of(sample)), [rule] * n_watched)
     others = recipes_of(beside, recipe, task, sample.n_rows)
-    effort = Effort(jobs, memory, progress, elsewhere)
+    effort = Effort(jobs, memory, progress, cluster, kept)
 
     def past_alone(rows: Cohort) -> tuple[Groundwork, HeldOut]:
         own = laid(rows, recipe, rule, params or {}, folds=min(folds, 3), repeats=1, max_rows=None, seed=seed)

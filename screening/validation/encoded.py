@@ -42,6 +42,11 @@ class EncodedRows:
     groups: np.ndarray | None
     distances: shared.Distances
 
+    def to_travel(self) -> EncodedRows:
+        """The same for workers: what stands together is told by numbers, and no name travels."""
+        groups = None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+        return EncodedRows(self.recipe, self.n_classes, self.x, self.target, groups, self.distances)
+
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""
         return rows[self.target[rows] == 0] if self.recipe.machine == "one_class" else rows
