@@ -299,9 +299,11 @@ def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(judged, tm
 
 
 def test_a_night_like_those_of_training_exits_0_with_strict(judged, tmp_path):
-    answer = screen("score", judged / "good", judged / "night.csv", "--out", tmp_path / "run", "--strict")
+    words = ("score", judged / "good", judged / "night.csv", "--out", tmp_path / "run", "--json")
+    answer = screen(*words, "--strict")
 
-    assert "attention" not in answer.stdout and answer.stderr == ""
+    assert json.loads(answer.stdout)["attention"] == []
+    assert answer.stderr == ""
 
 
 def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(judged, tmp_path):

@@ -124,7 +124,7 @@ def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(tm
 def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence):
     def refuse(cases, sensitivity):
         rule = Rule("min_sensitivity", sensitivity, confidence)
-        refuse_too_few(BINARY_TASK, np.arange(400)[:, None] < cases, rule)
+        refuse_too_few(BINARY_TASK, np.arange(400)[:, None] < cases, [rule])
 
     with pytest.raises(UsageError) as refused:
         refuse(m, asked)
@@ -208,7 +208,7 @@ def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(tmp_pat
 
     for seed in range(8):  # one calibration set of 340 is itself off by 0.012
         past = read(patients(400, seed=seed), tmp_path, label="ill", id="patient")
-        model = train(past, recipe, search=1, repeats=1, forward=False, beside=())
+        model = train(past, recipe, search=1, forward=False, beside=())
         p = p_values(model.calibration, model.scores(model.encoder.transform(negatives))[:, 0])
         shares.append(np.mean(p <= 0.05))
 

@@ -132,7 +132,9 @@ def test_a_threshold_that_found_no_past_case_is_attention():
     run = nosocomial_run(refused=0)
     run["model"]["operating_points"][0] |= {"sensitivity": 0.0, "ppv": None}
 
-    assert "This threshold would have found none of the past cases of yes." in Outline(render_run(run)).text
+    text = Outline(render_run(judged(run))).text
+
+    assert "This threshold would have found none of the past cases of yes." in text
 
 
 def test_where_patients_have_several_rows_the_promise_says_that_it_is_of_rows():
