@@ -28,7 +28,7 @@ PRELOADED = [
     "screening.__main__", "screening.scoring.score", "screening.ledger", "screening.storage.loading",
     "screening.storage.signing", "screening.machines.blended", "screening.recipes.building",
     "screening.sources.database", "screening.cohort.reading", "screening.kernels.pairwise",
-    "screening.storage.restoring",
+    "screening.storage.loading",
 ]  # fmt: skip
 
 
