@@ -19,6 +19,11 @@ def refuse_other_bytes(path: str | Path) -> None:
         os.fspath(path).encode()
     except UnicodeEncodeError:
         shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        own = sys.getfilesystemencoding()
+        if own != "utf-8":
+            raise UsageError(
+                f"{shown} cannot be used while paths are read as {own}: set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
+            ) from None
         raise UsageError(f"{shown} is not UTF-8 and cannot be used; give it another name") from None
 
 

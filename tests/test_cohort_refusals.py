@@ -193,6 +193,18 @@ def test_nested_columns_are_refused_by_the_contract_and_dropped_without_one(tmp_
     assert read_cohort(tmp_path / "a.parquet").names == ["f"]
 
 
+@pytest.mark.parametrize("column", ["id", "ward", "ill"])
+def test_a_text_of_parquet_that_is_not_utf8_is_refused_by_column_and_row(tmp_path, column):
+    texts = pa.array([b"a", b"b", b"K\xf6ln", b"d"])
+    latin = pa.Array.from_buffers(pa.string(), 4, texts.buffers())
+    table = {"id": list("abcd"), "ward": list("ABAB"), "x": [1.5, 2.0, 3.0, 4.0], "ill": list("ynny")}
+    pq.write_table(pa.table(table | {column: latin}), tmp_path / "a.parquet")
+
+    with pytest.raises(CohortError, match=rf"column '{column}', row 3: a text that is not UTF-8"):
+        read_cohort(tmp_path / "a.parquet", id="id", label="ill")
+    assert "row 3" in check_cohort(tmp_path / "a.parquet", label="ill")[0][0]
+
+
 def labelled(folder, labels):
     path = written(folder, "x,y\n" + "".join(f"{i}.5,{text}\n" for i, text in enumerate(labels)))
     return read_cohort(path, label="y", need_label=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from screening import read_cohort, train
 from screening.cohort.identity import row_number_ids
 from screening.contract.contract import Contract
-from screening.errors import CohortError
+from screening.errors import CohortError, UsageError
 from screening.training.planning import alike
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
@@ -36,19 +36,27 @@ def learned(cohort):
 @pytest.mark.parametrize(
     ("slips", "positive", "told"),
     [
-        ({0: "yess"}, None, r"'yess' stands in 1 row only.*--positive"),
-        ({0: "yess"}, "yes", r"'yess' stands in 1 row only"),
-        (dict.fromkeys(range(5), "Yes"), None, r"'Yes' \(5 rows\) and 'yes' \(\d+ rows\) differ by a slip"),
-        (
-            dict.fromkeys(range(5), "yes."),
-            "yes",
-            r"'yes' \(\d+ rows\) and 'yes.' \(5 rows\) differ by a slip",
-        ),
+        ({0: "yess"}, None, r"column 'ill', row \d+: a value that stands in 1 row only.*--positive"),
+        ({0: "yess"}, "yes", r"row \d+: a value that stands in 1 row only"),
+        (dict.fromkeys(range(5), "Yes"), None, r"rows (\d+, ){4}\d+: .* differ by a slip"),
+        (dict.fromkeys(range(5), "yes."), "yes", r"rows (\d+, ){4}\d+: .* differ by a slip"),
     ],
 )
-def test_a_label_that_is_a_slip_is_refused_with_its_count_and_the_remedy(tmp_path, slips, positive, told):
-    with pytest.raises(CohortError, match=told):
+def test_a_label_that_is_a_slip_is_refused_by_its_rows_and_never_shown(tmp_path, slips, positive, told):
+    with pytest.raises(CohortError, match=told) as refused:
         learned(labelled(tmp_path, slips, positive=positive))
+
+    assert not any(f"{text!r}" in str(refused.value) for text in slips.values())
+
+
+@pytest.mark.parametrize("positive", [None, "yess"])
+def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(tmp_path, positive):
+    cohort = labelled(tmp_path, {0: "Mrs Smith", 1: "Mr Smyth"})
+
+    with pytest.raises(UsageError) as refused:
+        cohort.positives(positive)
+
+    assert "Sm" not in str(refused.value)
 
 
 def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -23,7 +20,6 @@ from screening.kernels.pairwise import (
     weighted_sums,
 )
 from screening.machines.sums import Sums
-from screening.solvers import KernelRows, Problem, kernel_rows, smo
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
 
@@ -42,21 +38,6 @@ def test_sum_is_within_a_millionth_of_float64(kernel, n_features):
     exact = kernel(x, centres) @ weights
 
     assert np.abs(weighted_sum(kernel, x, centres, weights) - exact).max() <= 2e-6 * np.abs(exact).max()
-
-
-@pytest.mark.parametrize("n_features", [1, 8, 49])
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_a_row_made_for_a_solver_has_the_bits_of_the_whole_matrix(kernel, n_features):
-    x, _ = rows_and_centres(n_features, n=300)
-    ones = np.ones(len(x))
-    engine = smo._Engine(Problem(KernelRows(x, kernel), ones, ones, 0 * ones, ones, 30.0), 1e-3, 1 << 20)
-
-    engine.run(np.repeat([1.0, 0.0], [30, 270]), 1000)
-
-    n_made = engine.active.lru[kernel_rows.USED]
-    made = engine.active.buffer[: n_made * len(x)].reshape(n_made, len(x))
-    assert n_made > 10
-    np.testing.assert_array_equal(made, gram(kernel, x)[engine.active.owner[:n_made]])
 
 
 def test_numbers_too_small_for_their_digits_are_left_to_others_as_they_were():
@@ -228,30 +209,6 @@ def test_no_rows_and_no_centres_give_empty_sums():
 
     assert weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres))).shape == (0,)
     assert np.array_equal(weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0)), np.zeros(len(x)))
-
-
-SUM = """
-import logging, sys
-logging.basicConfig(stream=sys.stderr, format="%(message)s")
-import numpy as np
-from screening.kernels import Gaussian
-from screening.kernels.pairwise import gram
-print(float(gram(Gaussian(1.0), np.zeros((2, 1))).sum()))
-"""
-
-
-def test_compiling_is_told_once_and_not_again_from_the_cache(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", SUM], env=environment, capture_output=True, text=True, check=True
-        )
-        for _ in range(2)
-    ]
-
-    assert [run.stdout for run in runs] == ["4.0\n", "4.0\n"]
-    assert [run.stderr.count("compiling once") for run in runs] == [1, 0]
 
 
 def test_nothing_is_logged_once_compiled(caplog):

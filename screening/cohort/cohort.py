@@ -16,13 +16,12 @@ from screening.errors import UsageError
 from screening.sources.columns import Columns
 from screening.sources.number_formats import TRUE, truths
 from screening.sources.source_files import Source
-from screening.spelling import did_you_mean, first_of
+from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
     import pandas
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
-SHOWN_CLASSES = 20
 
 
 @dataclass(frozen=True)
@@ -127,18 +126,17 @@ class Cohort:
             found = [same_label(str(text), classes) for text in asked]
             if None in found:
                 unknown = asked[found.index(None)]
+                # The column may be another one by mistake, full of names: its cells are not shown.
+                listed = [*self.contract.positive, *self.contract.negative]
                 raise UsageError(
-                    f"--positive {unknown}: no row has this label; "
-                    f"labels are {first_of(classes, SHOWN_CLASSES)}{did_you_mean(unknown, classes)}"
+                    f"--positive {unknown}: no row has this label; column '{self.contract.label}' has "
+                    f"{len(classes)} values{did_you_mean(unknown, listed)}"
                 )
             return list(dict.fromkeys(text for text in found if text))
         if len(classes) < 2:
             raise UsageError("the label column holds a single class; name the positive one with --positive")
         if len(classes) > 2:
-            raise UsageError(
-                f"the label has {len(classes)} classes ({first_of(classes, SHOWN_CLASSES)}); "
-                "name the positive ones with --positive"
-            )
+            raise UsageError(f"the label has {len(classes)} classes; name the positive ones with --positive")
         if affirming := _affirming(classes):
             return [affirming]
         counts = [int(np.count_nonzero(self.label == text)) for text in classes]

@@ -48,7 +48,7 @@ class _CompileNotice(event.Listener):
     """Says that a loop of ours is compiled; reading one from the disk is no such event."""
 
     def on_start(self, event: event.Event) -> None:
-        if event.data["dispatcher"].py_func.__module__.startswith("screening."):
+        if str(event.data["dispatcher"].py_func.__module__).startswith("screening."):
             _warn_once("compiling once: the numerical loops are built on first use and kept on disk")
 
     def on_end(self, event: event.Event) -> None: ...

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
 from screening.factors.numbers import check_count
 from screening.machines.stopping import inner_folds
@@ -33,8 +34,6 @@ class MovedBoundary(Remedy):
         check_count("folds", self.folds, least=2)
 
     def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> float:
-        from sklearn.base import clone
-
         decisions = np.full(len(x), np.nan)
         for train, test in inner_folds(codes, groups, self.folds, self.seed):
             part = None if groups is None else groups[train]

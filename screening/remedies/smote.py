@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from imblearn.over_sampling import SMOTE
 
 from screening.factors.numbers import check_count
 from screening.remedies.base import Remedy
@@ -35,8 +36,6 @@ class Smote(Remedy):
         check_count("k", self.k)
 
     def resample(self, x: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from imblearn.over_sampling import SMOTE
-
         n_fewer = int(np.bincount(codes, minlength=2).min())
         if n_fewer < 2:
             return x, codes

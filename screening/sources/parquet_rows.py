@@ -37,6 +37,7 @@ def parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) ->
     """Yield the wanted columns of all rows, in order."""
     first = 1
     for batch in _parquet_batches(path, name, wanted, batch_rows):
+        _refuse_other_texts(batch, name, first)
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         yield whole_block(columns, batch.num_rows, first)
         first += batch.num_rows
@@ -58,6 +59,7 @@ def parquet_tables(
     def mine() -> Iterator[pa.Table]:
         at = before
         for batch in _parquet_batches(path, name, wanted, batch_rows, groups):
+            _refuse_other_texts(batch, name, at + 1)
             start, stop = max(first - at, 0), min(first + n_rows - at, batch.num_rows)
             at += batch.num_rows
             if start < stop:
@@ -66,6 +68,31 @@ def parquet_tables(
                 return
 
     yield from in_batches(mine(), batch_rows)
+
+
+def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
+    """CohortError where a text is not UTF-8, as Parquet says: Arrow reads it, and stumbles over it later."""
+    for column, cells in zip(batch.schema.names, batch.columns, strict=True):
+        if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+            continue
+        try:
+            cells.validate(full=True)
+        except pa.ArrowInvalid:
+            places = (
+                i for i, text in enumerate(cells.cast(pa.large_binary()).to_pylist()) if _is_other(text)
+            )
+            raise CohortError(
+                f"{name}, column '{column}', row {first + next(places)}: a text that is not UTF-8; "
+                "write the file again with its texts as UTF-8"
+            ) from None
+
+
+def _is_other(text: bytes | None) -> bool:
+    try:
+        (text or b"").decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _parquet_batches(

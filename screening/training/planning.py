@@ -20,6 +20,7 @@ from screening.recipes.blend import tells_apart
 from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import absent, coded
+from screening.spelling import first_of
 from screening.statistics.operating_point import Rule
 from screening.statistics.ranking import auroc
 from screening.storage.sealing import read_document
@@ -144,6 +145,7 @@ def sample_rows(
 
 
 FEWEST_OF_LABEL = 3
+SHOWN_ROWS = 5
 # Beyond so many values the column is hardly a label, and none of its values is shown.
 MANY_LABELS = 20
 REMEDY = "correct the cells, or say what counts with --positive, or `positive` and `negative` in the contract"
@@ -174,13 +176,14 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
     positive = {same_label(text, [*counts]) for text in contract.positive}
     named = positive | {same_label(text, [*counts]) for text in contract.negative}
     faults = [
-        f"column '{column}': the value {text!r} stands in {count} row{'s' * (count > 1)} only; {REMEDY}"
+        f"column '{column}', {_rows_of(cohort, text)}: a value that stands in {count} "
+        f"row{'s' * (count > 1)} only; {REMEDY}"
         for text, count in sorted(counts.items())
         if count < FEWEST_OF_LABEL and text not in named
     ]
     faults += [
-        f"column '{column}': the values {one!r} ({counts[one]} rows) and {other!r} ({counts[other]} rows) "
-        f"differ by a slip of the pen; {REMEDY}"
+        f"column '{column}', {_rows_of(cohort, min(one, other, key=counts.__getitem__))}: a value and that "
+        f"of other rows differ by a slip of the pen; {REMEDY}"
         for one, other in combinations(sorted(counts), 2)
         if alike(one, other)
         and not {one, other} <= named
@@ -188,6 +191,12 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
     ]
     if faults:
         raise CohortError(faults)
+
+
+def _rows_of(cohort: Cohort, text: str) -> str:
+    """The rows that have a label: a slip of the pen may be a name, so it is not shown."""
+    rows = cohort.rows[labels_of(cohort) == text].tolist()
+    return f"row{'s' * (len(rows) > 1)} {first_of(rows, SHOWN_ROWS)}"
 
 
 def alike(one: str, other: str) -> bool:

@@ -167,7 +167,7 @@ PAGES = {
 # Each names the column (or the file, where no column can be told) and what to do about it.
 MESSAGES = {
     "a slip in the label": Quirk(
-        cells("ill", "yess"), answer=r"column 'ill': the value 'yess' stands in 1 row only.*--positive"
+        cells("ill", "yess"), answer=r"column 'ill', row \d+: a value that stands in 1 row only.*--positive"
     ),
     "a label in two spellings": Quirk(
         lambda t: t.assign(ill=[x.upper() if i % 9 == 0 else x for i, x in enumerate(t["ill"])]),
