@@ -36,6 +36,9 @@ def train(
     positive: options.Positive = None,
     id: options.Id = None,
     group: options.Group = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Every row is a patient of its own, whatever it looks like.")
+    ] = False,
     drop: options.Drop = None,
     neighbourhood: Annotated[
         int | None,
@@ -130,6 +133,7 @@ def train(
                 lesions=lesions,
                 cluster=workers,
                 kept=kept,
+                independent=independent,
             )
         options.say_unsigned(out, signer)
         write_model(model, folder, partial(render_model, templates=templates), signer)

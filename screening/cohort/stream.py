@@ -10,6 +10,7 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.normalising import Scales, scales_of
 from screening.cohort.repeats import Repeats, hashed
 from screening.contract.contract import Contract
+from screening.contract.stems import stems_of
 from screening.contract.typed_block import Parts, TypedBlock
 from screening.contract.typing import Typed, read_coordinate, read_feature, read_text, read_time
 from screening.contract.violations import Violations, described, refuse_absent
@@ -213,7 +214,8 @@ class CohortStream:
         if contract.id:
             parts["id"] = kept(contract.id, read_text(cells[contract.id], "no_id"))
         if contract.group:
-            parts["group"] = kept(contract.group, read_text(cells[contract.group], "no_group"))
+            group = kept(contract.group, read_text(cells[contract.group], "no_group"))
+            parts["group"] = stems_of(group) if contract.group_stem else group
         if self.label:
             absent = "no_label" if self.need_label else None
             label = kept(self.label, read_text(cells[self.label], absent, trim=True))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
+from screening.cohort.dependence import dependence, reasons, refuse_dependent
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
@@ -28,6 +29,7 @@ from screening.training.erasing import HELD, held_rows
 from screening.training.lesions import by_lesions, refuse_without_lesions
 from screening.training.planning import Groundwork, laid
 from screening.training.temporal_validation import past_and_later
+from screening.training.too_good import named_after, too_good
 from screening.validation.blending import held_out_by
 from screening.validation.checks import refuse_too_few
 from screening.validation.held_out import Effort, HeldOut, Progress
@@ -59,6 +61,7 @@ def train(
     lesions: bool = False,
     cluster: Cluster | None = None,
     kept: Path | None = None,
+    independent: bool = False,
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
 
@@ -104,6 +107,8 @@ def train(
         Workers that fit the folds (`screen train --cluster`); the result does not depend on it.
     kept : Path, optional
         Private folder where what they fitted waits: a training that was killed goes on from there.
+    independent : bool
+        Every row is a patient of its own, whatever the table looks like.
 
     Returns
     -------
@@ -113,7 +118,8 @@ def train(
     Raises
     ------
     UsageError
-        No labels, one class only, too few cases for the rule's promise or for two folds, or too many rows.
+        Rows are surely of the same patients and no group says which; no labels, one class only, too few cases
+        for the rule's promise or for two folds, or too many rows.
     RecipeError
         The recipe or a parameter cannot be built, or its model does not do what it would promise.
 
@@ -129,6 +135,11 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
+    signs = [] if independent else dependence(cohort.source, cohort.contract)
+    refuse_dependent(signs)
+    if independent and cohort.contract.group is None:
+        said = "every row is taken for a patient of its own (--independent)"
+        cohort = replace(cohort, notes=[*cohort.notes, said])
     prevalence = rule.prevalence or cohort.contract.prevalence
     if lesions:
         refuse_without_lesions(cohort, rule, repeats)
@@ -157,6 +168,13 @@ def train(
     chosen = by_lesions(ground, held_out, seed) if lesions else None
     rule = chosen.rule if chosen else rule
     validation = Validation.of(chosen.held_out if chosen else held_out, sample, task, ground.plan.groups)
+    if not lesions:  # whose scores are of maps
+        leaks = [*named_after(sample, task), *too_good(sample, task, ground.plan, validation, seed)]
+        ground = replace(
+            ground,
+            suspects=[*ground.suspects, *leaks],
+            notes=[*ground.notes, *(leak.said for leak in leaks)],
+        )
     everyone = task.is_watched(labels_of(ground.cohort))
     dated = forward and sample.time is not None
     scores = HeldOutScores(
@@ -186,7 +204,7 @@ def train(
     if chosen:
         (point,) = document.operating_points
         document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
-    attention = [*of_model(document), *row_number_ids(ground.cohort)]
+    attention = [*of_model(document), *reasons(signs), *row_number_ids(ground.cohort)]
     return Model(
         document=plain(replace(document, attention=attention)),
         recipe=held_out.recipe,
