@@ -1,7 +1,5 @@
 """Outcomes of a method for tests of comparisons."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from screening.documents.validation import SearchFacts

@@ -1,7 +1,5 @@
 """What every test runs under, past cohorts, the places a ledger may lie in, and a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Documents as training and scoring write them, drawn from a seed, for tests of the page."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from typing import Any

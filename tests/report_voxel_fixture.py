@@ -1,7 +1,5 @@
 """Documents of a multi-class voxel model and of a grouped run, for tests of the page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What deserves attention: each rule fires where it should and nowhere else, and all places say the same."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

@@ -1,7 +1,5 @@
 """Models, runs and ledgers from before the first release are refused by name, and nothing is touched."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the benchmarks measure by: the list of mistakes, the scripts of the papers, a network that adds up."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import sys

@@ -1,7 +1,5 @@
 """Boosting: it scores as LightGBM does, and its stored text needs LightGBM to be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +44,7 @@ def past_of(folder: Path) -> Cohort:
     return read_cohort(folder / "past.csv", label="y", positive="1", id="id")
 
 
-def theirs_and_ours(x: np.ndarray, y: np.ndarray, **given: object) -> tuple[lightgbm.Booster, Boosting]:
+def theirs_and_ours(x: np.ndarray, y: np.ndarray, **given: object):
     """LightGBM's own model and the estimator."""
     models = []
 

@@ -1,7 +1,5 @@
 """Settings whose folds' machines disagree carry no threshold, and are judged by the figure that is named."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The commands keep their manners: exit codes, one answer on stdout, the same bytes for the same seed."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """What the commands say of themselves, and what they answer where something is mistyped."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The contract: what it accepts, what it says when it does not, and that its texts read back."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """What is inferred where no contract was given, and the starter contract."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

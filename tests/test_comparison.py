@@ -1,7 +1,5 @@
 """Comparing methods: the same folds, honest thresholds, paired differences, and going on after a stop."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

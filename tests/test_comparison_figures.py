@@ -1,7 +1,5 @@
 """Figures of a comparison, paired differences and ranks: against scikit-learn, scipy and Demšar (2006)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparison_outcomes import outcome

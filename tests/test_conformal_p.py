@@ -1,7 +1,5 @@
 """Conformal p-values are exact ranks; false discoveries among many screened."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """A cohort in a database is the cohort in a file: same rows, same scores, read-only, and no password told."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

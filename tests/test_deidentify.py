@@ -1,7 +1,5 @@
 """Copies for teaching: nobody stands out from fewer than five, and no name or exact value is in them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """DICOM SEG: the same voxels on the series of the archive, whichever way its slices lie, never elsewhere."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is written is what its type says: no key without a type, no type without its producer."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from importlib.metadata import version

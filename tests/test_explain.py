@@ -1,7 +1,5 @@
 """One case explained alone, and templates of a site's own, from the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """Factors: what the papers print, positive everywhere, recomputed from the row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

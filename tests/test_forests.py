@@ -1,7 +1,5 @@
 """Forests as arrays: they score as scikit-learn's trees do, and nothing forged is walked."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import numpy as np

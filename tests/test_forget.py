@@ -1,7 +1,5 @@
 """One patient is erased everywhere by one command; what is left verifies, scores and adds up."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import shutil

@@ -1,7 +1,5 @@
 """One matrix of held-out scores, and the folds are the model: nobody is judged by a machine that saw them."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

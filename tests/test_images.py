@@ -1,7 +1,5 @@
 """Folders of images: the voxels of a table, patient by patient, and nothing of a hostile file believed."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import sys

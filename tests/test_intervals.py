@@ -1,7 +1,5 @@
 """Intervals: agreement with reference implementations, and coverage where it is the point."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Training on landmarks: rows that stand for all, near what training on all gives, whatever the classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score

@@ -1,7 +1,5 @@
 """Log lines say when and of which night and name no patient; a terminal gets a table and a bar, no more."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

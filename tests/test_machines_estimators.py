@@ -1,7 +1,5 @@
 """The machines as scikit-learn estimators: attributes, parameters, invariances, state."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from machines_cohort import three_clouds, two_clouds

@@ -1,7 +1,5 @@
 """The duals of several classes: certificates, an independent solver, scikit-learn, two classes as a limit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from machines_cohort import three_clouds, two_clouds

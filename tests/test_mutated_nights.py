@@ -1,7 +1,5 @@
 """Whatever a night's table looks like: a page, or exit 3 naming the column."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

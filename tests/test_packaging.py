@@ -1,7 +1,5 @@
 """What is shipped is whole: a wheel works away from the checkout, and a factor is added by two files."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

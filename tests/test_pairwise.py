@@ -1,7 +1,5 @@
 """Kernel sums, Gram matrices and distances by the compiled sweep, against plain formulas and plain loops."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

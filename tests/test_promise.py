@@ -3,8 +3,6 @@
 Machines of scikit-learn with the mathematics of ours, so that 200 cohorts take seconds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from faults.amounts import LONG

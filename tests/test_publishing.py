@@ -1,7 +1,5 @@
 """A directory is published whole or not at all, and never in the place of somebody else's files."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import stat

@@ -1,7 +1,5 @@
 """One suite over the folder of recipes, and what recipe files are refused for."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Remedies: what they make of the rows, against independent reckoning."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

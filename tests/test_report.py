@@ -1,7 +1,5 @@
 """The page: what it says, that it adds up, and that no text of a patient's file can act in it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """axe-core, the rule book of accessibility, finds nothing in any page; nor does one scroll on a telephone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

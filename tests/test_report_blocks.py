@@ -1,7 +1,5 @@
 """Blocks of the page below the list: what they say, what they withhold, and that no text in them can act."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

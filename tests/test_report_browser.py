@@ -1,7 +1,5 @@
 """The page in a real browser: with and without scripts, by keyboard, and on its way to the printer."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

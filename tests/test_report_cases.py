@@ -1,7 +1,5 @@
 """How a patient's values, and a class that no threshold can single out, are put on the page."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Scales, curves and figures of the page."""
 
-from __future__ import annotations
-
 import unicodedata
 from itertools import combinations
 

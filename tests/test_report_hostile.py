@@ -1,7 +1,5 @@
 """Real runs of a hostile table: ids, wards, columns and classes that try to act are shown as text."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From a night to its verdicts and the next night, by the commands; nothing of a patient on the way."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

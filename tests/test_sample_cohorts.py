@@ -1,7 +1,5 @@
 """The sample cohorts are what their README says: sizes, shares, shapes, difficulty, and made from seeds."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

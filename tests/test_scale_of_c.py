@@ -1,7 +1,5 @@
 """Whatever the factor and the number of features: decisions are finite and spread, nu is kept, costs too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from independent.optimality import certificate

@@ -1,7 +1,5 @@
 """All scores of a night beside those held out in training: quiet nights, and changed ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From a model and a new table to a run directory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models that travel: signed where they are made, refused where another signature was asked for."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

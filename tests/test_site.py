@@ -1,7 +1,5 @@
 """The documents hold together: links lead somewhere, commands run, and what is generated says everything."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """A site's own templates draw the page of whatever is made, and are looked at before it is made."""
 
-from __future__ import annotations
-
 import pytest
 from commands import screen
 from flow_cohorts import patients, written

@@ -1,7 +1,5 @@
 """`flagged.csv`: the promised columns, what the ledger knows, and nothing a spreadsheet would run."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels, written

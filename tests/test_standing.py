@@ -1,7 +1,5 @@
 """Where scores and values lie among those of past patients, and what stopping early finds."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A model directory is whole, private, exact, and refused once a byte of it has changed."""
 
-from __future__ import annotations
-
 import io
 import json
 import stat

@@ -1,7 +1,5 @@
 """The Python surface: a notebook gets what the command writes, and `help()` is whole, its examples run."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import subprocess

@@ -1,7 +1,5 @@
 """Voxel runs: volumes, clusters and slices, held to coordinates that can be counted by hand."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib

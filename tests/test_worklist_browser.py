@@ -1,7 +1,5 @@
 """The worklist under a tired reader's hands: keys to a verdict, filters, folds, paper, a telephone."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

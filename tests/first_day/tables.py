@@ -1,7 +1,5 @@
 """Small tables with the quirks that a hospital's own export has, each as the files of a first day."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
