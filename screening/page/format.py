@@ -178,6 +178,11 @@ def seconds(value: float | None) -> str:
     return f"{value:.3f}" if value < 0.1 else number(float(f"{value:.2g}"))
 
 
+def moment(recorded: str) -> str:
+    """Return a time of ISO 8601 as it is read."""
+    return name(recorded).replace("T", " ").replace("+00:00", " UTC")
+
+
 def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
     aim = value.value
@@ -194,11 +199,11 @@ def rule(value: Rule) -> str:
 
 FILTERS = {
     "thousands": count,
-    "seconds": seconds,
     **{
         each.__name__: each
         for each in (
-            text, name, feature, number, percent, interval, p_value, ratio, per_hundred, fixed, points, unit, rule,
+            text, name, feature, unit, number, percent, interval, p_value, ratio, per_hundred, fixed, points,
+            seconds, moment, rule,
         )
     },
 }  # fmt: skip
