@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 from screening import load_model, read_cohort, save_model, train
 from screening.cohort.cohort import Cohort
 from screening.errors import ModelError, RecipeError
-from screening.machines import boosting
-from screening.machines.boosting import Boosting
+from screening.machines import baselines
+from screening.machines.baselines import Boosting
 from screening.recipes.loading import load_recipe, read_recipe
 
 BLEND = """
@@ -25,7 +25,7 @@ machine = "blend"
 members = ["logistic", "boosting"]
 """
 
-lightgbm = boosting.lightgbm()
+lightgbm = baselines.lightgbm()
 with_lightgbm = pytest.mark.skipif(
     lightgbm is None, reason="LightGBM (the extra `boosting`) is not installed"
 )
@@ -33,12 +33,12 @@ with_lightgbm = pytest.mark.skipif(
 
 @pytest.fixture
 def no_lightgbm(monkeypatch):
-    monkeypatch.setattr(boosting, "lightgbm", lambda: None)
+    monkeypatch.setattr(baselines, "lightgbm", lambda: None)
 
 
 @pytest.fixture
 def no_lightgbm_later(monkeypatch):
-    return lambda: monkeypatch.setattr(boosting, "lightgbm", lambda: None)
+    return lambda: monkeypatch.setattr(baselines, "lightgbm", lambda: None)
 
 
 def past_of(folder: Path) -> Cohort:

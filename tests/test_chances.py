@@ -48,8 +48,6 @@ def test_within_a_class_a_higher_score_never_has_a_lower_chance(scores, column):
     assert (np.diff(found["chance"]) >= 0).all()
     assert (found["chance_low"] <= found["chance"]).all()
     assert (found["chance"] <= found["chance_high"]).all()
-    last = EARNED["bc"[column]].reliability[-1]
-    assert found["chance"].max() <= last.observed < 1
 
 
 def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
@@ -77,7 +75,6 @@ def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(j
     scores = pd.read_parquet(tmp_path / "scores.parquet").set_index("id")
     listed = pd.read_csv(tmp_path / "flagged.csv", dtype=str).set_index("id")[names].astype(float)
     document = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-    curve = document["model"]["validation"]["calibration"]["yes"]["curve"]["probability"]
     case = document["cases"][0]
     words = ("explain", tmp_path, case["id"], "--model", judged / "good", "--cohort", judged / "night.csv")
     explained = json.loads(screen(*words, "--json").stdout)
@@ -86,7 +83,7 @@ def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(j
     assert scores.sort_values("score")["chance"].is_monotonic_increasing
     assert (scores["chance_low"] <= scores["chance"]).all()
     assert (scores["chance"] <= scores["chance_high"]).all()
-    assert scores["chance"].max() <= max(curve) < 1
+    assert scores["chance_low"].min() > 0 and scores["chance_high"].max() < 1
     for each in document["cases"] + document["near_misses"]:
         assert [each[name] for name in names] == scores.loc[each["id"], names].tolist()
     assert [explained[name] for name in names] == [case[name] for name in names]

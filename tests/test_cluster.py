@@ -6,7 +6,9 @@ import os
 import pickle
 import socket
 import ssl
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,14 +16,14 @@ import pytest
 from flow_cohorts import patients, voxels, written
 from workers import InThisProcess, Stopped, die_once, listeners
 
-from screening import cluster as clusters
-from screening import load_model, read_cohort, save_model, score, train
+from screening import load_model, parallel, read_cohort, save_model, score, train
 from screening.cohort.reading import open_cohort
 from screening.comparison import compare as comparison
-from screening.errors import CohortError, UsageError
+from screening.errors import ClusterError, CohortError, UsageError
+from screening.network.processes import Order, Workers
+from screening.parallel import Cluster, in_parallel
 from screening.scoring import fragments
 from screening.scoring import score as scoring
-from screening.validation import elsewhere
 
 NIGHT = "2026-01-31"
 
@@ -202,47 +204,21 @@ def figures(found):
     return said, found.scores.to_csv()
 
 
-def test_a_comparison_by_cells_has_the_figures_of_one_alone(cohort, monkeypatch, tmp_path):
-    workers = InThisProcess()
-    monkeypatch.setattr(comparison, "opened", workers.opened)
-
-    found = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
-
-    told = b"".join(pickle.dumps(each) for each in workers.pieces)
-    assert figures(found) == figures(compared(cohort))
-    assert len(workers.pieces) == 2
-    assert [name for name in cohort.id if name.encode() in told] == []
-
-
-def test_a_cohort_that_lies_nowhere_cannot_be_compared_by_workers(cohort, monkeypatch, tmp_path):
-    frame = pd.read_csv(cohort.source.files[0].path)
-    held = read_cohort(frame, label="ill", id="patient", need_label=True)
-    monkeypatch.setattr(comparison, "opened", InThisProcess().opened)
-
-    with pytest.raises(UsageError, match="table is no file that a worker could read"):
-        compared(held, kept=tmp_path / "kept", cluster="local:2")
-
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("recipe, fits", [("svm_weighted", 9), ("logistic", 9)])
-def test_a_model_whose_folds_were_fitted_elsewhere_has_the_bytes_of_one_trained_here(
+@pytest.mark.parametrize(("recipe", "fits"), [("svm_weighted", 9), ("logistic", 9)])
+def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained_here(
     cohort, recipe, fits, tmp_path
 ):
     quick = {"search": 3, "folds": 3, "repeats": 1}
     killed, workers = InThisProcess(lives=4), InThisProcess()
-    with pytest.raises(Stopped), elsewhere.fitted_by(killed, tmp_path / "model") as there:
-        train(cohort, recipe, **quick, elsewhere=there)
+    with pytest.raises(Stopped):
+        train(cohort, recipe, **quick, cluster=killed, kept=tmp_path)
 
-    with elsewhere.fitted_by(workers, tmp_path / "model") as there:
-        model = train(cohort, recipe, **quick, elsewhere=there)
+    model = train(cohort, recipe, **quick, cluster=workers, kept=tmp_path)
 
     told = b"".join(pickle.dumps(each) for each in workers.pieces)
     assert model.digest == train(cohort, recipe, **quick).digest
     assert len(killed.pieces) + len(workers.pieces) == fits
-    assert list(tmp_path.iterdir()) == []
     assert [name for name in cohort.id if name.encode() in told] == []
-    assert [x for x in cohort.features["fever"] if np.float64(x).tobytes() in told] == []
 
 
 @pytest.mark.parametrize("where", ["local", "local:0", "local:x", "somewhere", "local:99999"])
@@ -254,7 +230,7 @@ def test_what_is_no_cluster_is_refused_before_anything_is_written(model, night, 
 
 
 def test_an_address_where_nobody_answers_is_refused(model, night, monkeypatch, tmp_path):
-    monkeypatch.setattr(clusters, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(parallel, "PATIENCE_SECONDS", 0.3)
 
     with pytest.raises(UsageError, match="no scheduler of dask answers there"):
         score(model, night, tmp_path / "run", cluster="tcp://127.0.0.1:9")
@@ -273,7 +249,7 @@ def test_without_the_extra_its_name_is_said(model, night, monkeypatch, tmp_path)
 def workers():
     """Two processes, started once for the tests below."""
     pytest.importorskip("distributed")
-    with clusters.opened("local:2") as found:
+    with parallel.opened("local:2") as found:
         yield found
 
 
@@ -311,9 +287,46 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_row_travels(
 
 
 def test_a_piece_whose_worker_is_killed_is_given_to_another(workers, tmp_path):
-    marks = [str(tmp_path / str(number)) for number in range(3)]
+    marks = [(str(tmp_path / str(number)),) for number in range(3)]
 
-    assert list(workers.map(die_once, marks)) == [f"done: {mark}" for mark in marks]
+    assert list(in_parallel(die_once, marks, cluster=workers)) == [f"done: {mark}" for (mark,) in marks]
+
+
+def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, monkeypatch, tmp_path):
+    monkeypatch.setattr(comparison, "opened", lambda _: nullcontext(workers))
+
+    found = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
+
+    assert figures(found) == figures(compared(cohort))
+    assert len(list((tmp_path / "kept").glob("*.npz"))) == 2
+
+
+def test_a_model_trained_by_workers_has_the_bytes_of_one_trained_here(workers, cohort):
+    quick = {"search": 2, "folds": 3, "repeats": 1}
+
+    model = train(cohort, "auto", **quick, cluster=workers)
+
+    assert model.digest == train(cohort, "auto", **quick).digest
+
+
+def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):
+    """Workers of dask may have no children, unless they are told."""
+    words = ["score", str(tmp_path / "m"), str(tmp_path / "night.csv"), "--out", str(tmp_path / "run")]
+
+    ended = Workers(workers).run(Order(words, str(tmp_path / "l.db"), 1, 60))
+
+    assert ended.code == 4
+    assert ended.said is not None
+
+
+def test_rows_go_to_no_worker_in_the_clear(workers):
+    """Whose scheduler has no TLS is told so before a row is sent."""
+    scheduler = SimpleNamespace(address="tcp://host:8786")
+    plain = Cluster(SimpleNamespace(scheduler=scheduler), "tcp://host:8786", 1)
+
+    with pytest.raises(ClusterError, match="would travel unencrypted"):
+        plain.check(rows_travel=True)
+    workers.check(rows_travel=True)
 
 
 def test_a_worker_that_does_not_see_a_file_is_named(workers, tmp_path):
@@ -327,7 +340,7 @@ def test_an_error_of_a_worker_is_the_callers(workers, model, night, tmp_path):
     night.write_text("patient\n")
 
     with pytest.raises(CohortError, match="changed while it was being read"):
-        list(workers.map(fragments.decide, told))
+        list(in_parallel(fragments.decide, [(each,) for each in told], cluster=workers))
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
@@ -367,8 +380,8 @@ def test_a_piece_that_kills_every_worker_is_given_up():
             raise distributed.KilledWorker("piece", None, 3)
 
     class Client:
-        def map(self, *_, **__):
-            return [Dead()]
+        def submit(self, *_, **__):
+            return Dead()
 
     with pytest.raises(UsageError, match="workers died one after the other of one piece"):
-        list(clusters.Cluster(Client(), "local:2", 1).map(die_once, ["any"]))
+        list(in_parallel(die_once, [("any",)], cluster=Cluster(Client(), "local:2", 1)))

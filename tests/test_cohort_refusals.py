@@ -222,9 +222,17 @@ def labelled(folder, labels):
         (["1", "1", "2"], None, ["2"]),
         (["Nein", "Ja", "Ja"], None, ["Ja"]),
         (["1", "other", "1"], None, ["1"]),
+        (["ckd", "ckd", "notckd"], None, ["ckd"]),
+        (["recurrence", "recurrence", "no-recurrence"], None, ["recurrence"]),
+        (["krank", "krank", "gesund"], None, ["krank"]),
+        (["décédé", "décédé", "vivant"], None, ["décédé"]),
+        (["Kontrolle", "Fall", "Fall"], None, ["Fall"]),
+        (["not normal", "not normal", "normal"], None, ["not normal"]),
+        (["nodular", "nodular", "flat"], None, ["flat"]),
+        (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
     ],
 )
-def test_positive_labels_are_those_asked_for_else_the_affirming_else_the_rarer(
+def test_positive_labels_are_those_asked_for_else_the_affirming_else_not_a_denial_else_the_rarer(
     tmp_path, labels, asked, positives
 ):
     cohort = labelled(tmp_path, labels)
@@ -239,6 +247,7 @@ def test_positive_labels_are_those_asked_for_else_the_affirming_else_the_rarer(
         (["a", "b", "c"], None, "3 classes"),
         (["a", "a"], None, "single class"),
         (["a", "b"], "z", "no row has"),
+        (["healthy", "benign"], None, "both labels read like a no"),
     ],
 )
 def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(tmp_path, labels, asked, message):

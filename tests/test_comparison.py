@@ -18,7 +18,7 @@ from comparison_outcomes import outcome
 from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
 from screening.comparison.checkpoints import Checkpoints
-from screening.comparison.plan import Ground, Unit, judged
+from screening.comparison.plan import Ground, judged
 from screening.errors import ModelError, UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe
@@ -96,7 +96,7 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
 
     first, second = (
-        judged(Unit(Ground("one", each, Rule("g_mean"), plan, []), recipe, task, task, 1, "svm"), seed=0)
+        judged(Ground("one", each, Rule("g_mean"), plan, []), recipe, task, task, 1, seed=0)
         for each in (whole, replace(whole, label=flipped.astype(object)))
     )
 

@@ -92,6 +92,16 @@ def test_a_line_longer_than_any_tables_is_refused_by_its_row(tmp_path):
         list(csv_blocks(path, "t.csv", csv_form(path), ["id"], 1000))
 
 
+def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(tmp_path):
+    wide, narrow = tmp_path / "wide.csv", tmp_path / "narrow.csv"
+    wide.write_text(",".join(f"v{i}" for i in range(2000)) + "\n" + ",".join(["x" * 100] * 2000) + "\n")
+    narrow.write_text("id,age\n" + ",".join(["x" * 1000] * 300) + "\n")
+
+    assert [block.n_rows for block in csv_blocks(wide, "t", csv_form(wide), ["v1999"], 10)] == [1]
+    with pytest.raises(CohortError, match="line end missing"):
+        list(csv_blocks(narrow, "t", csv_form(narrow), ["id"], 10))
+
+
 def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
     code = (
         "import sys\nfrom pathlib import Path\nfrom screening.sources.csv_files import csv_blocks, csv_form\n"

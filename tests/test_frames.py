@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from flow_cohorts import patients, written
+from pyarrow import feather
 
 from screening import read_cohort
 from screening.errors import CohortError, UsageError
@@ -93,3 +94,22 @@ def test_a_table_that_is_none_is_refused_with_the_reason(reason, wrong):
 def test_what_is_no_table_is_refused():
     with pytest.raises(UsageError, match="pandas, polars or Arrow"):
         read_cohort([1, 2, 3])
+
+
+@pytest.mark.parametrize("ending", ["feather", "arrow", "csv"])
+def test_an_arrow_file_reads_as_the_table_whatever_it_is_called(tmp_path, ending):
+    table = patients()
+    feather.write_feather(table, tmp_path / f"past.{ending}", chunksize=70)
+
+    cohort = read_cohort(tmp_path / f"past.{ending}", id="patient", label="ill", batch_rows=50)
+
+    pd.testing.assert_frame_equal(cohort.features, read_cohort(table, id="patient", label="ill").features)
+    assert cohort.notes[0] == f"past.{ending}: Arrow"
+
+
+def test_a_damaged_arrow_file_is_refused(tmp_path):
+    feather.write_feather(patients(), tmp_path / "past.feather")
+    (tmp_path / "past.feather").write_bytes((tmp_path / "past.feather").read_bytes()[:-40])
+
+    with pytest.raises(CohortError, match=r"past\.feather: the Arrow file is damaged"):
+        read_cohort(tmp_path / "past.feather", id="patient")

@@ -37,7 +37,9 @@ def test_a_column_that_ranks_alone_is_named_on_the_page_too(tmp_path, sign):
 
     model = trained(table, tmp_path)
 
-    assert codes(model) == {("ranks_alone", "discharge_code")}
+    assert codes(model) == {
+        ("ranks_alone", "discharge_code"), ("named_after", "discharge_code"), ("too_good", "discharge_code"),
+    }  # fmt: skip
     assert "Look at discharge_code: alone it ranks with AUROC" in render_model(model.sealed)
 
 
@@ -46,7 +48,7 @@ def test_a_category_that_is_the_answer_is_named_and_one_of_many_levels_is_not(tm
     table["code"] = np.where(table["ill"] == "yes", SEEDS.choice(["A41.9", "R65.2"], len(table)), "Z00")
     table["room"] = [f"room {i}" for i in SEEDS.integers(0, len(table) // 4, len(table))]
 
-    assert codes(trained(table, tmp_path)) == {("ranks_alone", "code")}
+    assert codes(trained(table, tmp_path)) == {("ranks_alone", "code"), ("too_good", "code")}
 
 
 def test_a_category_that_is_nearly_a_name_is_named(tmp_path):
@@ -80,3 +82,52 @@ def test_a_column_known_only_after_the_outcome_is_left_out_and_that_is_said(tmp_
         "icu_days is left out: it is known only after the outcome (contract)"
         in model.document["training"]["notes"]
     )
+
+
+def test_a_column_that_carries_the_whole_ranking_is_named_with_what_is_left_without_it(tmp_path):
+    table = patients()
+    table["marker"] = (table["ill"] == "yes") + SEEDS.normal(0, 0.36, len(table))
+
+    model = trained(table, tmp_path)
+
+    (leak,) = [each for each in model.document["training"]["leaks"] if each["code"] == "too_good"]
+    assert leak["column"] == "marker"
+    whole = model.document["validation"]["summary"]["yes"]["auroc"]
+    assert leak["figure"] < whole - 0.03
+    assert f"without it logistic regression on the same folds has {leak['figure']:.3f}" in leak["said"]
+    assert any("the whole model has" in reason["words"] for reason in model.document["attention"])
+
+
+def test_a_model_that_is_nearly_perfect_names_the_columns_that_would_explain_it(tmp_path):
+    table = patients()
+    ill = table["ill"] == "yes"
+    for name in ("a", "b", "c"):
+        table[name] = ill + SEEDS.normal(0, 0.35, len(table))
+
+    model = trained(table, tmp_path)
+
+    (leak,) = [each for each in model.document["training"]["leaks"] if each["code"] == "too_good"]
+    assert leak["said"].startswith(("a, ", "b, ", "c, "))
+    assert "without them" in leak["said"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["followUpDays", "futime", "survival_time", "days_to_death", "LOS", "Entlassungsdatum_num", "Liegedauer",
+     "durée de séjour", "fecha_alta", "giorni di degenza", "décès"],
+)  # fmt: skip
+def test_a_name_that_speaks_of_a_time_after_the_outcome_is_said(tmp_path, name):
+    table = patients()
+    table[name] = SEEDS.normal(size=len(table))
+
+    assert ("named_after", name) in codes(trained(table, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", ["prior_discharges", "family_death_history", "wound_discharge", "days_in_hospital", "time", "age"]
+)
+def test_a_name_of_what_was_before_is_none(tmp_path, name):
+    table = patients()
+    table[name] = SEEDS.normal(size=len(table))
+
+    assert codes(trained(table, tmp_path)) == set()

@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import enter, night
 from test_series import of_ward
-from workers import InThisProcess
 
 from screening.cli.logs import KEYS
 from screening.documents.overview import WORST_FIRST, OverviewDocument, SeriesNight, worst
@@ -32,7 +31,6 @@ from screening.ledger import Published, open_ledger, published, record_night
 from screening.network.hooks import tell_hooks
 from screening.network.processes import PRELOADED, Budget, Order, Processes
 from screening.network.site import read_network
-from screening.network.workers import Workers
 from screening.page.page import render_overview
 from screening.storage.publishing import hold
 
@@ -327,18 +325,6 @@ def test_the_ledger_tells_nights_in_force_from_those_in_shadow_or_never_seen(pla
         found = published(ledger, "ward-1", night(2, "").night)
 
     assert found == Published({night(2, "").night: "ward-1 m 2"}, frozenset({"ward-1 n 2"}))
-
-
-def test_a_command_that_a_worker_runs_ends_as_one_run_here(tmp_path):
-    words = ["score", str(tmp_path / "m"), str(tmp_path / "night.csv"), "--out", str(tmp_path / "run")]
-    workers, order = InThisProcess(), Order(words, str(tmp_path / "l.db"), 1, 60)
-
-    there = Workers(workers).run(order)
-
-    here = Processes().run(order)
-    assert (there.code, there.said, there.late) == (here.code, here.said, False)
-    assert there.code == 4
-    assert [each.words for each in workers.pieces] == [words]
 
 
 def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):

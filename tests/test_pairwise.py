@@ -19,7 +19,7 @@ from screening.kernels.pairwise import (
     weighted_sum,
     weighted_sums,
 )
-from screening.machines.sums import Sums
+from screening.machines.kernel_sums import Sums
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from screening import MultiClassSVM, TwoClassSVM, build
 from screening.factors import AdaptiveBumps, MarginDecay
 from screening.kernels import Gaussian, Laplacian
-from screening.machines.stopping import inner_folds, passes_worth
+from screening.machines.early_stopping import inner_folds, n_passes_by_cv
 from screening.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
 
 KERNEL = Gaussian(0.3)
@@ -101,7 +101,7 @@ def test_remedies_out_of_range_are_refused_by_name(remedy, given, word):
     [([0.5, 0.6, 0.7, 0.6], 2), ([0.5, 0.5, 0.9], 0), ([0.5, 0.6, 0.6005], 1), ([0.7], 0)],
 )
 def test_passes_stop_where_the_next_one_gains_no_more(scores, passes):
-    assert passes_worth(np.array(scores)) == passes
+    assert n_passes_by_cv(np.array(scores)) == passes
 
 
 def test_inner_stop_trains_no_more_passes_than_allowed_and_ends_as_the_fixed_machine():

@@ -115,7 +115,7 @@ def text() -> str:
         "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
         "20% twice as common 40% 20–60% 98% 95–99% 2.5 30.0",
         "Brier score",
-        "Platt scaling was chosen: its log loss on folds it had not seen was",
+        "by logistic regression on held-out scores (Platt). Log loss",
         "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%",
         "missing too few too few too few",
         "Everything, threshold included, was chosen again on 480 rows before 2025-09-01",

@@ -11,7 +11,7 @@ from screening.errors import UsageError
 from screening.kernels import Gaussian
 from screening.kernels.threads import available_cores, limit_threads, n_threads, with_share_of_cores
 from screening.recipes.loading import load_recipe
-from screening.validation import held_out
+from screening.validation import fold_fits, held_out
 from screening.validation.folds import planned, units
 from screening.validation.task import ask
 
@@ -47,8 +47,8 @@ def test_fits_side_by_side_share_the_cores_and_give_them_back():
 
 def test_folds_held_out_side_by_side_do_not_nest_threads(monkeypatch, tmp_path):
     seen = []
-    fold = held_out.fit_fold
-    monkeypatch.setattr(held_out, "fit_fold", lambda *given: seen.append(n_threads()) or fold(*given))
+    fold = fold_fits.fit_fold
+    monkeypatch.setattr(fold_fits, "fit_fold", lambda *given: seen.append(n_threads()) or fold(*given))
     path = written(patients(60, share=0.3), tmp_path / "past.csv")
     cohort = read_cohort(path, label="ill", id="patient", need_label=True)
     task = ask(cohort, False)

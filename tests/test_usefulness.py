@@ -19,7 +19,7 @@ from screening.documents.stored import model_in
 from screening.documents.usefulness import usefulness_of
 from screening.page import render_model
 from screening.page.card import completeness, participants
-from screening.statistics.calibration import probability
+from screening.statistics.calibration import chances
 
 
 def gap(difference: float, half: float) -> dict[str, float]:
@@ -71,7 +71,7 @@ def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused
 def test_the_head_of_a_page_is_not_green_above_a_model_not_to_be_put_to_use():
     worse, level = (of_model(model_in(compared(*gap))) for gap in ((-0.1, -0.1), (0.0, 0.0)))
 
-    assert [each.code for each in worse] == ["another_is_better"]
+    assert [each.code for each in worse] == ["another_is_better", "not_fit_for_use"]
     assert level == []
 
 
@@ -145,7 +145,7 @@ def test_several_classes_have_a_verdict_without_a_picture():
 def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
     model = appraised(nosocomial_model())
     known = model_in(model)
-    at = probability(known.validation.calibration["yes"], np.array([known.points[0].threshold]))[0]
+    at = chances(known.validation.calibration["yes"], np.array([known.points[0].threshold]))[0][0]
     text = Outline(render_model(model)).text
 
     assert "The threshold in use (circle) is right for whom a review is worth it at a chance of" in text

@@ -5,31 +5,52 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakSet
+
+from screening.parallel import _on_worker
 
 
 class Stopped(BaseException):
     """The driver is killed."""
 
 
+class Asked:
+    """What was asked for and is worked on when its result is."""
+
+    def __init__(self, cluster: InThisProcess, function: Callable[..., object], given: tuple[object, ...]):
+        self.cluster, self.function, self.given = cluster, function, given
+
+    def result(self) -> object:
+        given = [each.result() if isinstance(each, Asked) else each for each in self.given]
+        self.cluster.work_on(self.function, given)
+        return self.function(*pickle.loads(pickle.dumps(given)))
+
+
 class InThisProcess:
     """A cluster whose pieces are worked on here, one after the other; the driver dies after so many."""
 
+    where, threads = "local:2", 1
+
     def __init__(self, lives: int = 1 << 30):
-        self.lives, self.threads, self.size = lives, 1, 2
+        self.lives, self.client, self.begun = lives, self, WeakSet()
         self.pieces: list[object] = []
 
-    def check(self, paths):
+    def check(self, paths=(), rows_travel=False):
         assert all(Path(path).exists() for path in paths)
 
-    def map(self, function, pieces) -> Iterator[object]:
-        for piece in pieces:
-            if len(self.pieces) == self.lives:
-                raise Stopped
-            self.pieces.append(piece)
-            yield function(pickle.loads(pickle.dumps(piece)))
+    def submit(self, function: Callable[..., object], *given: object, pure: bool) -> Asked:
+        return Asked(self, function, given)
+
+    def work_on(self, function: Callable[..., object], given: list[object]) -> None:
+        """Count a piece; what pieces share is none."""
+        if function is not _on_worker:
+            return
+        if len(self.pieces) == self.lives:
+            raise Stopped
+        self.pieces.append(given)
 
     @contextmanager
     def opened(self, where):

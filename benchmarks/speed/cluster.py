@@ -27,8 +27,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 from folds import written
 from memory import model
 
-from screening.cluster import opened
 from screening.cohort.reading import open_cohort
+from screening.parallel import in_parallel, opened
 from screening.scoring.fragments import FRAGMENT_ROWS, decide, fragments_of
 from screening.scoring.score import BATCH_ROWS
 from screening.sources.pieces import Piece
@@ -118,7 +118,7 @@ def units(folder: Path, asked: argparse.Namespace) -> None:
         print("|---|---|---|---|")
         for count in (100, 1000, asked.tasks):
             start, own = time.perf_counter(), time.process_time()
-            sum(1 for _ in cluster.map(nothing, range(count)))
+            sum(1 for _ in in_parallel(nothing, [(i,) for i in range(count)], cluster=cluster))
             seconds, own = time.perf_counter() - start, time.process_time() - own
             print(f"| {count} | {seconds:.2f} | {own:.2f} | {1000 * own / count:.2f} |", flush=True)
     trained = load_model(model(folder, 0.06))
@@ -149,10 +149,10 @@ def workers(folder: Path, asked: argparse.Namespace) -> None:
     for count in asked.workers:
         with opened(f"local:{count}") as cluster:
             assert cluster is not None
-            list(cluster.map(decide, told[:count]))
+            list(in_parallel(decide, [(each,) for each in told[:count]], cluster=cluster))
             before = sum(cluster.client.run(time.process_time).values())
             start = time.perf_counter()
-            list(cluster.map(decide, told))
+            list(in_parallel(decide, [(each,) for each in told], cluster=cluster))
             seconds = time.perf_counter() - start
             used = sum(cluster.client.run(time.process_time).values()) - before
             print(f"| {count} | {seconds:.1f} | {asked.rows / seconds:.0f} | {used:.1f} |", flush=True)

@@ -36,6 +36,9 @@ def train(
     positive: options.Positive = None,
     id: options.Id = None,
     group: options.Group = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Every row is a patient of its own, whatever it looks like.")
+    ] = False,
     drop: options.Drop = None,
     neighbourhood: Annotated[
         int | None,
@@ -84,18 +87,19 @@ def train(
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)
 
+    from contextlib import nullcontext
     from functools import partial
 
-    from screening.cluster import opened
     from screening.cohort.reading import read_cohort
     from screening.page import render_model
     from screening.page.site_templates import check_templates
+    from screening.parallel import opened
     from screening.recipes.loading import load_recipe
+    from screening.storage.finished import waiting_beside
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.training import train as training
     from screening.training.planning import refuse_other_model
-    from screening.validation.elsewhere import fitted_by
 
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder:
@@ -107,7 +111,10 @@ def train(
         method = load_recipe(recipe)
         if not force:
             refuse_other_model(out, method, past)
-        with fitted_by(workers, out) as there, bar("Training") as progress:
+        if workers is not None:
+            workers.check(rows_travel=True)
+        waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
+        with waiting as kept, bar("Training") as progress:
             model = training.train(
                 past,
                 method,
@@ -124,7 +131,9 @@ def train(
                 command=options.command_of(context, WHERE_AND_HOW),
                 beside=options.others_from(beside),
                 lesions=lesions,
-                elsewhere=there,
+                cluster=workers,
+                kept=kept,
+                independent=independent,
             )
         options.say_unsigned(out, signer)
         write_model(model, folder, partial(render_model, templates=templates), signer)

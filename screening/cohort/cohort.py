@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from screening.cohort.label_words import affirming, denying, number_of
 from screening.contract.contract import Contract
 from screening.contract.typed_block import columns_of, rows_of, stacked
 from screening.errors import UsageError
 from screening.sources.columns import Columns
-from screening.sources.number_formats import TRUE, truths
 from screening.sources.source_files import Source
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
     import pandas
-
-POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
 
 
 @dataclass(frozen=True)
@@ -113,12 +111,14 @@ class Cohort:
     def positives(self, positive: str | Sequence[str] | None = None) -> list[str]:
         """Label texts that count as positive.
 
-        `positive`, else the contract's; else, of two classes, the one that reads like "yes", else the rarer.
+        `positive`, else the contract's; else, of two classes, the one that reads like "yes", or whose other
+        reads like "no", else the rarer.
 
         Raises
         ------
         UsageError
-            There are more than two classes and none was named, or a named one does not occur.
+            There are more than two classes and none was named, both read like "no", or a named one does
+            not occur.
         """
         classes = self.classes
         asked = [positive] if isinstance(positive, str) else list(positive or self.contract.positive)
@@ -137,8 +137,13 @@ class Cohort:
             raise UsageError("the label column holds a single class; name the positive one with --positive")
         if len(classes) > 2:
             raise UsageError(f"the label has {len(classes)} classes; name the positive ones with --positive")
-        if affirming := _affirming(classes):
-            return [affirming]
+        if yes := affirming(classes):
+            return [yes]
+        no = denying(classes)
+        if len(no) == 2:
+            raise UsageError("both labels read like a no; name the case with --positive")
+        if no:
+            return [text for text in classes if text not in no]
         counts = [int(np.count_nonzero(self.label == text)) for text in classes]
         return [classes[int(np.argmin(counts))]]
 
@@ -151,25 +156,8 @@ def same_label(asked: str, classes: Sequence[str]) -> str | None:
     """The class that is this text, or the same number in another notation."""
     if asked in classes:
         return asked
-    number = _number(asked)
-    return next((text for text in classes if number is not None and number == _number(text)), None)
-
-
-def _affirming(classes: Sequence[str]) -> str | None:
-    """The one of two classes that reads like "yes"; 1 beside 2 may be either, so neither does."""
-    words = {text.lower(): text for text in classes}
-    said = words.keys() & (TRUE if truths(words) else POSITIVE_WORDS)
-    numbers = {_number(text) for text in classes}
-    if len(said) != 1 or (None not in numbers and not numbers <= {0, 1, -1}):
-        return None
-    return words[said.pop()]
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    number = number_of(asked)
+    return next((text for text in classes if number is not None and number == number_of(text)), None)
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow.compute as pc
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 from screening.cohort.repeats import hashed
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
+from screening.contract.stems import sizes_of_stems
 from screening.contract.typing import plain, texts
 from screening.sources.source_files import Source
 
@@ -20,6 +22,8 @@ LABELS = (
     "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
 )  # fmt: skip
 MOST_CLASSES = 20
+# A column of fewer values tells arms, sites or sexes apart, and no patients.
+FEW_VALUES = 10
 # Alone, or as the first word before "id" or "no".
 PEOPLE = frozenset(("patient", "pat", "subject", "person", "proband"))
 GROUPS = frozenset(("group", "mrn", "pid", "patientid", "patientennummer", "subjectid"))
@@ -79,6 +83,8 @@ def guessed_roles(
     source: Source, summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]
 ) -> Contract:
     """Roles by obvious column names, where none was given."""
+    # Voxels may well be of two patients.
+    fewest = 1 if given.coordinates else FEW_VALUES
     taken = {given.id, given.group, given.label, given.time, *given.coordinates, *given.drop}
     free = {name.lower(): name for name in summaries if name not in taken}
     found: dict[str, str | None] = {}
@@ -90,7 +96,13 @@ def guessed_roles(
         summary = summaries[name]
         if not names_somebody(name) or summary.present < summary.rows:
             continue
-        role = "id" if _all_differ(source, name) else "group" if names_people(name) else None
+        role = (
+            "id"
+            if _all_differ(source, name)
+            else "group"
+            if names_people(name) and len(summary.texts) >= fewest
+            else None
+        )
         if role and not getattr(given, role) and not found.get(role):
             found[role] = free.pop(lower)
     if not given.time:
@@ -132,12 +144,33 @@ def _dated(summary: ColumnSummary) -> bool:
 
 
 def _all_differ(source: Source, name: str) -> bool:
-    parts = []
+    parts = [hashed(words) for words in _texts_of(source, name)]
+    hashes = np.concatenate(parts) if parts else np.zeros(0)
+    return len(np.unique(hashes)) == len(hashes) > 0
+
+
+def _texts_of(source: Source, name: str) -> Iterator[np.ndarray]:
+    """Blocks of a column's texts, blanks as empty ones."""
     for file in source.files:
         for block in file.blocks([name], BATCH_ROWS):
             words = texts(plain(block.columns[name]))
-            if words is None:
-                return False
-            parts.append(hashed(pc.fill_null(words, "").to_numpy(zero_copy_only=False)))
-    hashes = np.concatenate(parts) if parts else np.zeros(0)
-    return len(np.unique(hashes)) == len(hashes) > 0
+            yield (
+                np.array([], object)
+                if words is None
+                else pc.fill_null(words, "").to_numpy(zero_copy_only=False)
+            )
+
+
+def with_stems(source: Source, given: Contract, notes: list[str]) -> Contract:
+    """The contract with `group_stem` where its group names each row by a stem and a running end."""
+    if not given.group or given.group_stem or given.coordinates:
+        return given
+    names = [name.strip() for words in _texts_of(source, given.group) for name in words.tolist()]
+    sizes = sizes_of_stems(names)
+    if not sizes:
+        return given
+    notes.append(
+        f"column '{given.group}': the patient is taken to be the stem of a row's name, without its running "
+        f"end ({len(sizes):,} patients; group_stem in a contract)"
+    )
+    return given.with_roles(group_stem=True)

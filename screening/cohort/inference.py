@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_a_date, names_somebody
+from screening.cohort.guessing import BATCH_ROWS, guessed_roles, names_a_date, names_somebody, with_stems
 from screening.cohort.identity import PLACE_NAMES
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
@@ -63,6 +63,7 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     if summaries and not rows:
         raise CohortError("the cohort has no data rows, only column names; was the export empty?")
     notes: list[str] = []
+    given = with_stems(source, given, notes)
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
     voxels = starter or bool(given.group)
     roles = _coordinates(summaries, given, notes) if voxels else given

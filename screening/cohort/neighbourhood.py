@@ -14,9 +14,8 @@ from screening.contract.contract import Contract
 from screening.contract.typing import floats, is_numeric, plain
 from screening.documents.tables import table
 from screening.errors import CohortError, UsageError
-from screening.sources.blocks import Block, wanted_of, whole_block
 from screening.sources.images import AXES
-from screening.sources.parts import DerivedPart, Part
+from screening.sources.readers import Block, DerivedPart, Part, wanted_of, whole_block
 from screening.sources.source_files import Source
 
 STATISTICS = ("mean", "sd", "gradient")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Readable: TypeAlias = str | Path | Database | Table
 
-__all__ = ["CohortStream", "check_cohort", "open_cohort", "read_cohort", "starter_contract"]
+__all__ = ["CohortStream", "check_cohort", "open_cohort", "opened", "read_cohort"]
 
 
 def read_cohort(
@@ -83,7 +83,7 @@ def read_cohort(
     given = contract_of(
         contract, label=label, positive=positive, id=id, group=group, drop=drop, neighbourhood=neighbourhood
     )
-    files, given = _opened(source, given)
+    files, given = opened(source, given)
     complete, notes = (given, []) if given.features else inferred(files, given)
     return _whole(CohortStream(files, complete, batch_rows, given.label, need_label, notes))
 
@@ -117,7 +117,7 @@ def open_cohort(
         raise CohortError(
             "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
         )
-    files, complete = _opened(source, complete)
+    files, complete = opened(source, complete)
     kind = GroupStream if whole_groups else CohortStream
     return kind(files, complete, batch_rows, label, gates=gates, to_score=True)
 
@@ -132,7 +132,7 @@ def check_cohort(
     """
     given = contract_of(contract, label=label)
     try:
-        files, given = _opened(source, given)
+        files, given = opened(source, given)
         complete, notes = (given, []) if given.features else inferred(files, given)
         stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
         stream.check()
@@ -141,24 +141,7 @@ def check_cohort(
     return [], stream.notes
 
 
-def starter_contract(
-    source: Readable, *, label: str | None = None, positive: str | Sequence[str] | None = None,
-    id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
-) -> tuple[Contract, list[str]]:  # fmt: skip
-    """A starter contract for a table, for a person to review, and notes on what was guessed.
-
-    Unlike the inference of `read_cohort` it guesses roles, lists categories and usual ranges (1st to 99th
-    percentile), and declares missing-value codes and censoring it meets, so that the table reads with it.
-    """
-    given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
-    files, given = _opened(source, given)
-    contract, notes = inferred(files, given, starter=True)
-    # What cannot be read with it is said now, with place and remedy, and not by the next command.
-    CohortStream(files, contract).check()
-    return contract, [*files.notes, *notes]
-
-
-def _opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
+def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
     """The source of a cohort, and the contract with what such a source brings: patients, neighbourhoods."""
     files = _source(source)
     if not given.features and not given.group:

@@ -10,15 +10,15 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.normalising import Scales, scales_of
 from screening.cohort.repeats import Repeats, hashed
 from screening.contract.contract import Contract
+from screening.contract.stems import stems_of
 from screening.contract.typed_block import Parts, TypedBlock
 from screening.contract.typing import Typed, read_coordinate, read_feature, read_text, read_time
 from screening.contract.violations import Violations, described, refuse_absent
 from screening.documents.tables import made
 from screening.errors import CohortError, UsageError
 from screening.gates.drift import Gates
-from screening.sources.blocks import Block
 from screening.sources.columns import Columns
-from screening.sources.parts import Part
+from screening.sources.readers import Block, Part
 from screening.sources.source_files import Source
 
 BATCH_ROWS = 65536
@@ -214,7 +214,8 @@ class CohortStream:
         if contract.id:
             parts["id"] = kept(contract.id, read_text(cells[contract.id], "no_id"))
         if contract.group:
-            parts["group"] = kept(contract.group, read_text(cells[contract.group], "no_group"))
+            group = kept(contract.group, read_text(cells[contract.group], "no_group"))
+            parts["group"] = stems_of(group) if contract.group_stem else group
         if self.label:
             absent = "no_label" if self.need_label else None
             label = kept(self.label, read_text(cells[self.label], absent, trim=True))

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from screening.cluster import opened
 from screening.cohort.cohort import Cohort, labels_of
-from screening.comparison.cells import Assignment, by_workers, shared_checkpoints
 from screening.comparison.checkpoints import Checkpoints
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
-from screening.comparison.plan import Unit, common_ground, judged_on, side_by_side, units_of, work_through
+from screening.comparison.plan import Unit, common_ground, judged_on, units_of, work_through
 from screening.comparison.result import Comparison
 from screening.documents.comparison import ComparisonDocument, Settings
 from screening.documents.model import FORMAT_VERSION
 from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.files import digest_of_json
+from screening.parallel import opened
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
@@ -82,8 +81,8 @@ def compare(
     kept : Path, optional
         Folder for finished methods: a comparison that was killed goes on from there.
     cluster : str, optional
-        Where other processes judge the methods: ``"local:N"``, or the address of a dask scheduler. Cohorts
-        must be files, and `kept` a folder that all see. The figures do not depend on it (docs/scale.md).
+        Where other processes judge the methods: ``"local:N"``, or the address of a dask scheduler. Rows
+        go there over TLS. The figures do not depend on it (docs/scale.md).
     progress : callable, optional
         Called with (work done, work in all).
     command : str, optional
@@ -98,7 +97,7 @@ def compare(
     ------
     UsageError
         No cohort, a cohort that a recipe cannot be asked about, or `kept` belongs to another comparison; no
-        workers, or some that do not see the files.
+        workers.
     RecipeError
         A recipe is unknown, or cannot be built.
 
@@ -136,22 +135,14 @@ def compare(
     )
     decide = {key: value for key, value in plain(settings).items() if key not in METHODS}
     with opened(cluster) as workers:
-        if workers is None:
-            checkpoints = None if kept is None else Checkpoints(kept, decide)
-            finish = side_by_side(seed, jobs, checkpoints)
-        else:
-            assignments = [
-                Assignment(
-                    parts=cohort.source.files, contract=cohort.contract,
-                    need_label=bool((labels_of(cohort) != "").all()), n_rows=cohort.n_rows, name=name,
-                    place=place, methods=methods, rule=rule, folds=folds, repeats=repeats,
-                    max_rows=max_rows, search=search, seed=seed,
-                )
-                for place, (name, cohort) in enumerate(cohorts.items())
-            ]  # fmt: skip
-            checkpoints = shared_checkpoints(workers, assignments, kept, decide)
-            finish = by_workers(workers, assignments, checkpoints)
-        outcomes = work_through(plan, checkpoints, progress, finish)
+        outcomes = work_through(
+            plan,
+            seed=seed,
+            jobs=jobs,
+            cluster=workers,
+            checkpoints=None if kept is None else Checkpoints(kept, decide),
+            progress=progress,
+        )
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
     entries = []
     for ground in grounds:

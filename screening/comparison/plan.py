@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.checkpoints import Checkpoints
 from screening.files import digest_of_json
-from screening.kernels.threads import with_share_of_cores
+from screening.parallel import Cluster, in_parallel
 from screening.recipes.blend import tells_apart
 from screening.recipes.recipe import Recipe
+from screening.sources.source_files import Source
 from screening.statistics.operating_point import Rule
 from screening.training.planning import LARGEST_WHOLE, sample_rows
 from screening.validation.blending import held_out_by
@@ -38,6 +40,10 @@ class Ground:
     def groups(self) -> np.ndarray | None:
         return self.plan.groups
 
+    def to_travel(self) -> Ground:
+        """The same for workers, which need not know where the rows come from."""
+        return replace(self, sample=replace(self.sample, source=Source([]), display=None))
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -57,10 +63,6 @@ class Unit:
     def work(self) -> int:
         """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
         return 1 + self.ground.sample.n_rows**2 * (self.search or self.recipe.search.candidates) // 1000
-
-
-Finisher = Callable[[Sequence[Unit]], Iterator[tuple[Unit, Outcome]]]
-"""Computes and keeps units, and gives them as they are done."""
 
 
 def task_of(cohort: Cohort, recipe: Recipe) -> Task:
@@ -123,7 +125,9 @@ def _mark(recipe: Recipe) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{mark}"
 
 
-def judged(unit: Unit, seed: int) -> Outcome:
+def judged(
+    ground: Ground, recipe: Recipe, task: Task, end_point: Task, search: int | None, seed: int
+) -> Outcome:
     """Every row held out by a method, its setting and its thresholds chosen as `train` chooses them.
 
     Raises
@@ -131,54 +135,54 @@ def judged(unit: Unit, seed: int) -> Outcome:
     RecipeError
         No setting of the method can be used.
     """
-    ground = unit.ground
     held_out = held_out_by(
-        ground.sample, unit.recipe, unit.task, ground.plan,
-        params={}, search=unit.search, seed=seed, effort=Effort(jobs=1),
+        ground.sample, recipe, task, ground.plan,
+        params={}, search=search, seed=seed, effort=Effort(jobs=1),
     )  # fmt: skip
-    validation = Validation.of(held_out, ground.sample, unit.task, ground.groups)
-    if unit.task != unit.end_point:
+    validation = Validation.of(held_out, ground.sample, task, ground.groups)
+    if task != end_point:
         validation = validation.pooled()
     points = [validation.operating_point(m, ground.rule, seed) for m in range(validation.scores.shape[1])]
     return outcome_of(validation, points, held_out)
 
 
-def side_by_side(seed: int, jobs: int, checkpoints: Checkpoints | None) -> Finisher:
-    """Finish units on so many threads of this process, and keep what they come to."""
-    # Of threads that import modules which import each other, Python lets one see a half-made module.
-    import sklearn.base  # noqa: F401
-    from joblib import Parallel, delayed, effective_n_jobs
-    from threadpoolctl import threadpool_limits
-
-    def run(unit: Unit) -> tuple[Unit, Outcome]:
-        outcome = judged(unit, seed)
-        if checkpoints is not None:
-            checkpoints.keep(unit.key, outcome)
-        return unit, outcome
-
-    def finish(waiting: Sequence[Unit]) -> Iterator[tuple[Unit, Outcome]]:
-        threads = effective_n_jobs(jobs)
-        tasks = [delayed(with_share_of_cores)(threads, run, unit) for unit in waiting]
-        # Around them all: threads that each set and restore it would restore it under each other.
-        with threadpool_limits(1, user_api="blas"):
-            yield from Parallel(n_jobs=threads, prefer="threads", return_as="generator_unordered")(tasks)
-
-    return finish
-
-
 def work_through(
-    plan: Sequence[Unit], checkpoints: Checkpoints | None, progress: Progress | None, finish: Finisher
+    plan: Sequence[Unit],
+    *,
+    seed: int,
+    jobs: int,
+    cluster: Cluster | None,
+    checkpoints: Checkpoints | None,
+    progress: Progress | None,
 ) -> dict[str, Outcome]:
-    """Every unit's outcome by its key: what is kept is read, the rest finished."""
+    """Every unit's outcome by its key: what is kept is read, the rest computed and kept."""
     kept = {unit.key: checkpoints.take(unit.key) for unit in plan} if checkpoints else {}
     found = {key: outcome for key, outcome in kept.items() if outcome is not None}
     total = sum(unit.work for unit in plan)
     done = sum(unit.work for unit in plan if unit.key in found)
     if progress is not None:
         progress(done, total)
-    for unit, outcome in finish([unit for unit in plan if unit.key not in found]):
-        found[unit.key] = outcome
-        done += unit.work
+    work = {unit.key: unit.work for unit in plan}
+    waiting = [unit for unit in plan if unit.key not in found]
+    grounds = {id(unit.ground): unit.ground for unit in waiting}
+    if cluster is not None:
+        cluster.check(rows_travel=True)
+        grounds = {key: ground.to_travel() for key, ground in grounds.items()}
+    given = [
+        (unit.key, grounds[id(unit.ground)], unit.recipe, unit.task, unit.end_point, unit.search, seed)
+        for unit in waiting
+    ]
+    shared = list(grounds.values())
+    for key, outcome in in_parallel(_judged, given, jobs=jobs, cluster=cluster, shared=shared, ordered=False):
+        if checkpoints is not None:
+            checkpoints.keep(key, outcome)
+        found[key] = outcome
+        done += work[key]
         if progress is not None:
             progress(done, total)
     return found
+
+
+def _judged(key: str, *given: Any) -> tuple[str, Outcome]:
+    """Which it was: the first that is done comes first."""
+    return key, judged(*given)

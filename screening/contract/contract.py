@@ -69,6 +69,8 @@ class Contract(BaseModel):
         Column that names a row; without one, rows are known by their numbers.
     group : str, optional
         Column whose rows are never split over folds, such as the patient.
+    group_stem : bool
+        Names in `group` count a patient's rows, as voice_07_1 and voice_07_2 do: their stem is the patient.
     label : str, optional
         Column of the outcome; read for training and evaluation only.
     positive : list of str
@@ -123,6 +125,7 @@ class Contract(BaseModel):
     series: Annotated[str | None, AfterValidator(_series)] = None
     id: Name = None
     group: Name = None
+    group_stem: bool = False
     label: Name = None
     positive: Texts = []
     negative: Texts = []

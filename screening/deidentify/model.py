@@ -195,7 +195,7 @@ def _calibration(found: Calibration) -> Calibration:
     return picked(
         Calibration,
         found,
-        ("earned", "method", "log_loss", "prevalence", "brier", "brier_skill", "slope"),
+        ("earned", "log_loss", "misfit", "prevalence", "brier", "brier_skill", "slope"),
         reason=None if found.earned else "see the model's own page",
         reliability=[
             picked(Bin, each, ("predicted", "observed", "low", "high", "n", "size"))

@@ -1,27 +1,23 @@
-"""How the stored curve of a calibration is read between its knots."""
+"""The chance of the condition that belongs to a score, by Platt's logistic curve, with its pointwise band."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+from scipy.special import expit
+
+from screening.documents.validation import Platt
+
+Z95 = 1.96
 
 
-def chance_along(
-    method: str | None,
-    knots: Sequence[float] | np.ndarray,
-    chances: Sequence[float] | np.ndarray,
-    scores: np.ndarray,
-) -> np.ndarray:
-    """The chance of each score, shape (n_rows,); beyond the knots nothing was observed, and it stays level.
+def chance_band(platt: Platt, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Chance of each score with the ends of its 95 % interval, each of shape (n_rows,), 0 to 1.
 
-    Parameters
-    ----------
-    method : {"platt", "isotonic"}
-        Platt's curve is straight between its two knots in the log odds, the other in the chance.
+    The interval is logit +- 1.96 standard errors of the fitted curve at the score: what is not known of the
+    curve, not how patients differ.
     """
-    chances = np.asarray(chances, dtype=float)
-    if method == "isotonic":
-        return np.interp(scores, knots, chances)
-    odds = np.interp(scores, knots, np.log(chances / (1 - chances)))
-    return np.clip(1 / (1 + np.exp(-odds)), chances.min(), chances.max())
+    apart = np.asarray(scores, dtype=float) - platt.centre
+    logit = platt.intercept + platt.slope * apart
+    variance, both, slope_variance = platt.covariance
+    error = np.sqrt(np.maximum(variance + 2 * both * apart + slope_variance * apart**2, 0.0))
+    return expit(logit), expit(logit - Z95 * error), expit(logit + Z95 * error)

@@ -74,21 +74,22 @@ class Predictive(OfRule):
 
 
 @document
-class ScoreCurve:
-    """Knots of the map from a score to its chance."""
+class Platt:
+    """The chance of a score: 1 / (1 + exp(-intercept - slope (score - centre))).
 
-    score: Sequence[float]
-    probability: Sequence[float]
+    `covariance` is the variance of the intercept, the covariance, and the variance of the slope.
+    """
 
-    def __post_init__(self) -> None:
-        even(self.score, self.probability)
+    centre: float
+    intercept: float
+    slope: float
+    covariance: tuple[float, float, float]
 
 
 @document
 class Bin:
     """Predicted and observed frequency of one tenth of the rows."""
 
-    least: float | None = None
     predicted: float
     observed: float
     low: float
@@ -111,13 +112,17 @@ class DecisionCurve:
 
 @document
 class Calibration:
-    """Chances that belong to scores, where that was earned; else the reason why not."""
+    """Chances that belong to scores, where that was earned; else the reason why not.
+
+    `log_loss`, `brier`, `slope` and `reliability` are of chances by folds that had not seen the row; `misfit`
+    is the p-value of Spiegelhalter's test that they agree with what was observed.
+    """
 
     earned: bool
     reason: str | None
-    method: str | None = rare()
-    log_loss: Mapping[str, float] | None = rare()
-    curve: ScoreCurve | None = rare()
+    platt: Platt | None = rare()
+    log_loss: float | None = rare()
+    misfit: float | None = rare()
     prevalence: float | None = rare()
     brier: float | None = rare()
     brier_skill: float | None = rare()

@@ -41,6 +41,10 @@ class Distances:
         self._made: dict[tuple[int, str], np.ndarray] = {}
         self._making = Lock()
 
+    def __reduce__(self) -> tuple[type[Distances], tuple[np.ndarray, int]]:
+        # Who takes the rows elsewhere makes the distances there.
+        return Distances, (self.rows, self.memory)
+
     def part(self, at: np.ndarray, norm: int, dtype: Precision) -> np.ndarray | None:
         """Distances among the rows ``at``; None where memory does not hold those of all."""
         name = np.dtype(dtype).str

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from numbers import Integral
 from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -18,13 +20,14 @@ from screening.errors import ModelError
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel, Precision
 from screening.machines import landmarks
+from screening.machines.early_stopping import Judged, inner_scores, n_passes_by_cv
 from screening.machines.passes import Passes
-from screening.machines.stopping import Judged, inner_scores, passes_worth
 
 # There is no stopping by test rows: a score that the machine was chosen by is no test.
 STOPS = ("fixed", "inner")
 STOP_FOLDS = 5
 FEW_ROWS, EXACT_TOL = 40, 1e-10
+ByClass = str | dict[Hashable, float]
 
 
 class Estimator(BaseEstimator):
@@ -89,6 +92,30 @@ def plain(X: ArrayLike, dtype: Precision) -> TypeGuard[np.ndarray]:
     """Whether scikit-learn's checks, which take as long as a small fit, would pass these rows as they are."""
     table = type(X) is np.ndarray and X.dtype == dtype and X.ndim == 2 and X.size > 0
     return table and bool(np.isfinite(X).all())
+
+
+class Classifier(ClassifierMixin, Estimator):
+    """A classifier that learns from codes of two classes or more."""
+
+    def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
+        """Learn from rows and the numbers of their classes."""
+        raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to labelled rows, X (n_rows, n_features), y (n_rows,)."""
+        x, answers = validate_data(self, X, y, dtype=self.reads, order="C")
+        check_classification_targets(answers)
+        self.check_parameters()
+        self.classes_, codes = np.unique(answers, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("the labels hold 1 class; there must be at least 2 classes")
+        self._learn(x, codes)
+        return self
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Labels out of ``classes_``, (n_rows,)."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
 
 class KernelMachine(Estimator):
@@ -217,7 +244,7 @@ class KernelMachine(Estimator):
             inner = clone(self).scaled_to(x).set_params(stop="fixed", class_weight=class_weight)
             return inner.fit(x[rows], codes[rows], groups=part)
 
-        return passes_worth(inner_scores(fit, x, codes, groups, most, STOP_FOLDS, self._seed))
+        return n_passes_by_cv(inner_scores(fit, x, codes, groups, most, STOP_FOLDS, self._seed))
 
     def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray:
         """Class numbers predicted by the machine as it was after so many passes, (n_rows,)."""
@@ -322,3 +349,25 @@ def check_labels(y: np.ndarray) -> None:
 def as_array(classes: np.ndarray) -> np.ndarray:
     """Class names as an array that needs no pickle."""
     return classes.astype(str) if classes.dtype == object else classes
+
+
+def check_whole(machine: Estimator, *names: str) -> None:
+    """Refuse parameters that are no whole numbers > 0 (ValueError naming the first)."""
+    for name in names:
+        value = getattr(machine, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} must be a whole number > 0, got {value!r}")
+
+
+def check_class_weight(weight: ByClass) -> None:
+    """Refuse what is neither "none" nor "balanced" nor a dict (ValueError)."""
+    if not isinstance(weight, dict) and weight not in ("none", "balanced"):
+        raise ValueError(f"class_weight must be 'none' or 'balanced', got {weight!r}")
+
+
+def weight_by_class(weight: ByClass, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """What a row of each class weighs, (n_classes,); balanced, the rows of every class weigh alike."""
+    if isinstance(weight, dict):
+        return compute_class_weight(weight, classes=classes, y=classes)
+    counts = np.bincount(codes)
+    return len(codes) / (len(counts) * counts) if weight == "balanced" else np.ones(len(counts))

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from screening.factors.base import Factor
 from screening.kernels import input_distances, pairwise, rescaled_distances, shared
+from screening.kernels.base import Kernel
 from screening.kernels.neighbors import Neighbors, neighbors, neighbors_in
-from screening.machines.basis import Basis
-from screening.machines.sums import Key
-
-if TYPE_CHECKING:
-    from screening.factors.base import Factor
-    from screening.kernels.base import Kernel
-    from screening.machines.passes import Pass
+from screening.machines.kernel_sums import Basis, Key
+from screening.machines.training import Pass
 
 # Sums of bumps are told apart down to this share of the highest bump; c ends a long way above.
 TINY_SUM = 1e-25

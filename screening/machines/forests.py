@@ -12,8 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from screening.errors import ModelError
-from screening.machines.base import as_array
-from screening.machines.classifier import Classifier, check_whole
+from screening.machines.base import Classifier, as_array, check_whole
 from screening.machines.trees import DEEPEST, Trees
 
 _WEIGHTS = ("none", "balanced", "balanced_subsample")

@@ -17,10 +17,9 @@ from screening.factors.base import Factor
 from screening.kernels.base import Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels, classes_and_codes
-from screening.machines.basis import Basis
-from screening.machines.counted import ClassWeight, counted_rows
-from screening.machines.fitting import fit_passes
-from screening.machines.passes import Passes
+from screening.machines.kernel_sums import Basis
+from screening.machines.passes import Passes, fit_passes
+from screening.machines.sample_weight import ClassWeight, resolve_sample_weight
 from screening.machines.schemes import SCHEMES, Classes, OneVsRest
 from screening.solvers.kernel_rows import Gram
 
@@ -179,7 +178,7 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
         self.classes_, codes = classes_and_codes(answers)
         if len(self.classes_) < 2:
             raise ValueError("MultiClassSVM needs rows of 2 classes or more; the labels hold one class only")
-        counted = counted_rows(
+        counted = resolve_sample_weight(
             sample_weight, given, codes, self.class_weight, self.classes_, bool(self._n_passes)
         )
         x, codes, weights = np.ascontiguousarray(counted.of(given)), counted.of(codes), counted.weights

@@ -16,11 +16,10 @@ from screening.kernels.base import Kernel
 from screening.kernels.shared import EXACT_ROWS
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine
-from screening.machines.basis import Basis
-from screening.machines.counted import counted_rows
-from screening.machines.fitting import fit_passes
-from screening.machines.passes import Dual
-from screening.machines.training import solved
+from screening.machines.kernel_sums import Basis
+from screening.machines.passes import fit_passes
+from screening.machines.sample_weight import resolve_sample_weight
+from screening.machines.training import Dual, solved
 from screening.solvers.kernel_rows import Gram
 
 ON_BOUNDARY = 1e-9
@@ -112,7 +111,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         """
         x = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
         self.check_parameters()
-        counted = counted_rows(sample_weight, x, repeat=bool(self._n_passes))
+        counted = resolve_sample_weight(sample_weight, x, repeat=bool(self._n_passes))
         x, own = np.ascontiguousarray(counted.of(x)), counted.weights
         kernel = self._kernel.resolved(x, counted.given)
         chosen = None

@@ -1,9 +1,9 @@
-"""The passes that training leaves behind: a machine's state, and what it decides."""
+"""First pass, factor, second pass: the loop machines train by, what it leaves, and what that decides."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,69 +13,10 @@ from screening.errors import ModelError
 from screening.factors.base import Factor
 from screening.kernels import Scale, shared
 from screening.kernels.base import Kernel
-from screening.machines.first_pass import c_after
-from screening.machines.scorer import Scorer
-
-
-@dataclass(frozen=True)
-class Dual:
-    """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_rows, n_outputs)
-        alpha_i with its sign; exactly 0 off the support.
-    intercept : ndarray of shape (n_outputs,)
-    margin : ndarray of bool, shape (n_rows, n_outputs)
-        0 < alpha_i < bound.
-    gap : float
-        Largest over the outputs.
-    n_iter : int
-        Summed over the outputs.
-    noted : dict of ndarray
-        What a remedy wants kept and told, by name.
-    """
-
-    weights: np.ndarray
-    intercept: np.ndarray
-    margin: np.ndarray
-    gap: float
-    n_iter: int
-    noted: dict[str, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One trained pass over the basis rows (the training rows, later the support vectors of any pass).
-
-    Parameters
-    ----------
-    dual : Dual
-    labels : ndarray of shape (n_basis, n_outputs)
-        +1, -1, or 0 for a row outside the output's problem.
-    c : ndarray of shape (n_basis, 1) or (n_basis, n_outputs)
-        Product of the factors of all passes before.
-    scale : Scale or None
-        How log c of the next pass is scaled and bounded; None in the last.
-    remembered : tuple of dict
-        The factor's parameters, one dict an output (one in all for a joint factor); empty in the last pass.
-    """
-
-    dual: Dual
-    labels: np.ndarray
-    c: np.ndarray
-    scale: Scale | None = None
-    remembered: tuple[dict[str, np.ndarray], ...] = ()
-
-    @property
-    def coefficients(self) -> np.ndarray:
-        """weights * c, (n_basis, n_outputs)."""
-        return self.dual.weights * self.c
-
-    def take(self, kept: np.ndarray) -> Pass:
-        of = self.dual
-        dual = Dual(of.weights[kept], of.intercept, of.margin[kept], of.gap, of.n_iter, of.noted)
-        return Pass(dual, self.labels[kept], self.c[kept], self.scale, self.remembered)
+from screening.machines.first_pass import Stage, c_after, log_factors_at
+from screening.machines.kernel_sums import Basis, Bumps, Key, Sums
+from screening.machines.training import Dual, Pass
+from screening.solvers.kernel_rows import Gram
 
 
 @dataclass(frozen=True)
@@ -253,3 +194,163 @@ def _told(value: Any) -> Any:
     if array.size <= 16:
         return array.tolist()
     return {"min": float(array.min()), "median": float(np.median(array)), "max": float(array.max())}
+
+
+_BLOCK_BYTES = 32_000_000
+
+
+class Scorer:
+    """Machines of one kernel over one basis.
+
+    Parameters
+    ----------
+    machines : sequence of Passes
+    rows : ndarray of shape (n_basis, n_features)
+        Holds the rows of every machine.
+    places : sequence of ndarray of int
+        Where each machine's rows are among them.
+    """
+
+    def __init__(self, machines: Sequence[Passes], rows: np.ndarray, places: Sequence[np.ndarray]) -> None:
+        self.machines = machines
+        self.rows = rows
+        self.places = places
+        plain = Basis(machines[0].kernel, rows)
+        expansions: dict[Key, np.ndarray] = {}
+        c: dict[Key, np.ndarray] = {}
+        bumps: dict[Key, Bumps] = {}
+        for stages in self._chains(plain):
+            for stage in stages:
+                own = {
+                    (stage.key[0], m): Bumps(norm, *(self._on_basis(each, at) for each in (rates, heights)))
+                    for m, at, (rates, heights, norm) in (stage.bumps() if stage.one.remembered else ())
+                }
+                bumps |= own
+                # Who makes c of bumps alone never asks what the pass decides.
+                if stage is stages[-1] or len(own) < len(stage.outputs):
+                    expansions[stage.key] = self._on_basis(stage.one.coefficients, stage.places)
+                    c[stage.key] = self._on_basis(stage.one.c, stage.places)
+        self.sums = Sums(machines[0].kernel, rows, expansions, bumps, c)
+
+    def _on_basis(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
+        whole = np.zeros((len(self.rows), *values.shape[1:]))
+        whole[places] = values
+        return whole
+
+    def _chains(self, basis: Basis) -> list[list[Stage]]:
+        """Every machine's passes as factors see them, numbered through."""
+        chains, number = [], 0
+        for machine, places in zip(self.machines, self.places, strict=True):
+            stages: list[Stage] = []
+            for one in machine.chain:
+                before = stages[-1] if stages else None
+                stages.append(
+                    Stage(
+                        basis, one, before, machine.factor, machine.class_counts, machine.rows, places, number
+                    )
+                )
+                number += 1
+            chains.append(stages)
+        return chains
+
+    def _last_stages(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, list[Stage]]]:
+        size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
+        for start in range(0, len(x), size):
+            block = x[start : start + size]
+            basis = Basis(self.machines[0].kernel, self.rows, sums=self.sums)
+            yield block, [stages[-1] for stages in self._chains(basis)]
+
+    def decisions(self, x: np.ndarray) -> list[np.ndarray]:
+        """f of the last pass at the rows of x, (n, n_outputs) a machine."""
+        blocks = [[stage.decisions(block) for stage in stages] for block, stages in self._last_stages(x)]
+        if not blocks:
+            return [np.empty((0, len(each.last.dual.intercept))) for each in self.machines]
+        return [np.concatenate(each) for each in zip(*blocks, strict=True)]
+
+    def factors(self, x: np.ndarray) -> list[np.ndarray]:
+        """c of the last pass at the rows of x, (n, 1) or (n, n_outputs) a machine."""
+        blocks = [[stage.c(block) for stage in stages] for block, stages in self._last_stages(x)]
+        return [np.concatenate(each) for each in zip(*blocks, strict=True)]
+
+
+def fit_passes(
+    kernel: Kernel,
+    rows: np.ndarray,
+    gram: Gram,
+    labels: np.ndarray,
+    class_counts: np.ndarray,
+    solve: Callable[[Sequence[np.ndarray]], list[Dual]],
+    factors: Sequence[Factor | None],
+    n_passes: int,
+    normalise: bool,
+    name: Hashable = None,
+) -> list[Passes]:
+    """Train, build c from what was learned, train again: ``n_passes`` times, for each of several factors.
+
+    Parameters
+    ----------
+    kernel : Gaussian or Laplacian, gamma a number
+    rows : ndarray of shape (n_rows, n_features)
+    gram : ndarray of shape (n_rows, n_rows)
+        K over ``rows``; never changed.
+    labels : ndarray of shape (n_rows, n_outputs)
+    solve : callable
+        From several c, each (n_rows, 1) or (n_rows, n_outputs), to the Duals of K~.
+    factors : sequence of Factor or None
+        On one first pass; equal but for fields that they let vary, where they are several.
+    n_passes : int
+        Number of rescalings; 0 is the plain machine.
+    normalise : bool
+        Divide each factor by its root mean square over the training rows.
+    name : hashable, optional
+        Of what ``solve`` does: where fits share these rows, those of one name share their first pass too.
+    """
+    with shared.over(rows) as here:
+        here.keep(kernel, gram)
+        plain = None if name is None else here.solutions_on(gram)
+        first = None if plain is None else plain.get(("first", name))
+        if first is None:
+            ones = np.ones((len(rows), 1))
+            one = Pass(solve([ones])[0], labels, ones)
+            first = Stage(
+                Basis(kernel, rows, gram), one, None, None, class_counts, rows, np.arange(len(rows))
+            )
+            if plain is not None:
+                plain["first", name] = first
+        stages = [first.under(factor) for factor in factors]
+        for _ in range(n_passes if factors[0] is not None else 0):
+            stages = _next(stages, solve, normalise)
+        machines = [_joined(stage, factor) for stage, factor in zip(stages, factors, strict=True)]
+        here.trained(
+            kernel, [(each.rows, last.previous) for each, last in zip(machines, stages, strict=True)]
+        )
+        return machines
+
+
+def _next(
+    stages: list[Stage], solve: Callable[[Sequence[np.ndarray]], list[Dual]], normalise: bool
+) -> list[Stage]:
+    """The pass that follows each of these, which get their factors."""
+    remembered = [stage.learn() for stage in stages]
+    factors = []
+    for stage, kept, now in zip(stages, remembered, log_factors_at(stages, stages[0].rows), strict=True):
+        before = np.log(stage.one.c)
+        scale = Scale.over(before, now, normalise)
+        stage.one = replace(stage.one, scale=scale, remembered=kept)
+        factors.append(np.exp(scale.added(before, now)))
+    return [
+        stage.followed_by(Pass(dual, stage.one.labels, c))
+        for stage, dual, c in zip(stages, solve(factors), factors, strict=True)
+    ]
+
+
+def _joined(last: Stage, factor: Factor | None) -> Passes:
+    """All passes up to the last one, on the union of their support vectors."""
+    chain: list[Pass] = []
+    stage: Stage | None = last
+    while stage is not None:
+        chain.insert(0, stage.one)
+        stage = stage.previous
+    kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
+    taken = tuple(one.take(kept) for one in chain)
+    return Passes(last.kernel, last.rows[kept], kept, taken, factor, last.class_counts)

@@ -9,8 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from screening.machines.passes import Dual
-from screening.machines.training import SUPPORT, Training, embedded, joined, solve_two_class_each
+from screening.machines.training import SUPPORT, Dual, Training, embedded, joined, solve_two_class_each
 from screening.solvers.coupled import (
     CoupledProblem,
     CrammerSingerProblem,

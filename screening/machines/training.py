@@ -1,18 +1,79 @@
-"""One pass of a kernel machine as a problem to solve, in a form remedies can wrap."""
+"""One pass of a kernel machine: the problem, in a form remedies can wrap, and its solution."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from screening import solvers
-from screening.machines.passes import Dual
+from screening.kernels import Scale
 from screening.solvers.kernel_rows import Gram
 
 # A row whose alpha is below this share of the largest is no support vector.
 SUPPORT = 1e-8
+
+
+@dataclass(frozen=True)
+class Dual:
+    """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rows, n_outputs)
+        alpha_i with its sign; exactly 0 off the support.
+    intercept : ndarray of shape (n_outputs,)
+    margin : ndarray of bool, shape (n_rows, n_outputs)
+        0 < alpha_i < bound.
+    gap : float
+        Largest over the outputs.
+    n_iter : int
+        Summed over the outputs.
+    noted : dict of ndarray
+        What a remedy wants kept and told, by name.
+    """
+
+    weights: np.ndarray
+    intercept: np.ndarray
+    margin: np.ndarray
+    gap: float
+    n_iter: int
+    noted: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One trained pass over the basis rows (the training rows, later the support vectors of any pass).
+
+    Parameters
+    ----------
+    dual : Dual
+    labels : ndarray of shape (n_basis, n_outputs)
+        +1, -1, or 0 for a row outside the output's problem.
+    c : ndarray of shape (n_basis, 1) or (n_basis, n_outputs)
+        Product of the factors of all passes before.
+    scale : Scale or None
+        How log c of the next pass is scaled and bounded; None in the last.
+    remembered : tuple of dict
+        The factor's parameters, one dict an output (one in all for a joint factor); empty in the last pass.
+    """
+
+    dual: Dual
+    labels: np.ndarray
+    c: np.ndarray
+    scale: Scale | None = None
+    remembered: tuple[dict[str, np.ndarray], ...] = ()
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """weights * c, (n_basis, n_outputs)."""
+        return self.dual.weights * self.c
+
+    def take(self, kept: np.ndarray) -> Pass:
+        of = self.dual
+        dual = Dual(of.weights[kept], of.intercept, of.margin[kept], of.gap, of.n_iter, of.noted)
+        return Pass(dual, self.labels[kept], self.c[kept], self.scale, self.remembered)
 
 
 @dataclass(frozen=True)

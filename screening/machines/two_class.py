@@ -18,11 +18,10 @@ from screening.factors.base import Factor
 from screening.kernels.base import Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels, classes_and_codes
-from screening.machines.basis import Basis
-from screening.machines.counted import ClassWeight, counted_rows
-from screening.machines.fitting import fit_passes
-from screening.machines.passes import Dual
-from screening.machines.training import Training, solve_two_class
+from screening.machines.kernel_sums import Basis
+from screening.machines.passes import fit_passes
+from screening.machines.sample_weight import ClassWeight, resolve_sample_weight
+from screening.machines.training import Dual, Training, solve_two_class
 from screening.solvers.kernel_rows import Gram
 
 
@@ -139,7 +138,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         if len(self.classes_) < 2:
             raise ValueError("TwoClassSVM needs rows of 2 classes; the labels hold one class only")
 
-        counted = counted_rows(
+        counted = resolve_sample_weight(
             sample_weight,
             given,
             codes,

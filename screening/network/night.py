@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from screening.cluster import opened
+from joblib import Parallel, delayed
+
 from screening.documents.overview import OverviewDocument, SeriesNight, worst
 from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
 from screening.documents.stored import run_in
 from screening.errors import ModelError, ScreenError
 from screening.ledger import open_ledger
-from screening.network.processes import Budget, Ended, Order, Processes
+from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
 from screening.network.tasks import Task, check_rule, tasks_of
-from screening.network.workers import Workers
 from screening.page.page import render_overview
+from screening.parallel import opened
 from screening.storage.publishing import hold
 from screening.storage.sealing import read_document
 
@@ -98,16 +98,13 @@ class _Work:
 
     def all(self, plans: Mapping[str, Sequence[Task]]) -> dict[Task, SeriesNight]:
         """The series side by side, the nights of each in their order."""
-        with ThreadPoolExecutor(max(len(plans), 1)) as threads:
-            try:
-                # Each thread with the caller's settings, such as the form of log lines.
-                known = [copy_context() for _ in plans]
-                found = list(
-                    threads.map(lambda own, tasks: own.run(self._series, tasks), known, plans.values())
-                )
-            except BaseException:
-                self.children.stop()
-                raise
+        # Each thread with the caller's settings, such as the form of log lines.
+        series = [delayed(copy_context().run)(self._series, tasks) for tasks in plans.values()]
+        try:
+            found = Parallel(n_jobs=max(len(plans), 1), backend="threading")(series)
+        except BaseException:
+            self.children.stop()
+            raise
         return {task: line for lines in found for task, line in lines.items()}
 
     def _series(self, tasks: Sequence[Task]) -> dict[Task, SeriesNight]:

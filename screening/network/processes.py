@@ -19,6 +19,9 @@ from multiprocessing.process import BaseProcess
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from screening.errors import ClusterError
+from screening.parallel import Cluster, in_parallel
+
 # What one process may still do to leave nothing half-done.
 GRACE_SECONDS = 20
 # The numerical libraries start a thread a core each otherwise, whatever the command was told.
@@ -26,7 +29,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # What a night imports: the server that nights are forked from has it once for all. No thread may run there.
 PRELOADED = [
     "screening.__main__", "screening.scoring.score", "screening.ledger", "screening.storage.loading",
-    "screening.storage.signing", "screening.machines.blended", "screening.recipes.building",
+    "screening.storage.signing", "screening.machines.blend", "screening.recipes.building",
     "screening.sources.database", "screening.cohort.reading", "screening.kernels.pairwise",
     "screening.storage.restoring",
 ]  # fmt: skip
@@ -134,8 +137,43 @@ class Processes:
         """Start nothing more, and have what works clean up and end."""
         with self._guard:
             self._over = True
-            for process in self._working:
+            working = list(self._working)
+            for process in working:
                 process.terminate()
+        end = time.monotonic() + GRACE_SECONDS
+        for process in working:
+            wait([process.sentinel], max(0.0, end - time.monotonic()))
+
+
+class Workers:
+    """Runs commands like `Processes` does, each in a process of its own on a worker of a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    """
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+
+    def run(self, order: Order) -> Ended:
+        """Run a command on a worker; what goes wrong there concerns this night alone."""
+        try:
+            (ended,) = in_parallel(run_on_worker, [(order,)], cluster=self._cluster)
+        except ClusterError as error:
+            return Ended(2, [{"event": str(error), "exit_code": 2}])
+        return ended
+
+    def stop(self) -> None:
+        """Call off what waits or works."""
+        self._cluster.call_off()
+
+
+def run_on_worker(order: Order) -> Ended:
+    """Run a command in a process of its own, where this one is a worker."""
+    # Workers of dask are daemons, which may have no children; this one ends when its parent does.
+    multiprocessing.current_process().daemon = False
+    return Processes().run(order)
 
 
 @contextmanager

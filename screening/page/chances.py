@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.documents.chances import chance_along
+from screening.documents.chances import chance_band
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.validation import Calibration, DecisionCurve, OperatingPointFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
 
-METHODS = {"platt": "Platt scaling", "isotonic": "isotonic regression"}
+# Frequencies that differ by more than one honest calibration in a hundred would.
+MISFIT = 0.01
 ENDS = {
     "given": ("half as common", "as stated", "twice as common"),
     "estimated": ("low end", "estimate", "high end"),
@@ -113,18 +114,14 @@ def calibration(model: ModelDocument) -> list[dict[str, object]]:
 
 
 def _earned(found: Calibration, point: OperatingPointFacts, number: int) -> dict[str, object]:
-    assert found.method and found.log_loss and found.decision_curve, "earned, so it has all of these"
-    (other,) = METHODS.keys() - {found.method}
-    used = METHODS[found.method]
-    compared = (
-        f"{used[0].upper()}{used[1:]} was chosen: its log loss on folds it "
-        "had not seen was "
-        f"{shown.fixed(found.log_loss[found.method], 3)}, that of {METHODS[other]} "
-        f"{shown.fixed(found.log_loss[other], 3)}."
-    )
+    assert found.decision_curve is not None, "earned, so there is one"
+    fits = found.misfit is None or found.misfit >= MISFIT
     return {
-        "compared": compared,
-        "figures": f"Brier score {shown.fixed(found.brier, 3)}, "
+        "fit": ""
+        if fits
+        else "Predicted and observed frequencies differ by more than chance "
+        f"(Spiegelhalter's test, p {shown.number(found.misfit)}): look at the picture before using a chance.",
+        "figures": f"Log loss {shown.fixed(found.log_loss, 3)}; Brier score {shown.fixed(found.brier, 3)}, "
         f"{shown.percent(found.brier_skill)} better than saying "
         f"{shown.percent(found.prevalence)} of everyone; calibration slope "
         f"{shown.fixed(found.slope, 2)} (1 is ideal).",
@@ -192,10 +189,10 @@ def _decision_curve(
 
 def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
     """The chance of the condition that belongs to the threshold in use."""
-    if found.curve is None or point.flags_everything or point.sensitivity is None:
+    if found.platt is None or point.flags_everything or point.sensitivity is None:
         return None
     at = np.array([point.threshold])
-    return float(chance_along(found.method, found.curve.score, found.curve.probability, at)[0])
+    return float(chance_band(found.platt, at)[0][0])
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from screening.errors import RecipeError
 from screening.factors.base import Factor
 from screening.machines.base import Estimator
-from screening.machines.blended_classifier import BlendedClassifier
+from screening.machines.blend import BlendedClassifier
 from screening.recipes.blend import members_for, refuse_overrides
 from screening.recipes.loading import load_recipe
 from screening.recipes.parts import Parts

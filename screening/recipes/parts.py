@@ -10,9 +10,7 @@ from screening.documents.tables import made
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.machines.base import STOPS, Estimator
-from screening.machines.baselines import Logistic
-from screening.machines.boosting import Boosting
-from screening.machines.ensembles import EasyEnsemble
+from screening.machines.baselines import Boosting, EasyEnsemble, Logistic
 from screening.machines.forests import BalancedForest, RandomForest
 from screening.machines.multi_class import MultiClassSVM
 from screening.machines.one_class import OneClassSVM

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 from pydantic_core import ErrorDetails
 
 from screening.errors import RecipeError
-from screening.machines import boosting
+from screening.machines import baselines
 from screening.spelling import did_you_mean
 
 # What every recipe of the kernel machines takes, named in its [parameters] or not.
@@ -222,7 +222,7 @@ class Recipe(BaseModel):
     @property
     def lacks(self) -> str | None:
         """What must be installed before a fitted estimator can be stored; None where nothing is missing."""
-        return None if self.baseline != "boosting" or boosting.lightgbm() else boosting.NEEDED
+        return None if self.baseline != "boosting" or baselines.lightgbm() else baselines.NEEDED
 
     def refuse_if_not_persistable(self) -> None:
         """Raise RecipeError where a fitted estimator cannot be stored as arrays."""

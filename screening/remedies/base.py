@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from screening.machines.passes import Dual
-from screening.machines.training import Solve, Training
+from screening.machines.training import Dual, Solve, Training
 
 
 class Remedy:

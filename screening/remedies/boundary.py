@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from screening.factors.numbers import check_count
-from screening.machines.stopping import inner_folds
+from screening.machines.early_stopping import inner_folds
 from screening.remedies.base import Remedy
 
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.machines.passes import Dual
-from screening.machines.training import Solve, Training
+from screening.machines.training import Dual, Solve, Training
 from screening.remedies.base import Remedy
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from screening.factors.numbers import check_count
 from screening.kernels import rescaled, rescaled_distances
-from screening.machines.passes import Dual
-from screening.machines.training import Solve, Training
+from screening.machines.training import Dual, Solve, Training
 from screening.remedies.base import Remedy
 
 

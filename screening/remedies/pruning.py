@@ -10,9 +10,9 @@ import numpy as np
 
 from screening.factors.numbers import check_count
 from screening.kernels import rescaled
-from screening.machines.passes import Dual
-from screening.machines.stopping import inner_folds, mean_recall
+from screening.machines.early_stopping import inner_folds, mean_recall
 from screening.machines.training import (
+    Dual,
     Solve,
     Training,
     dual_of,

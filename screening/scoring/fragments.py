@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.cluster import Cluster
 from screening.cohort.cohort import Cohort
 from screening.cohort.normalising import KnownScales
 from screening.cohort.stream import CohortStream
 from screening.errors import ClusterError, ModelError, UsageError
 from screening.files import digest_of
-from screening.kernels.threads import limit_threads
+from screening.parallel import Cluster, in_parallel
 from screening.sources.pieces import Piece, pieces_of
 from screening.sources.source_files import Source
 from screening.storage import finished
@@ -48,7 +47,7 @@ class Fragment:
         The model's directory, and what must be found there.
     scales, scales_digest : str
         File of the groups' centres and spreads; empty where the model asks for none.
-    batch_rows, threads : int
+    batch_rows : int
     out : str
         File to write.
     """
@@ -59,24 +58,20 @@ class Fragment:
     scales: str
     scales_digest: str
     batch_rows: int
-    threads: int
     out: str
 
 
 def decide(fragment: Fragment) -> None:
     """Read the rows of a fragment, and write the model's decisions on them; 0 for rows that are refused."""
-    from threadpoolctl import threadpool_limits
-
     model = _model(fragment.model, fragment.model_digest)
     stream = CohortStream(
         Source([fragment.piece]), model.contract, fragment.batch_rows, to_score=True,
         scales=_scales(fragment),
     )  # fmt: skip
     parts: list[tuple[np.ndarray, np.ndarray]] = []
-    with limit_threads(fragment.threads), threadpool_limits(1, user_api="blas"):
-        for batch in stream.unchecked():
-            decisions = model.decisions(model.encoder.transform(batch))
-            parts.append((batch.rows - 1 - fragment.piece.first, decisions))
+    for batch in stream.unchecked():
+        decisions = model.decisions(model.encoder.transform(batch))
+        parts.append((batch.rows - 1 - fragment.piece.first, decisions))
     whole = np.zeros((fragment.piece.rows or 0, parts[0][1].shape[1] if parts else 1))
     for rows, decisions in parts:
         whole[rows] = decisions
@@ -131,10 +126,10 @@ def decided_by(
     files = [path for part in stream.source.files for path in part.paths]
     with finished.waiting_beside(out, "fragments") as place:
         cluster.check([model.directory, *files, place])
-        yield _Reader(cluster, fragments_of(model, stream, place, cluster.threads))
+        yield _Reader(cluster, fragments_of(model, stream, place))
 
 
-def fragments_of(model: Model, stream: CohortStream, place: Path, threads: int = 1) -> list[Fragment]:
+def fragments_of(model: Model, stream: CohortStream, place: Path) -> list[Fragment]:
     """A table in fragments, each with the file that its decisions are written to."""
     rows = stream.batch_rows * max(1, FRAGMENT_ROWS // stream.batch_rows)
     pieces = [piece for part in stream.source.files for piece in pieces_of(part, rows)]
@@ -155,7 +150,7 @@ def fragments_of(model: Model, stream: CohortStream, place: Path, threads: int =
         found.append(
             Fragment(
                 piece, str(Path(str(model.directory)).resolve()), model.digest,
-                str(scales) if stream.scales else "", digest, stream.batch_rows, threads,
+                str(scales) if stream.scales else "", digest, stream.batch_rows,
                 str(place / f"{name}.npz"),
             )
         )  # fmt: skip
@@ -169,7 +164,8 @@ class _Reader:
     def __init__(self, cluster: Cluster, fragments: Sequence[Fragment]):
         kept = {each.out for each in fragments if finished.take(Path(each.out)) is not None}
         # Started here and not when the first is asked for: workers decide while the table is checked.
-        self._results = cluster.map(decide, [each for each in fragments if each.out not in kept])
+        waiting = [(each,) for each in fragments if each.out not in kept]
+        self._results = in_parallel(decide, waiting, cluster=cluster)
         self._coming = self._arrays(fragments, kept)
         self._first, self._held = 1, np.empty((0, 1))
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from screening.cluster import opened
 from screening.cohort.cohort import Cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
@@ -25,6 +24,7 @@ from screening.files import digest_of
 from screening.kernels.threads import limit_threads
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
+from screening.parallel import opened
 from screening.scoring.blocks import Blocks
 from screening.scoring.document import run_document, with_id
 from screening.scoring.fragments import decided_by

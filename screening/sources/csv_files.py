@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from screening.errors import CohortError, ScreenError, of_system
-from screening.sources.blocks import Block
 from screening.sources.number_formats import NUMBER, decimal_marks
+from screening.sources.readers import Block, Form
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -155,12 +155,28 @@ def csv_blocks(
     except pa.ArrowInvalid:
         # Arrow refuses a file without rows, and a line that is longer than its blocks.
         broken = broken or _broken_row(path, form)
-        if broken is None and first > 1:
-            raise CohortError(f"{name}: damaged behind row {first - 1}; export it again") from None
+        with _opened_rows(path, form, span) as stream:
+            filled = bool(stream.read(BLOCK_BYTES).strip())
+        if broken is None and filled:
+            raise CohortError(
+                f"{name}: a line behind row {first - 1} is far longer than the header; is a line end missing?"
+            ) from None
     except READING as error:
         raise fault_of(error, path, form.encoding) from None
     if broken:
         raise CohortError(f"{name}, row {broken[0]}: {broken[1]}")
+
+
+def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
+    """The names of the columns, and how the file is written; raises as `csv_form` does."""
+    form = csv_form(path)
+    return form.header, form
+
+
+def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+    """Yield the wanted columns of all rows, in order; raises as `csv_blocks` does."""
+    assert isinstance(form, CsvForm)
+    return csv_blocks(path, name, form, wanted, batch_rows)
 
 
 def _opened_rows(path: Path, form: CsvForm, span: tuple[int, int] | None) -> pa.NativeFile:
@@ -191,7 +207,9 @@ def _tables(stream: pa.NativeFile, form: CsvForm, wanted: list[str]) -> Iterator
         stream,
         # Rows have numbers only where one thread reads them.
         arrow_csv.ReadOptions(
-            use_threads=False, block_size=max(BLOCK_BYTES, 4 * form.start), column_names=names
+            use_threads=False,
+            block_size=min(max(BLOCK_BYTES, 64 * form.start), LONGEST_LINE),
+            column_names=names,
         ),
         arrow_csv.ParseOptions(
             delimiter=form.delimiter,

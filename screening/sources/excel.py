@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
-from screening.sources.blocks import Block
 from screening.sources.number_formats import decimal_marks
+from screening.sources.readers import Block, Form
 
 SAMPLE_ROWS = 2000
 # What a workbook may unfold to for each byte of it: a sheet of numbers takes 5 to 20.
@@ -40,7 +40,7 @@ class SheetForm:
         return f"Excel workbook, sheet '{self.sheet}'{others}"
 
 
-def is_workbook(path: Path, head: bytes) -> bool:
+def _is_workbook(path: Path, head: bytes) -> bool:
     """Whether a file is a workbook of the present Excel, whatever it is called."""
     if not head.startswith(b"PK\x03\x04"):
         return False
@@ -51,8 +51,8 @@ def is_workbook(path: Path, head: bytes) -> bool:
         return False
 
 
-def sheet_form(path: Path) -> SheetForm:
-    """Read the header, and how numbers kept as text are written.
+def opened(path: Path, head: bytes) -> tuple[list[str], SheetForm] | None:
+    """The names of the columns, and how numbers kept as text are written.
 
     Raises
     ------
@@ -61,7 +61,9 @@ def sheet_form(path: Path) -> SheetForm:
     CohortError
         The sheet is empty or damaged.
     """
-    sheet, n_sheets, rows = _opened(path)
+    if not _is_workbook(path, head):
+        return None
+    sheet, n_sheets, rows = _sheet_of(path)
     header = [text.strip() for text in next(rows, [])]
     while header and not header[-1]:
         header.pop()
@@ -69,13 +71,14 @@ def sheet_form(path: Path) -> SheetForm:
         raise CohortError(f"{path.name}: the first sheet is empty; move the table there")
     sample = [_fitted(cells, len(header))[0] for cells in islice(rows, SAMPLE_ROWS)]
     decimal, others = decimal_marks(sample, header, "")
-    return SheetForm(sheet, n_sheets, header, decimal, others)
+    return header, SheetForm(sheet, n_sheets, header, decimal, others)
 
 
-def sheet_blocks(path: Path, form: SheetForm, wanted: Sequence[str], batch_rows: int) -> Iterator[Block]:
+def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
     """Yield the rows as text, in order."""
+    assert isinstance(form, SheetForm)
     places, first = {column: form.header.index(column) for column in wanted}, 1
-    _, _, rows = _opened(path)
+    _, _, rows = _sheet_of(path)
     next(rows, None)
     while block := [_fitted(cells, len(form.header)) for cells in islice(rows, batch_rows)]:
         columns = {
@@ -88,7 +91,7 @@ def sheet_blocks(path: Path, form: SheetForm, wanted: Sequence[str], batch_rows:
         first += len(block)
 
 
-def _opened(path: Path) -> tuple[str, int, Iterator[list[str]]]:
+def _sheet_of(path: Path) -> tuple[str, int, Iterator[list[str]]]:
     """Name of the first sheet, number of sheets, and the filled rows of the first as text."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum

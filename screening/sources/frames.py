@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
-from screening.sources.blocks import Block, wanted_of, whole_block
-from screening.sources.parts import TypedPart, header_faults
+from screening.sources.readers import Block, TypedPart, header_faults, wanted_of, whole_block
 from screening.sources.source_files import Source
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ import pyarrow as pa
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError
 from screening.files import digest_of
-from screening.sources.blocks import Block, wanted_of, whole_block
 from screening.sources.image_folders import MASK, Files, patients_in
 from screening.sources.nifti import Nifti, read_header
-from screening.sources.parts import TypedPart, header_faults
+from screening.sources.readers import Block, TypedPart, header_faults, wanted_of, whole_block
 from screening.sources.source_files import Source, refuse_many, stamp_of
 
 PATIENT = "patient_id"

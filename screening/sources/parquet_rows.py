@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening.errors import CohortError, of_system
-from screening.sources.blocks import Block, whole_block
+from screening.files import refuse_other_bytes
 from screening.sources.columns import Columns
 from screening.sources.csv_files import in_batches
+from screening.sources.readers import Block, Form, whole_block
 
 # What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
 MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000
@@ -33,7 +34,21 @@ def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
     )
 
 
-def parquet_blocks(path: Path, name: str, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
+    """The names of the columns."""
+    if not head.startswith(b"PAR1"):
+        return None
+    refuse_other_bytes(path)
+    try:
+        with parquet_file(path) as file:
+            return list(file.schema_arrow.names), None
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise of_system(error, path) from error
+        raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from None
+
+
+def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
     """Yield the wanted columns of all rows, in order."""
     first = 1
     for batch in _parquet_batches(path, name, wanted, batch_rows):

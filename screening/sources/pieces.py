@@ -9,10 +9,9 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 
 from screening.errors import UsageError
-from screening.sources.blocks import Block, whole_block
 from screening.sources.csv_files import CsvForm, csv_blocks, line_places
 from screening.sources.parquet_rows import parquet_tables
-from screening.sources.parts import DerivedPart, Part
+from screening.sources.readers import Block, DerivedPart, Part, whole_block
 from screening.sources.source_files import SourceFile
 
 
@@ -55,7 +54,7 @@ class Piece(DerivedPart):
             return
         part.refuse_changed()
         wanted = list(dict.fromkeys(columns))
-        if part.form is None:
+        if part.kind == "Parquet":
             at = self.first + 1
             for table in parquet_tables(part.path, part.name, wanted, batch_rows, self.first, self.n_rows):
                 cells = {name: table[name].combine_chunks() for name in wanted}
@@ -95,7 +94,7 @@ def pieces_of(part: Part, rows: int) -> list[Piece]:
         No other process can read it.
     """
     refuse_unseen(part)
-    if isinstance(part, SourceFile) and part.form is None:
+    if isinstance(part, SourceFile) and part.kind == "Parquet":
         with pq.ParquetFile(part.path) as file:
             total = file.metadata.num_rows
         return [Piece(part, at, min(rows, total - at)) for at in range(0, total, rows)]

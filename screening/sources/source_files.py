@@ -10,24 +10,38 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
-
 from screening.documents.geometry import Geometry
 from screening.errors import CohortError, UsageError, of_system
-from screening.files import refuse_other_bytes
-from screening.sources.blocks import Block, wanted_of
-from screening.sources.csv_files import MOST_COLUMNS, CsvForm, csv_blocks, csv_form
-from screening.sources.excel import SheetForm, is_workbook, sheet_blocks, sheet_form
-from screening.sources.parquet_rows import parquet_blocks, parquet_file
-from screening.sources.parts import Form, Part, header_faults
+from screening.sources import arrow_files, csv_files, excel, parquet_rows
+from screening.sources.csv_files import MOST_COLUMNS, CsvForm
+from screening.sources.readers import Block, Form, Part, Reader, header_faults, wanted_of
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".xlsx")
+# Which kind a file is of says its content, not its name: the first that knows it reads it, and CSV is what no
+# other knows.
+READERS = {
+    "Excel": Reader(excel.opened, excel.blocks),
+    "Parquet": Reader(parquet_rows.opened, parquet_rows.blocks),
+    "Arrow": Reader(arrow_files.opened, arrow_files.blocks),
+    "CSV": Reader(csv_files.opened, csv_files.blocks),
+}
+SUFFIXES = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".csv.gz",
+    ".tsv.gz",
+    ".txt.gz",
+    ".parquet",
+    ".pq",
+    ".arrow",
+    ".feather",
+    ".xlsx",
+)
 MOST_FILES = 10_000
 # First bytes of files that are no table but are often handed over as one.
 STRANGERS = {
     b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
-    b"ARROW1": "an Arrow or Feather file; write the table as Parquet",
     b"<stata_dta>": "a Stata file; export the table as CSV (UTF-8) or Parquet",
     b"$FL2": "an SPSS file; export the table as CSV (UTF-8) or Parquet",
     b"<": "a web page or XML; export the table as CSV (UTF-8)",
@@ -42,14 +56,15 @@ STRANGERS = {
 
 @dataclass
 class SourceFile:
-    """One file of a cohort, `form` being None for Parquet; `rows` is known once it was read."""
+    """One file of a cohort, of a kind of `READERS`; `rows` is known once it was read."""
 
     path: Path
     name: str
     sha256: str
     bytes: int
     header: list[str]
-    form: Form
+    kind: str
+    form: Form | None
     rows: int | None = None
     stamp: tuple[int, int] = (0, 0)
     origin: Mapping[str, str] = field(default_factory=dict)
@@ -79,13 +94,7 @@ class SourceFile:
         self.refuse_changed()
         wanted = wanted_of(self.header, columns)
         rows = 0
-        if self.form is None:
-            found = parquet_blocks(self.path, self.name, wanted, batch_rows)
-        elif isinstance(self.form, SheetForm):
-            found = sheet_blocks(self.path, self.form, wanted, batch_rows)
-        else:
-            found = csv_blocks(self.path, self.name, self.form, wanted, batch_rows)
-        for block in found:
+        for block in READERS[self.kind].blocks(self.path, self.name, self.form, wanted, batch_rows):
             rows += block.n_rows
             yield block
         self.refuse_changed()
@@ -185,7 +194,7 @@ def _forms(files: list[SourceFile]) -> list[str]:
     """How the files are written, one note a form."""
     names: dict[str, list[str]] = {}
     for file in files:
-        names.setdefault(file.form.note() if file.form else "Parquet", []).append(file.name)
+        names.setdefault(file.form.note() if file.form else file.kind, []).append(file.name)
     return [
         f"{', '.join(some) if len(some) < 4 else f'{some[0]} and {len(some) - 1} more files'}: {form}"
         for form, some in names.items()
@@ -239,33 +248,23 @@ def _opened(path: Path) -> SourceFile:
         raise of_system(error, path) from error
     if not head.strip():
         raise CohortError(f"{path.name}: the file is empty; export it again")
-    if is_workbook(path, head):
-        sheet = sheet_form(path)
-        return SourceFile(path, path.name, digest.hexdigest(), stamp[0], sheet.header, sheet, stamp=stamp)
-    for magic, kind in STRANGERS.items():
-        if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
-            raise CohortError(f"{path.name}: this is {kind}")
-    # Content decides, not the name: a Parquet file called .csv is still read rightly.
-    if head.startswith(b"PAR1"):
-        header, form = _parquet_header(path), None
-    elif path.name.lower().endswith((".parquet", ".pq")):
-        raise CohortError(f"{path.name}: not a Parquet file; name it .csv if it is text, or export it again")
-    else:
-        form = csv_form(path)
-        header = form.header
+    for kind, reader in READERS.items():
+        if kind == "CSV":
+            _refuse_strangers(path, head)
+        if found := reader.opened(path, head):
+            break
+    assert found is not None, "CSV is what no other reader knows"
+    header, form = found
     if len(header) > MOST_COLUMNS:
         raise CohortError(f"{path.name}: {len(header)} columns, more than {MOST_COLUMNS}")
     # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
     name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
-    return SourceFile(path, name, digest.hexdigest(), stamp[0], header, form, stamp=stamp)
+    return SourceFile(path, name, digest.hexdigest(), stamp[0], header, kind, form, stamp=stamp)
 
 
-def _parquet_header(path: Path) -> list[str]:
-    refuse_other_bytes(path)
-    try:
-        with parquet_file(path) as file:
-            return list(file.schema_arrow.names)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise of_system(error, path) from error
-        raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from None
+def _refuse_strangers(path: Path, head: bytes) -> None:
+    for magic, kind in STRANGERS.items():
+        if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
+            raise CohortError(f"{path.name}: this is {kind}")
+    if path.name.lower().endswith((".parquet", ".pq")):
+        raise CohortError(f"{path.name}: not a Parquet file; name it .csv if it is text, or export it again")

@@ -24,12 +24,11 @@ import sqlalchemy as sa
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded
 from screening.sources import duckdb_rows
-from screening.sources.blocks import Block, wanted_of, whole_block
 from screening.sources.csv_files import MOST_COLUMNS
 from screening.sources.database import Database, described, read_url, safe_words
 from screening.sources.duckdb_rows import Answer, block_rows
-from screening.sources.parts import TypedPart, header_faults
 from screening.sources.private_file import Place, PrivateFile
+from screening.sources.readers import Block, TypedPart, header_faults, wanted_of, whole_block
 from screening.sources.source_files import Source
 
 MOST_QUERY_BYTES = 1 << 20

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from screening.errors import ModelError
-from screening.statistics.calibration import chance_range, probability
+from screening.statistics.calibration import chances
 from screening.statistics.operating_point import FLAG_EVERYTHING
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class Chances:
             rows = np.flatnonzero(column == m) if threshold > FLAG_EVERYTHING else np.empty(0, int)
             # With several watched classes the score is the excess over the class's own threshold.
             own = score[rows] + (threshold if len(self.thresholds) > 1 else 0.0)
-            chance = probability(calibration, own)
-            found[:, rows] = chance, *chance_range(calibration, chance)
+            found[:, rows] = chances(calibration, own)
         return dict(zip(CHANCES, found, strict=True))
 
     def listed(self, score: np.ndarray, column: np.ndarray) -> list[dict[str, float | None]]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from screening.cohort.reading import Readable
     from screening.cohort.stream import CohortStream
     from screening.contract.contract import Contract
-    from screening.machines.blended import BlendedEnsemble
+    from screening.machines.blend import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
     from screening.recipes.recipe import Recipe
     from screening.sources.columns import Columns

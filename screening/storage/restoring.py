@@ -14,7 +14,7 @@ from screening.recipes.recipe import Recipe
 if TYPE_CHECKING:
     import numpy as np
 
-    from screening.machines.blended import BlendedEnsemble
+    from screening.machines.blend import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
 
 
@@ -35,7 +35,7 @@ def restored(
     ModelError
         Arrays are missing or do not fit each other.
     """
-    from screening.machines.blended import BlendedEnsemble
+    from screening.machines.blend import BlendedEnsemble
     from screening.machines.fold_ensemble import FoldEnsemble
 
     if "members" not in stored:

@@ -264,10 +264,7 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
                 words = f"{name}: {levels} categories, nearly one a row, like an id"
                 found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
                 continue
-            best = max((_of_levels(values, positive) for positive in watched.T), default=0.5)
-        else:
-            filled = np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values)
-            best = max((_either_way(filled, positive) for positive in watched.T), default=0.5)
+        best = max((column_alone(cohort, name, positive) for positive in watched.T), default=0.5)
         if best > SUSPICIOUS:
             words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
             found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
@@ -280,6 +277,15 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
             )
             found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
     return found
+
+
+def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
+    """AUROC of one column by itself, whichever way it points; missing values rank in the middle."""
+    values = cohort.values[name]
+    if cohort.contract.features[name].type == "category":
+        return _of_levels(values, positive)
+    gone = absent(values)
+    return _either_way(np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values), positive)
 
 
 def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:

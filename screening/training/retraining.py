@@ -157,6 +157,7 @@ def retrained(
         progress=progress,
         command=command,
         beside=None if stated.comparison else (),
+        independent=True,  # or the champion would not be
     )
     learned = replace(model.facts.training, verdicts=judged.facts)
     return replace(model, document=plain(replace(model.facts, training=learned)))

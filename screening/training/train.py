@@ -5,15 +5,18 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
+from screening.cohort.dependence import dependence, reasons, refuse_dependent
 from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
-from screening.machines.blended import BlendedEnsemble
+from screening.machines.blend import BlendedEnsemble
+from screening.parallel import Cluster
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
@@ -26,9 +29,9 @@ from screening.training.erasing import HELD, held_rows
 from screening.training.lesions import by_lesions, refuse_without_lesions
 from screening.training.planning import Groundwork, laid
 from screening.training.temporal_validation import past_and_later
+from screening.training.too_good import named_after, too_good
 from screening.validation.blending import held_out_by
 from screening.validation.checks import refuse_too_few
-from screening.validation.elsewhere import Elsewhere
 from screening.validation.held_out import Effort, HeldOut, Progress
 from screening.validation.judge import HeldOutScores, Judgement, Member, judge
 from screening.validation.stored_scores import columns_of
@@ -56,7 +59,9 @@ def train(
     forward: bool = True,
     beside: Sequence[str] | None = (),
     lesions: bool = False,
-    elsewhere: Elsewhere | None = None,
+    cluster: Cluster | None = None,
+    kept: Path | None = None,
+    independent: bool = False,
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
 
@@ -98,8 +103,12 @@ def train(
         Of voxels: `rule` counts lesions, connected voxels that are positive; how maps of scores are smoothed
         and which clusters are too small is chosen with the threshold. Other methods, which are judged voxel
         by voxel, are not compared with then.
-    elsewhere : Elsewhere, optional
-        Other processes that fit the folds (`screen train --cluster`); the result does not depend on it.
+    cluster : Cluster, optional
+        Workers that fit the folds (`screen train --cluster`); the result does not depend on it.
+    kept : Path, optional
+        Private folder where what they fitted waits: a training that was killed goes on from there.
+    independent : bool
+        Every row is a patient of its own, whatever the table looks like.
 
     Returns
     -------
@@ -109,7 +118,8 @@ def train(
     Raises
     ------
     UsageError
-        No labels, one class only, too few cases for the rule's promise or for two folds, or too many rows.
+        Rows are surely of the same patients and no group says which; no labels, one class only, too few cases
+        for the rule's promise or for two folds, or too many rows.
     RecipeError
         The recipe or a parameter cannot be built, or its model does not do what it would promise.
 
@@ -125,6 +135,11 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
+    signs = [] if independent else dependence(cohort.source, cohort.contract)
+    refuse_dependent(signs)
+    if independent and cohort.contract.group is None:
+        said = "every row is taken for a patient of its own (--independent)"
+        cohort = replace(cohort, notes=[*cohort.notes, said])
     prevalence = rule.prevalence or cohort.contract.prevalence
     if lesions:
         refuse_without_lesions(cohort, rule, repeats)
@@ -137,7 +152,7 @@ def train(
     if not lesions:  # of which there may be more than rows of voxels tell
         refuse_too_few(task, task.is_watched(labels_of(sample)), [rule] * n_watched)
     others = recipes_of(beside, recipe, task, sample.n_rows)
-    effort = Effort(jobs, memory, progress, elsewhere)
+    effort = Effort(jobs, memory, progress, cluster, kept)
 
     def past_alone(rows: Cohort) -> tuple[Groundwork, HeldOut]:
         own = laid(rows, recipe, rule, params or {}, folds=min(folds, 3), repeats=1, max_rows=None, seed=seed)
@@ -153,6 +168,13 @@ def train(
     chosen = by_lesions(ground, held_out, seed) if lesions else None
     rule = chosen.rule if chosen else rule
     validation = Validation.of(chosen.held_out if chosen else held_out, sample, task, ground.plan.groups)
+    if not lesions:  # whose scores are of maps
+        leaks = [*named_after(sample, task), *too_good(sample, task, ground.plan, validation, seed)]
+        ground = replace(
+            ground,
+            suspects=[*ground.suspects, *leaks],
+            notes=[*ground.notes, *(leak.said for leak in leaks)],
+        )
     everyone = task.is_watched(labels_of(ground.cohort))
     dated = forward and sample.time is not None
     scores = HeldOutScores(
@@ -182,7 +204,7 @@ def train(
     if chosen:
         (point,) = document.operating_points
         document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
-    attention = [*of_model(document), *row_number_ids(ground.cohort)]
+    attention = [*of_model(document), *reasons(signs), *row_number_ids(ground.cohort)]
     return Model(
         document=plain(replace(document, attention=attention)),
         recipe=held_out.recipe,

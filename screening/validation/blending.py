@@ -9,7 +9,7 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import RecipeError, UsageError
-from screening.machines.blended import BlendedEnsemble, standards
+from screening.machines.blend import BlendedEnsemble, standards
 from screening.recipes.blend import members_for, tells_apart
 from screening.recipes.building import build
 from screening.recipes.recipe import ALWAYS, Recipe

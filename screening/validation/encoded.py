@@ -13,7 +13,7 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.kernels import shared
 from screening.machines.base import Estimator, KernelMachine
-from screening.machines.orientation import oriented, oriented_decisions
+from screening.machines.fold_ensemble import oriented, oriented_decisions
 from screening.machines.passes import decisions_of
 from screening.recipes.building import Builder
 from screening.recipes.recipe import Recipe
@@ -41,6 +41,11 @@ class EncodedRows:
     target: np.ndarray
     groups: np.ndarray | None
     distances: shared.Distances
+
+    def to_travel(self) -> EncodedRows:
+        """The same for workers: what stands together is told by numbers, and no name travels."""
+        groups = None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+        return EncodedRows(self.recipe, self.n_classes, self.x, self.target, groups, self.distances)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""

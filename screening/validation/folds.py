@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
@@ -159,8 +160,6 @@ def deal(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds
 
 
 def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int) -> np.ndarray:
-    from sklearn.model_selection import StratifiedGroupKFold
-
     _, first, code = np.unique(groups, return_index=True, return_inverse=True)
     by_hash = np.argsort(np.argsort(order[first], kind="stable"), kind="stable")[code]
     fold = np.empty(len(strata), int)

@@ -6,26 +6,25 @@ and all figures are read from this one matrix; nothing is fitted again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from threadpoolctl import threadpool_limits
+from joblib import effective_n_jobs
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
 from screening.documents.validation import SearchFacts
 from screening.kernels import shared
-from screening.kernels.threads import with_share_of_cores
-from screening.machines.blended import BlendedEnsemble
+from screening.machines.blend import BlendedEnsemble
 from screening.machines.fold_ensemble import FoldEnsemble
+from screening.parallel import Cluster
 from screening.recipes.recipe import Recipe
 from screening.validation.candidates import Parameters, rows_held
 from screening.validation.choice import Search, choose_setting
-from screening.validation.elsewhere import Elsewhere
 from screening.validation.encoded import EncodedCohort
-from screening.validation.fold_fits import FoldFit, fit_fold
+from screening.validation.fold_fits import FoldFit, fit_folds
 from screening.validation.folds import Plan
 from screening.validation.task import Task
 
@@ -44,8 +43,10 @@ class Effort:
         Bytes for kernel matrices: fewer fits run side by side where two would take more.
     progress : callable, optional
         Called with (fits finished, fits in all).
-    elsewhere : Elsewhere, optional
-        Other processes that fit in place of the threads.
+    cluster : Cluster, optional
+        Workers that fit in place of the threads.
+    kept : Path, optional
+        Private folder where what they fitted waits until all is done.
     like : EncodedCohort, optional
         Of the same cohort for another recipe: its encoding and distances are used again where they serve.
     """
@@ -53,7 +54,8 @@ class Effort:
     jobs: int = -1
     memory: int | None = None
     progress: Progress | None = None
-    elsewhere: Elsewhere | None = None
+    cluster: Cluster | None = None
+    kept: Path | None = None
     like: EncodedCohort | None = None
 
     def encoded(self, cohort: Cohort, recipe: Recipe, task: Task, plan: Plan) -> EncodedCohort:
@@ -161,22 +163,9 @@ def hold_out(
     total = plan.folds * (len(candidates) + len(plan.fold) - 1)
     finished = 0
 
-    def here(deal: int, settings: Sequence[Parameters]) -> Iterator[FoldFit]:
-        held = [plan.fold[deal] == k for k in range(plan.folds)]
-        tasks = [delayed(with_share_of_cores)(jobs, fit_fold, encoded, each, settings) for each in held]
-        # Threads: the solvers release the interpreter lock, and a patient's table is not copied to workers.
-        # Small matrix products by many threads of their own mostly wait for each other.
-        with threadpool_limits(1, user_api="blas"):
-            yield from Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(tasks)
-
     def run(deal: int, settings: Sequence[Parameters]) -> list[FoldFit]:
         nonlocal finished
-        there = effort.elsewhere
-        fits = (
-            there.folds(encoded, plan.fold, deal, settings, effort.memory)
-            if there is not None and there.takes(recipe)
-            else here(deal, settings)
-        )
+        fits = fit_folds(encoded, plan.fold[deal], settings, jobs, effort.cluster, effort.kept)
         results = []
         for result in fits:
             results.append(result)

@@ -161,6 +161,7 @@ PAGES = {
         ending=".parquet",
     ),
     "Excel workbook": Quirk(write=excel, ending=".xlsx"),
+    "Feather": Quirk(write=lambda t, path: t.to_feather(path), ending=".feather"),
 }  # fmt: skip
 
 
@@ -195,7 +196,6 @@ MESSAGES = {
         write=raw(lambda text: text.partition("\n")[2]),
         answer="add a header row",
     ),
-    "Feather": Quirk(write=lambda t, path: t.to_feather(path), ending=".feather", answer="Feather.*Parquet"),
     "a web page called csv": Quirk(write=raw(lambda text: f"<html>{text}"), answer="web page.*export"),
     "no rows": Quirk(lambda t: t.head(0), answer="no data rows"),
 }  # fmt: skip

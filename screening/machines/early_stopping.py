@@ -79,7 +79,7 @@ def inner_scores(
     return np.array([mean_recall(codes[judged], each[judged]) for each in predicted])
 
 
-def passes_worth(scores: np.ndarray) -> int:
+def n_passes_by_cv(scores: np.ndarray) -> int:
     """Number of passes after which the next one no longer gains ``LEAST_GAIN``."""
     worth = 0
     while worth + 1 < len(scores) and scores[worth + 1] - scores[worth] > LEAST_GAIN:

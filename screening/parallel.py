@@ -1,4 +1,4 @@
-"""Pieces of work in other processes (dask.distributed): functions and paths travel, rows never do."""
+"""Pieces of work side by side: on threads of this process (joblib), or by workers of a cluster (dask)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits
+
 from screening.errors import ClusterError
+from screening.kernels.threads import available_cores, limit_threads, with_share_of_cores
 from screening.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    from distributed import Client, Future
-
-Piece = TypeVar("Piece")
-Result = TypeVar("Result")
 
 LOOPBACK = "127.0.0.1"
 LOCAL = "local"
@@ -34,6 +32,8 @@ SETTINGS = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.worker.daemon": True,
+    # The rows that all pieces share go with the first of them.
+    "distributed.admin.large-graph-warning-threshold": "1TB",
 }
 
 
@@ -43,68 +43,33 @@ class Cluster:
 
     Parameters
     ----------
-    client : Client
+    client : distributed.Client
     where : str
         As it was asked for.
     threads : int
         What one piece may use of its worker's cores.
+    begun : WeakSet of distributed.Future
+        What somebody waits for.
     """
 
-    client: Client
+    client: Any
     where: str
     threads: int
-    _begun: WeakSet[Future] = field(default_factory=WeakSet, repr=False)
-
-    def map(self, function: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
-        """Start function(piece) for every piece, and give the results in order.
-
-        A piece whose worker dies is given to another. What is left when the caller stops is called off.
-
-        Parameters
-        ----------
-        function : callable
-            Of this package: it goes by its name.
-        pieces : sequence
-            Small: paths, ranges, digests.
-
-        Raises
-        ------
-        ClusterError
-            Workers died of the same piece again and again, or the scheduler went away.
-        """
-        # Not pure: equal pieces of two callers are two tasks, for each has files of its own to write.
-        futures = self.client.map(function, pieces, pure=False, batch_size=1000)
-        self._begun.update(futures)
-        return self._results(futures)
+    begun: WeakSet[Any] = field(default_factory=WeakSet, repr=False)
 
     def call_off(self) -> None:
         """Have whoever waits for a result wait no more."""
-        self.client.cancel(list(self._begun), force=True)
+        self.client.cancel(list(self.begun), force=True)
 
-    def _results(self, futures: list[Future]) -> Iterator[Any]:
-        from concurrent.futures import CancelledError
-
-        from distributed import KilledWorker
-
-        try:
-            while futures:
-                # A future that nobody holds is forgotten by the scheduler: so is what was not begun.
-                yield futures.pop(0).result()
-                # To ask for one result takes ten milliseconds, and for many of them not much more.
-                done = list(takewhile(lambda each: each.done(), futures))
-                del futures[: len(done)]
-                yield from self.client.gather(done)
-        except KilledWorker:
-            raise ClusterError(
-                f"--cluster {self.where}: workers died one after the other of one piece; is memory short?"
-            ) from None
-        except CancelledError:
-            raise ClusterError(
-                f"--cluster {self.where}: its scheduler went away; ask again to go on from what is finished"
-            ) from None
-
-    def check(self, paths: Sequence[Path]) -> None:
+    def check(self, paths: Sequence[Path] = (), rows_travel: bool = False) -> None:
         """Refuse workers that are of another version, or do not see the same files.
+
+        Parameters
+        ----------
+        paths : sequence of Path
+            Read or written by the workers.
+        rows_travel : bool
+            Rows go to the workers by the network: only over TLS.
 
         Raises
         ------
@@ -113,6 +78,11 @@ class Cluster:
         """
         from screening import __version__
 
+        if rows_travel and not self.client.scheduler.address.startswith("tls://"):
+            raise ClusterError(
+                f"--cluster {self.where}: rows of patients would travel unencrypted; start scheduler and "
+                "workers with TLS and give its tls:// address, or give local:N"
+            )
         try:
             answers = self.client.run(_seen, [str(path.resolve()) for path in paths])
         except ImportError:
@@ -129,6 +99,94 @@ class Cluster:
                     f"--cluster {self.where}: {worker} does not see {missing[0]}; workers read and write by "
                     "the same paths as this command: use a shared file system"
                 )
+
+
+def in_parallel(
+    function: Callable[..., Any],
+    given: Iterable[Sequence[Any]],
+    *,
+    jobs: int = -1,
+    cluster: Cluster | None = None,
+    shared: Sequence[Any] = (),
+    ordered: bool = True,
+) -> Iterator[Any]:
+    """Start function(*each) for each of the given, and give the results.
+
+    A piece whose worker dies is given to another. What is left when the caller stops is called off.
+
+    Parameters
+    ----------
+    function : callable
+        Of this package: it goes to workers by its name.
+    given : iterable of sequences
+        Arguments; small but for those that are shared.
+    jobs : int
+        Threads, -1 for all cores; each takes its share of the cores. Workers do a piece at a time.
+    cluster : Cluster, optional
+        Workers in place of threads.
+    shared : sequence
+        Large arguments that many pieces have: they go to every worker once.
+    ordered : bool
+        Results come in the order of the given, or as they are done.
+
+    Raises
+    ------
+    ClusterError
+        Workers died of the same piece again and again, or the scheduler went away.
+    """
+    if cluster is None:
+        return _by_threads(function, given, effective_n_jobs(jobs), ordered)
+    # What all share is a task of its own: when its holders die, the scheduler has it made again.
+    held = {id(each): cluster.client.submit(_given, each, pure=False) for each in shared}
+    # Not pure: equal pieces of two callers are two tasks, for each has files of its own to write.
+    futures = [
+        cluster.client.submit(
+            _on_worker, cluster.threads, function, *(held.get(id(one), one) for one in each), pure=False
+        )
+        for each in given
+    ]
+    cluster.begun.update(futures)
+    return _results(cluster, futures, ordered)
+
+
+def _by_threads(
+    function: Callable[..., Any], given: Iterable[Sequence[Any]], jobs: int, ordered: bool
+) -> Iterator[Any]:
+    how = "generator" if ordered else "generator_unordered"
+    tasks = (delayed(with_share_of_cores)(jobs, function, *each) for each in given)
+    # Around them all: threads that each set and restore it would restore it under each other. Small matrix
+    # products by many threads of their own mostly wait for each other.
+    with threadpool_limits(1, user_api="blas"):
+        yield from Parallel(n_jobs=jobs, backend="threading", return_as=how)(tasks)
+
+
+def _given(shared: Any) -> Any:
+    return shared
+
+
+def _on_worker(threads: int, function: Callable[..., Any], *given: Any) -> Any:
+    """function(*given) on a worker: its loops take its share of the cores."""
+    with limit_threads(threads), threadpool_limits(1, user_api="blas"):
+        return function(*given)
+
+
+def _results(cluster: Cluster, futures: list[Any], ordered: bool) -> Iterator[Any]:
+    from distributed import KilledWorker, as_completed
+
+    try:
+        if not ordered:
+            yield from (future.result() for future in as_completed(futures, loop=cluster.client.loop))
+        while ordered and futures:
+            # A future that nobody holds is forgotten by the scheduler: so is what was not begun.
+            yield futures.pop(0).result()
+    except KilledWorker:
+        raise ClusterError(
+            f"--cluster {cluster.where}: workers died one after the other of one piece; is memory short?"
+        ) from None
+    except CancelledError:
+        raise ClusterError(
+            f"--cluster {cluster.where}: its scheduler went away; ask again to go on from what is finished"
+        ) from None
 
 
 def _seen(paths: list[str]) -> tuple[str, list[str]]:
@@ -161,13 +219,13 @@ def opened(where: str | None) -> Iterator[Cluster | None]:
     # What dask says of processes that come and go is said by nobody's command.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
+        stack.enter_context(dask.config.set(SETTINGS))
         if n_local is None:
             client = stack.enter_context(_reached(distributed, where))
             threads = 1
         else:
-            stack.enter_context(dask.config.set(SETTINGS))
             client = stack.enter_context(_started(distributed, n_local, stack))
-            threads = max(1, (os.cpu_count() or 1) // n_local)
+            threads = max(1, available_cores() // n_local)
         yield Cluster(client, where, threads)
 
 
@@ -184,7 +242,7 @@ def _local(where: str) -> int | None:
     return None
 
 
-def _reached(distributed: Any, where: str) -> Client:
+def _reached(distributed: Any, where: str) -> Any:
     try:
         client = distributed.Client(where, timeout=PATIENCE_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
@@ -202,7 +260,7 @@ def _reached(distributed: Any, where: str) -> Client:
     return client
 
 
-def _started(distributed: Any, n_workers: int, stack: ExitStack) -> Client:
+def _started(distributed: Any, n_workers: int, stack: ExitStack) -> Any:
     """Worker processes on this machine, listening on the loopback interface only, closed to other users."""
     security = distributed.Security.temporary()
     scratch = tempfile.mkdtemp(prefix="screening-")

@@ -1,18 +1,73 @@
-"""What a cohort is made of: files, tables in memory, answers of databases, all read in blocks of columns."""
+"""What a cohort is made of: parts, all read in blocks of columns; and how a kind of file is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from screening.sources.blocks import Block
-from screening.sources.csv_files import CsvForm
-from screening.sources.excel import SheetForm
+import numpy as np
+import pyarrow as pa
 
-Form = CsvForm | SheetForm | None
-"""How texts of a part are written; None where its values have types of their own."""
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of one part: `columns` maps names to arrow arrays; `first_row` counts from 1 in the part."""
+
+    columns: Mapping[str, pa.Array]
+    n_rows: int
+    first_row: int
+    ragged: np.ndarray
+    repeated_header: np.ndarray
+
+
+def whole_block(columns: Mapping[str, pa.Array], n_rows: int, first_row: int) -> Block:
+    """A block of what has no broken rows: its reader knows rows and columns by itself."""
+    none = np.zeros(n_rows, dtype=bool)
+    return Block(columns, n_rows, first_row, none, none)
+
+
+def wanted_of(header: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    """The columns asked for, each once; all that have a name where none are."""
+    return list(dict.fromkeys(filter(None, header) if columns is None else columns))
+
+
+class Form(Protocol):
+    """How texts of a part are written."""
+
+    @property
+    def decimal(self) -> str:
+        """The usual decimal mark."""
+        ...
+
+    @property
+    def others(self) -> Mapping[str, str]:
+        """Columns with another decimal mark."""
+        ...
+
+    def note(self) -> str:
+        """The form in words."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How one kind of file is read; a new kind is a module with these two functions and a line in `READERS`.
+
+    Parameters
+    ----------
+    opened : callable
+        Of a path and its first bytes: names of the columns, and how texts are written (None where values have
+        types of their own); None where it is a file of another kind. CohortError where it is damaged.
+    blocks : callable
+        Of a path, the name that errors call it, what `opened` gave as form, the columns to read and the rows
+        to read at a time: the rows in order, in bounded memory.
+    """
+
+    opened: Callable[[Path, bytes], tuple[list[str], Form | None] | None]
+    blocks: Callable[[Path, str, Form | None, list[str], int], Iterator[Block]]
 
 
 class Part(Protocol):
@@ -34,8 +89,8 @@ class Part(Protocol):
         ...
 
     @property
-    def form(self) -> Form:
-        """How its texts are written."""
+    def form(self) -> Form | None:
+        """How its texts are written; None where its values have types of their own."""
         ...
 
     def decimal(self, column: str) -> str:
@@ -50,7 +105,7 @@ class Part(Protocol):
 class TypedPart:
     """What a part has whose values have types of their own; its files are none unless it names them."""
 
-    form: Form = None
+    form: Form | None = None
     paths: Sequence[Path] = ()
     origin: Mapping[str, str] = MappingProxyType({})
 

