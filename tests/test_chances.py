@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from screening.documents.validation import Calibration
 from screening.statistics.calibration import calibrate
 from screening.statistics.operating_point import FLAG_EVERYTHING
-from screening.storage.chances import CHANCES, Chances
+from screening.storage.model import CHANCES, Chances
 
 
 def calibration(seed: int) -> Calibration:

@@ -13,6 +13,7 @@ from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
 from screening.scoring.contributions import changes
 from screening.statistics.operating_point import Rule
+from screening.storage.model import CHANCES
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def test_a_run_directory_holds_its_four_files(run):
 def test_scores_have_the_promised_columns_and_no_label(run):
     scores = table(run)
 
-    assert list(scores.columns) == ["id", "score", "p_value", "flagged"]
+    assert set(scores.columns) == {"id", "score", "p_value", "flagged", *CHANCES}
     assert scores["id"].str.startswith("007").all()
     assert scores["flagged"].dtype == bool
     assert scores["p_value"].between(1 / 300, 1).all()
@@ -82,7 +83,7 @@ def test_labels_are_used_and_never_written(model, night, tmp_path):
 
     evaluation = run.document["evaluation"]["yes"]
     assert evaluation["n_positive"] + evaluation["n_negative"] == 90
-    assert list(table(run).columns) == ["id", "score", "p_value", "flagged"]
+    assert set(table(run).columns) == {"id", "score", "p_value", "flagged", *CHANCES}
     assert '"label_of_row"' not in (run.directory / "run.json").read_text()
 
 

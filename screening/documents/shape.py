@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
 
+from pydantic import Field, TypeAdapter, ValidationError
+
 from screening.errors import ModelError
 
 T = TypeVar("T")
@@ -25,15 +27,11 @@ def document(declared: type[T]) -> type[T]:
 
 def named(key: str) -> Any:
     """The JSON key of a field whose name Python keeps for itself."""
-    from pydantic import Field
-
     return Field(alias=key)
 
 
 @cache
 def _adapter(declared: Any) -> Any:
-    from pydantic import TypeAdapter
-
     return TypeAdapter(declared)
 
 
@@ -52,8 +50,6 @@ def read(declared: type[T], stored: Mapping[str, object], name: str) -> T:
     ModelError
         Naming the keys that are missing, unknown or of a wrong type, never a value.
     """
-    from pydantic import ValidationError
-
     try:
         found: T = _adapter(cast(Hashable, declared)).validate_python(stored)
     except ValidationError as error:

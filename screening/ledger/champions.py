@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -12,11 +11,9 @@ from screening.errors import UsageError
 from screening.ledger import audit
 from screening.ledger.asking import said
 from screening.ledger.audit import Head
+from screening.ledger.book import Ledger
 from screening.ledger.tables import AUDIT, RUNS, SERIES
 from screening.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    from screening.ledger.book import Ledger
 
 
 def champion(connection: sa.Connection, series: str) -> str | None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import audit
 from screening.ledger.asking import portions
+from screening.ledger.book import Ledger
 from screening.ledger.tables import CASES, REVIEWS, RUNS
-
-if TYPE_CHECKING:
-    from screening.ledger.book import Ledger
 
 HAS_IT = ("confirmed", "known")
 """Verdicts that say the condition is there."""

@@ -31,7 +31,6 @@ PRELOADED = [
     "screening.__main__", "screening.scoring.score", "screening.ledger", "screening.storage.loading",
     "screening.storage.signing", "screening.machines.blend", "screening.recipes.building",
     "screening.sources.database", "screening.cohort.reading", "screening.kernels.pairwise",
-    "screening.storage.restoring",
 ]  # fmt: skip
 
 

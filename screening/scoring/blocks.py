@@ -10,8 +10,7 @@ from screening.scoring.discoveries import Discoveries
 from screening.scoring.drift import Drift
 from screening.scoring.voxels import VoxelTally
 from screening.statistics.subgroups import SubgroupCounts
-from screening.storage.model import Model
-from screening.storage.scored import Scored
+from screening.storage.model import Model, Scored
 
 
 class Blocks:

@@ -12,11 +12,10 @@ from screening.documents.case import Case
 from screening.scoring.contributions import Reasons, contributions
 from screening.scoring.standing import rarity_range
 from screening.sources.columns import Columns
-from screening.storage.chances import Chances
+from screening.storage.model import Chances
 
 if TYPE_CHECKING:
-    from screening.storage.model import Model
-    from screening.storage.scored import Scored
+    from screening.storage.model import Model, Scored
 
 
 def cases_of(

@@ -104,7 +104,7 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
     from screening.documents.shape import plain
     from screening.scoring.cases import because, cases_of
     from screening.scoring.contributions import contributions
-    from screening.storage.scored import score_batch
+    from screening.storage.model import score_batch
 
     model = _as_it_was(model, document["model"])
     stream = model.opened(cohort, gated=False)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
 from screening.sources.private_file import Place, PrivateFile
-from screening.storage.scored import Scored
+from screening.storage.model import Scored
 
 # Rows held before they are sorted and put away, and rows read back at a time of each sorted stretch.
 HELD_ROWS = 1 << 16

@@ -31,8 +31,7 @@ from screening.sources.columns import Columns, absent
 from screening.statistics.operating_point import performance
 from screening.statistics.p_values import p_values
 from screening.statistics.performance import per_class
-from screening.storage.model import Model
-from screening.storage.scored import Scored
+from screening.storage.model import Model, Scored
 from screening.validation.task import Task
 
 CASES_EXPLAINED = 100

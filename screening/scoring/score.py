@@ -31,9 +31,8 @@ from screening.scoring.fragments import decided_by
 from screening.scoring.gathering import Night
 from screening.scoring.remembering import night_of, remembered, waiting
 from screening.scoring.spreadsheet import write_flagged
-from screening.storage.model import Model
+from screening.storage.model import Model, ScoreColumns, Scored, score_batch
 from screening.storage.publishing import publish
-from screening.storage.scored import ScoreColumns, Scored, score_batch
 from screening.storage.sealing import canonical, written
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from screening.scoring.flags import Flag
 from screening.scoring.gathering import Night
-from screening.storage.chances import CHANCES, Chances
+from screening.storage.model import CHANCES, Chances
 
 if TYPE_CHECKING:
     from screening.ledger import Known

@@ -1,18 +1,31 @@
-"""A model directory read back, proven to score as it did when it was trained."""
+"""A model directory read back: held to its digests, and proven to score as when it was trained."""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.documents.tables import elements, table, word
+from screening.cohort.encoding import Encoder
+from screening.contract.contract import Contract
+from screening.documents.tables import Table, elements, table, tables, word
 from screening.errors import CohortError, ModelError, RecipeError
+from screening.files import read_bounded
+from screening.machines.blend import BlendedEnsemble
+from screening.machines.fold_ensemble import FoldEnsemble, under
+from screening.recipes.building import build
+from screening.recipes.loading import read_recipe
+from screening.recipes.recipe import Recipe
+from screening.sources.parquet_rows import read_small_table
 from screening.storage.arrays import unpack
 from screening.storage.model import Model
-from screening.storage.sealing import as_stored, steady
-from screening.storage.verified import ModelFiles, read_files
+from screening.storage.sealing import as_stored, digest_of, read_document, steady
+from screening.storage.signing import verify
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -21,6 +34,8 @@ if TYPE_CHECKING:
 # 3e-5 of the largest, `kernels.pairwise.in_double`); a damaged machine differs in the first.
 SELF_TEST_TOLERANCE = 1e-4
 MOST_SELF_TEST_ROWS = 1000
+# Bytes of a file on disk; no model comes near.
+LARGEST = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
 
 
 def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None) -> Model:
@@ -58,18 +73,11 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
     True
     """
     folder = Path(directory)
-    files = steady(folder, lambda: read_files(folder, signed_by))
+    files = steady(folder, lambda: _read_files(folder, signed_by))
     return _rebuilt(folder, files, unpack(files.arrays))
 
 
-def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> Model:
-    from screening.cohort.encoding import Encoder
-    from screening.contract.contract import Contract
-    from screening.machines.fold_ensemble import under
-    from screening.recipes.loading import read_recipe
-    from screening.sources.parquet_rows import read_small_table
-    from screening.storage.restoring import restored
-
+def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Model:
     document = files.document
     with as_stored(folder / "model.json"):
         try:
@@ -82,7 +90,7 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
                 recipe=recipe,
                 contract=contract,
                 encoder=Encoder.from_state(contract, under(arrays, "encoder/")),
-                ensemble=restored(recipe, method, len(classes), under(arrays, "estimator/")),
+                ensemble=_restored(recipe, method, len(classes), under(arrays, "estimator/")),
                 calibration=arrays["calibration"],
                 held_out=read_small_table(files.table),
                 selftest=arrays["selftest/x"],
@@ -100,3 +108,68 @@ def _rebuilt(folder: Path, files: ModelFiles, arrays: dict[str, np.ndarray]) -> 
     if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
         raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
     return model
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What a model directory holds: `model.json`, `arrays.npz`, `validation.parquet`, and since when."""
+
+    document: dict[str, object]
+    arrays: bytes
+    table: bytes
+    trained: datetime.datetime
+
+
+def _read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> _Files:
+    """Read the files of a model.
+
+    Raises
+    ------
+    ModelError
+        One is missing or damaged, or the signature that was asked for is not there.
+    """
+    document = read_document(folder, "model")
+    if signed_by is not None:
+        verify(folder, str(document["sha256"]), signed_by)
+    try:
+        trained = datetime.datetime.fromtimestamp((folder / "arrays.npz").stat().st_mtime)
+    except OSError as error:
+        raise ModelError(f"cannot read {folder / 'arrays.npz'}: {error.strerror}") from None
+    arrays = _verified(folder, "arrays.npz", document.get("arrays_sha256"))
+    table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
+    return _Files(document, arrays, table, trained)
+
+
+def _verified(folder: Path, name: str, digest: object) -> bytes:
+    content = read_bounded(folder / name, LARGEST[name], ModelError)
+    if digest_of(content) != digest:
+        raise ModelError(f"{folder / name} is damaged: its digest does not match model.json")
+    return content
+
+
+def _restored(
+    recipe: Recipe, stored: Table, n_classes: int, state: Mapping[str, np.ndarray]
+) -> FoldEnsemble | BlendedEnsemble:
+    """The machines that `state` holds.
+
+    Parameters
+    ----------
+    stored : mapping
+        `recipe` of `model.json`.
+    state : mapping of ndarray
+        As the ensemble's ``state`` made it.
+
+    Raises
+    ------
+    ModelError
+        Arrays are missing or do not fit each other.
+    """
+    if "members" not in stored:
+        return FoldEnsemble.from_state(
+            partial(build, recipe, **table(stored, "parameters")), recipe.machine, n_classes, state
+        )
+    members = [
+        (read_recipe(word(each, "text")), table(each, "parameters")) for each in tables(stored, "members")
+    ]
+    builders = [(partial(build, member, **parameters), member.machine) for member, parameters in members]
+    return BlendedEnsemble.from_state(builders, n_classes, state)

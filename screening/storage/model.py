@@ -1,4 +1,4 @@
-"""Trained models as directories of plain data; nothing is ever unpickled.
+"""Trained models as directories of plain data, and what they make of rows; nothing is ever unpickled.
 
 `model.json` is canonical text (no clock in it) with its own digest and those of the two tables beside it, so
 one flipped byte anywhere is refused, and the same training gives the same bytes.
@@ -9,37 +9,48 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 
+from screening.cohort.cohort import Cohort
+from screening.cohort.encoding import Encoder
+from screening.cohort.reading import BATCH_ROWS, open_cohort
+from screening.cohort.stream import CohortStream
+from screening.contract.contract import Contract
 from screening.documents.lesions import LesionFacts
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import Brief, InBrief, model_brief
 from screening.documents.stored import model_in
 from screening.documents.tables import elements, table, word
 from screening.errors import ModelError
+from screening.gates.drift import gates_of
+from screening.lesions.maps import Grid, lesion_map
+from screening.machines.blend import BlendedEnsemble
+from screening.machines.fold_ensemble import FoldEnsemble
+from screening.recipes.recipe import Recipe
+from screening.sources.columns import Columns
+from screening.sources.images import AXES
+from screening.sources.parquet_rows import small_table
+from screening.statistics.calibration import chances
+from screening.statistics.operating_point import FLAG_EVERYTHING, excess, overall
+from screening.statistics.p_values import p_values
 from screening.storage.arrays import pack
 from screening.storage.publishing import publish
-from screening.storage.sealing import canonical, sealed
+from screening.storage.sealing import canonical, digest_of, sealed
 from screening.storage.signing import sign
-from screening.storage.verified import digest_of
 
 if TYPE_CHECKING:
-    import pandas
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from screening.cohort.encoding import Encoder
     from screening.cohort.reading import Readable
-    from screening.cohort.stream import CohortStream
-    from screening.contract.contract import Contract
-    from screening.machines.blend import BlendedEnsemble
-    from screening.machines.fold_ensemble import FoldEnsemble
-    from screening.recipes.recipe import Recipe
-    from screening.sources.columns import Columns
+
+CHANCES = ("chance", "chance_low", "chance_high")
 
 
 @dataclass(repr=False)
@@ -82,7 +93,7 @@ class Model(InBrief):
         return model_in(self.document)
 
     @property
-    def validation(self) -> pandas.DataFrame:
+    def validation(self) -> pd.DataFrame:
         """`held_out` as a frame, which is `validation.parquet`."""
         return self.held_out.frame()
 
@@ -150,9 +161,6 @@ class Model(InBrief):
         self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
     ) -> CohortStream:
         """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
-        from screening.cohort.reading import BATCH_ROWS, open_cohort
-        from screening.gates.drift import gates_of
-
         return open_cohort(
             source,
             self.contract,
@@ -162,7 +170,7 @@ class Model(InBrief):
             whole_groups=self.lesions is not None,
         )
 
-    def score_frame(self, frame: Readable) -> pandas.DataFrame:
+    def score_frame(self, frame: Readable) -> pd.DataFrame:
         """Score a pandas, polars or Arrow table, or a file.
 
         Returns
@@ -177,14 +185,10 @@ class Model(InBrief):
         ModelError
             It was to be trained again by now.
         """
-        import pyarrow
-
-        from screening.storage.scored import ScoreColumns, score_batch
-
         self.refuse_overdue()
         columns = ScoreColumns(self)
         tables = [columns.table(batch, score_batch(self, batch)) for batch in self.opened(frame)]
-        return pyarrow.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
+        return pa.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
 
     def predict_proba(self, frame: Readable) -> np.ndarray:
         """Calibrated chances of a pandas, polars or Arrow table, or a file.
@@ -199,8 +203,6 @@ class Model(InBrief):
         ModelError
             The scores have earned no calibration, with the reason, or several classes are watched.
         """
-        from screening.storage.chances import refuse_unearned
-
         refuse_unearned(self)
         chance = self.score_frame(frame)["chance"].to_numpy(float)
         return np.column_stack([1 - chance, chance])
@@ -234,8 +236,6 @@ class Model(InBrief):
     @cached_property
     def table_bytes(self) -> bytes:
         """Content of `validation.parquet`."""
-        from screening.sources.parquet_rows import small_table
-
         return small_table(self.held_out)
 
 
@@ -298,3 +298,150 @@ def write_model(
         (folder / "report.html").write_text(draw(model.sealed), encoding="utf-8", newline="\n")
     if signer is not None:
         sign(folder, model.digest, signer)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The figures of one batch of rows.
+
+    Parameters
+    ----------
+    encoded : ndarray, shape (n_rows, n_encoded)
+    decisions : ndarray, shape (n_rows, 1) or (n_rows, n_classes)
+    excess : ndarray, shape (n_rows, n_watched)
+        Score minus threshold of every watched class; 0 or more is flagged.
+    score, p_value, flagged : ndarray, shape (n_rows,)
+    """
+
+    encoded: np.ndarray
+    decisions: np.ndarray
+    excess: np.ndarray
+    score: np.ndarray
+    p_value: np.ndarray
+    flagged: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Scored:
+        """The figures of some rows, by their numbers or a mask."""
+        return Scored(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    @property
+    def column(self) -> np.ndarray:
+        """The watched class that speaks loudest for each row, shape (n_rows,)."""
+        return self.excess.argmax(axis=1)
+
+
+def score_batch(model: Model, batch: Cohort, decisions: np.ndarray | None = None) -> Scored:
+    """Score the rows of one batch at the model's operating points; by lesions, a batch is a whole patient.
+
+    `decisions` are the model's on these rows, where they were made elsewhere.
+    """
+    encoded = model.encoder.transform(batch)
+    decisions = model.decisions(encoded) if decisions is None else decisions
+    if model.lesions is not None:
+        how, places = model.lesions, np.asarray(batch.coordinates)
+        decisions = lesion_map(Grid.of(places), decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
+    watched = decisions[:, model.watched_columns]
+    one = overall(watched, model.thresholds)
+    return Scored(
+        encoded=encoded,
+        decisions=decisions,
+        excess=excess(watched, model.thresholds),
+        score=one,
+        p_value=p_values(model.calibration, one),
+        flagged=np.any(watched >= model.thresholds, axis=1),
+    )
+
+
+class ScoreColumns:
+    """The columns of `scores.parquet`.
+
+    Parameters
+    ----------
+    model : Model
+    """
+
+    def __init__(self, model: Model):
+        task = model.facts.task
+        self.classes = np.array(task.classes) if task.kind == "multi" else None
+        self.chances = Chances(model)
+        fields = [("id", pa.string())]
+        fields += [("group", pa.string())] if model.contract.group else []
+        fields += [(axis, pa.float64()) for axis in AXES if model.contract.coordinates]
+        fields += [("score", pa.float64()), ("p_value", pa.float64()), ("flagged", pa.bool_())]
+        fields += [(name, pa.float64()) for name in CHANCES if self.chances.earned]
+        if self.classes is not None:
+            fields += [
+                ("predicted", pa.string()),
+                *((f"score_{name}", pa.float64()) for name in self.classes),
+            ]
+        self.schema = pa.schema(fields)
+
+    def table(self, batch: Cohort, scored: Scored) -> pa.Table:
+        """One batch of rows."""
+        columns: dict[str, object] = {"id": batch.id, "group": batch.group}
+        if batch.coordinates is not None:
+            columns |= dict(zip(AXES, batch.coordinates.T, strict=True))
+        columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}
+        if self.chances.earned:
+            found = self.chances.of(scored.score, scored.column)
+            columns |= {name: pa.array(values, from_pandas=True) for name, values in found.items()}
+        if self.classes is not None:
+            columns["predicted"] = self.classes[scored.decisions.argmax(axis=1)]
+            columns |= {f"score_{name}": scored.decisions[:, m] for m, name in enumerate(self.classes)}
+        return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
+
+
+def refuse_unearned(model: Model) -> None:
+    """ModelError where there is not one chance a row: several watched classes, calibration not earned."""
+    if len(model.watched) > 1:
+        raise ModelError("several classes are watched; score_frame has the chance of the one that is flagged")
+    calibration = model.facts.validation.calibration.get(model.watched[0])
+    if calibration is None or not calibration.earned:
+        reason = calibration.reason if calibration else None
+        raise ModelError(f"its scores are no probabilities: {reason or 'not calibrated'}")
+
+
+class Chances:
+    """Chances of the watched classes that have earned a calibration.
+
+    Parameters
+    ----------
+    model : Model
+
+    Attributes
+    ----------
+    earned : bool
+        Whether any class has; nothing is written of chances where none has.
+    """
+
+    def __init__(self, model: Model):
+        self.calibrations = [model.facts.validation.calibration.get(name) for name in model.watched]
+        self.thresholds = model.thresholds
+        self.earned = any(each is not None and each.earned for each in self.calibrations)
+
+    def of(self, score: np.ndarray, column: np.ndarray) -> dict[str, np.ndarray]:
+        """Chance with its interval by the names of `CHANCES`, each shape (n_rows,); NaN where none is earned.
+
+        Parameters
+        ----------
+        score : ndarray, shape (n_rows,)
+            As `scores.parquet` has it.
+        column : ndarray of int, shape (n_rows,)
+            The watched class that each score is of.
+        """
+        found = np.full((len(CHANCES), len(score)), np.nan)
+        for m, (calibration, threshold) in enumerate(zip(self.calibrations, self.thresholds, strict=True)):
+            # A class of which every row is flagged has no excess to go back from to its score.
+            rows = np.flatnonzero(column == m) if threshold > FLAG_EVERYTHING else np.empty(0, int)
+            # With several watched classes the score is the excess over the class's own threshold.
+            own = score[rows] + (threshold if len(self.thresholds) > 1 else 0.0)
+            found[:, rows] = chances(calibration, own)
+        return dict(zip(CHANCES, found, strict=True))
+
+    def listed(self, score: np.ndarray, column: np.ndarray) -> list[dict[str, float | None]]:
+        """The same row by row, as JSON holds it."""
+        found = self.of(score, column)
+        return [
+            {name: None if np.isnan(values[i]) else float(values[i]) for name, values in found.items()}
+            for i in range(len(score))
+        ]
