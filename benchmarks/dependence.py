@@ -147,7 +147,7 @@ def seen(table: pd.DataFrame) -> list[Sign]:
     text = table.to_csv(index=False)
     read = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False, na_values=[""])
     arrow = pa.Table.from_pandas(read, preserve_index=False)
-    label = "ill" if "ill" in table else None
+    label = next((name for name in ("ill", "label") if name in table), None)
     return dependence(source_of(arrow), Contract(label=label))
 
 

@@ -407,10 +407,10 @@ def _copies(table: _Table) -> Iterator[Sign]:
     fine = sorted(fine, key=table.chance.__getitem__)[-MOST_FINE:]
     best, names = 0.2, list[str]()
     for first, second in itertools.combinations(fine, 2):
-        one, two = table.values[first], table.values[second]
-        if abs(np.corrcoef(one, two)[0, 1]) > 0.9:
+        if abs(np.corrcoef(table.values[first], table.values[second])[0, 1]) > 0.9:
             continue
-        both = np.unique(one * len(two) + two, return_inverse=True)[1]
+        one, two = (_given_apart(table.frame[name], table.values[name]) for name in (first, second))
+        both = np.unique(one * 2 * len(two) + two, return_inverse=True)[1]
         shared = float(np.mean(np.bincount(both)[both] > 1))
         if shared <= best or _pairs(both) < 5 * _pairs(one) * table.chance[second]:
             continue
@@ -422,6 +422,11 @@ def _copies(table: _Table) -> Iterator[Sign]:
         yield Sign(
             "copies", f"{best:.0%} of rows agree with another row in {_listed(names)}, and in most else."
         )
+
+
+def _given_apart(cells: pd.Series, codes: np.ndarray) -> np.ndarray:
+    """Codes of which each missing value has its own: two that are missing agree in nothing."""
+    return np.where(cells.isna(), len(codes) + np.arange(len(codes)), codes)
 
 
 def _follows(table: _Table, name: str, both: np.ndarray, one: np.ndarray, two: np.ndarray) -> bool:
