@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from screening.deidentify.crowds import Ranks, ranks_of, share, step_of, told, widened
 from screening.deidentify.key import SiteKey
-from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking
+from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking, Rule
 from screening.documents.model import (
     FORMAT_VERSION,
     FeatureFacts,
@@ -18,7 +18,6 @@ from screening.documents.model import (
     TaskFacts,
     TrainingFacts,
 )
-from screening.documents.rule import Rule
 from screening.documents.run import RunModel
 from screening.documents.tables import table
 from screening.documents.validation import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.documents.lesions import Froc, LesionFacts
+from screening.documents.validation import Froc, LesionFacts
 from screening.errors import UsageError
 from screening.lesions.maps import CONNECTIVITY, Grid, lesion_map
 from screening.statistics.intervals import beta_quantile, design_effect, percentiles, students_share
