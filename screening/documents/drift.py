@@ -1,4 +1,4 @@
-"""How a night's scores lie among those of training: counts that can be put together, and what they say in words."""
+"""How a night's scores lie among those of training: counts of cells, and what they say in words."""
 
 from __future__ import annotations
 

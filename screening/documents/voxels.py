@@ -1,4 +1,4 @@
-"""Volumes of a voxel run: where voxels lie in space, what is flagged in each patient, and pictures of it."""
+"""Volumes of a voxel run: where voxels lie, what is flagged in each patient, and pictures of it."""
 
 from __future__ import annotations
 
