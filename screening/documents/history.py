@@ -1,4 +1,4 @@
-"""What the ledger tells of the nights so far, control charts and shadows among it: counts only, no patient."""
+"""What the ledger tells of the nights so far, with control charts and shadows: counts, no patient."""
 
 from __future__ import annotations
 
