@@ -10,7 +10,7 @@ from report_voxel_fixture import voxel_run
 from test_report import Outline
 from test_report_blocks import appraised_run
 
-from screening.documents.contract import Declared
+from screening.documents.model import Declared
 from screening.page import format as shown
 from screening.page import render_run
 from screening.page.values import value_text
