@@ -236,8 +236,10 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     assert (beside["nights"], beside["other"]["shadow"], beside["other"]["only"]) == (1, True, 0)
     assert beside["one"]["only"] > 0 and 0 < beside["agreement"] < 1
     assert "in shadow" in screen("report", "s1", code=2).stderr
+    screen("promote", ward / "challenger", "--reason", "a draft", *where, code=2)
+    approved = answer("approve", ward / "challenger", "--by", "A. Weber", "--reason", "fewer", *where)
     done = answer("promote", ward / "challenger", "--reason", "enough reviews", *where)
-    assert done["champion"] == told["model"] and done["beside"] == beside
+    assert done["champion"] == approved["id"] and done["beside"] == beside
     second = [ward / "night2.csv", "--date", "2026-03-02", *where]
     assert "scored with model" in screen("score", model, *second, "--out", "r2", code=2).stderr
     screen("score", ward / "challenger", *second, "--out", "r2")

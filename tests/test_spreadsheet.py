@@ -7,8 +7,9 @@ from flow_cohorts import patients, voxels, written
 from screening import score
 from screening.ledger import Verdict, open_ledger, record_verdicts
 from screening.storage.loading import load_model
+from screening.storage.model import CHANCES
 
-COLUMNS = ["rank", "id", "group", "class", "score", "p_value"]
+COLUMNS = ["rank", "id", "group", "class", "score", "p_value", *CHANCES]
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_with_a_ledger_the_state_of_every_case_stands_behind(model, ledger, tmp_
     run = score(model, two, tmp_path / "run2", date="2026-03-02", ledger=ledger)
 
     table = flagged(run).set_index("id")
-    assert list(table.columns) == [*COLUMNS[:1], *COLUMNS[2:], "state", "nights", "drawn"]
+    assert set(table.columns) == {*COLUMNS, "state", "nights", "drawn"} - {"id"}
     assert dict(table.loc[judged, ["state", "nights"]]) == {"state": "reviewed", "nights": "2"}
     assert set(table.loc[table.index.isin(later["patient"]), "state"]) == {"new"}
     for state in ("new", "ongoing", "reviewed"):
