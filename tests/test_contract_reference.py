@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from flow_cohorts import patients, written
 
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import starter_contract
 from screening.contract.contract import Contract
 from screening.contract.feature import Feature
 from screening.contract.keys import keys_of

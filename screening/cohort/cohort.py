@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from screening.cohort.label_words import affirming, denying, number_of
 from screening.contract.contract import Contract
-from screening.contract.typed_block import columns_of, rows_of, stacked
+from screening.contract.parsing import columns_of, rows_of, stacked
 from screening.errors import UsageError
 from screening.sources.columns import Columns
-from screening.sources.source_files import Source
+from screening.sources.readers import Source
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -99,10 +99,7 @@ class Cohort:
     def classes(self) -> list[str]:
         """Sorted texts of the label, missing ones apart.
 
-        Raises
-        ------
-        UsageError
-            The cohort was read without a label.
+        Raises UsageError: the cohort was read without a label.
         """
         if self.label is None:
             raise UsageError("this cohort was read without a label; name its column with --label")
@@ -114,11 +111,8 @@ class Cohort:
         `positive`, else the contract's; else, of two classes, the one that reads like "yes", or whose other
         reads like "no", else the rarer.
 
-        Raises
-        ------
-        UsageError
-            There are more than two classes and none was named, both read like "no", or a named one does
-            not occur.
+        Raises UsageError: there are more than two classes and none was named, both read like "no", or a named
+        one does not occur.
         """
         classes = self.classes
         asked = [positive] if isinstance(positive, str) else list(positive or self.contract.positive)
@@ -163,10 +157,7 @@ def same_label(asked: str, classes: Sequence[str]) -> str | None:
 def labels_of(cohort: Cohort) -> np.ndarray:
     """The cohort's label text, shape (n_rows,).
 
-    Raises
-    ------
-    UsageError
-        The cohort was read without a label column.
+    Raises UsageError: the cohort was read without a label column.
     """
     if cohort.label is None:
         raise UsageError("this needs a label column: name it with --label or in the contract")

@@ -114,10 +114,7 @@ class Encoder:
     def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
         """Rebuild a fitted encoder.
 
-        Raises
-        ------
-        ModelError
-            The arrays do not belong to this contract.
+        Raises ModelError: the arrays do not belong to this contract.
         """
         encoder = cls(contract)
         try:

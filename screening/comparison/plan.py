@@ -15,7 +15,7 @@ from screening.files import digest_of_json
 from screening.parallel import Cluster, in_parallel
 from screening.recipes.blend import tells_apart
 from screening.recipes.recipe import Recipe
-from screening.sources.source_files import Source
+from screening.sources.readers import Source
 from screening.statistics.operating_point import Rule
 from screening.training.planning import LARGEST_WHOLE, sample_rows
 from screening.validation.blending import held_out_by

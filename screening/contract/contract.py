@@ -6,7 +6,7 @@ import datetime
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -17,18 +17,15 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from screening.contract.feature import Feature, Name, OnUnitChange, OnUnseen, Texts
-from screening.contract.keys import keys_of
-from screening.contract.text import contract_toml
+from screening.contract.keys import contract_toml, keys_of
 from screening.documents.series import series_name
 from screening.documents.tables import of, table
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded
 from screening.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 FORMAT = 1
 MOST_BYTES = 16 << 20
@@ -179,12 +176,8 @@ class Contract(BaseModel):
     def load(cls, path: str | Path) -> Contract:
         """Read a contract from a TOML file.
 
-        Raises
-        ------
-        UsageError
-            There is no such file.
-        CohortError
-            The file is no TOML or breaks the rules of a contract; every fault is named.
+        Raises UsageError where there is none; CohortError, with every fault, where it is no TOML or breaks the
+        rules of a contract.
         """
         path = Path(path)
         try:

@@ -40,10 +40,7 @@ class Quantity:
 class Conversion:
     """night = factor * training + offset, the two units where they are known, and how sure one must be.
 
-    Parameters
-    ----------
-    known : bool
-        Whether the factor belongs to this very quantity, and is not one that patients differ by too.
+    `known`: whether the factor belongs to this very quantity, and is not one that patients differ by too.
     """
 
     factor: float

@@ -16,9 +16,8 @@ from screening.documents.model import NumberProfile, Profile
 from screening.documents.reason import Reason
 from screening.documents.run import FeatureDrift
 from screening.gates import tests
+from screening.gates.column_profile import Column, missing_in
 from screening.gates.conversions import conversions_of
-from screening.gates.counting import Column
-from screening.gates.profiling import missing_in
 from screening.gates.units import UnitShift, unit_shift
 from screening.sources.columns import Columns
 
@@ -41,11 +40,7 @@ def gates_of(past: Profile | None, contract: Contract) -> Gates | None:
 class Gates:
     """Counts a night's rows against a training profile; a `CohortStream` feeds it in its first pass.
 
-    Parameters
-    ----------
-    past : Profile
-        Features it does not know are let through.
-    contract : Contract
+    `past`: features it does not know are let through.
     """
 
     def __init__(self, past: Profile, contract: Contract):

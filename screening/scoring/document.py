@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from screening.cohort.identity import said_of_ids
+from screening.cohort.id_hash import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.case import Case
 from screening.documents.drift_words import reason

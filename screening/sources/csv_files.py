@@ -94,10 +94,7 @@ class CsvForm:
 def csv_form(path: Path) -> CsvForm:
     """Detect encoding (from the whole file), delimiter and decimal mark (from its first rows).
 
-    Raises
-    ------
-    CohortError
-        Not text, no header, a header that looks like a data row.
+    Raises CohortError: not text, no header, a header that looks like a data row.
     """
     encoding, quoted, plain = _examined(path)
     try:
@@ -136,10 +133,7 @@ def csv_blocks(
 
     Of a plain file those alone that lie in a `span` of bytes, where one is given.
 
-    Raises
-    ------
-    CohortError
-        A row cannot be read; those before it were given.
+    Raises CohortError: a row cannot be read; those before it were given.
     """
     places = {column: str(form.header.index(column)) for column in wanted}
     first, broken = 1, form.broken

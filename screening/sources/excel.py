@@ -54,12 +54,7 @@ def _is_workbook(path: Path, head: bytes) -> bool:
 def opened(path: Path, head: bytes) -> tuple[list[str], SheetForm] | None:
     """The names of the columns, and how numbers kept as text are written.
 
-    Raises
-    ------
-    UsageError
-        python-calamine is not installed.
-    CohortError
-        The sheet is empty or damaged.
+    Raises UsageError: python-calamine is not installed; CohortError: the sheet is empty or damaged.
     """
     if not _is_workbook(path, head):
         return None

@@ -69,10 +69,7 @@ class Nifti:
     def values(self) -> np.ndarray:
         """The voxels, of the file's own type, or float64 where they are scaled.
 
-        Raises
-        ------
-        CohortError
-            The file is cut short, damaged, or longer than its header says.
+        Raises CohortError: the file is cut short, damaged, or longer than its header says.
         """
         n_bytes = int(np.prod(self.shape)) * self.dtype.itemsize
         with _opened(self.path, self.name) as stream:
@@ -98,12 +95,8 @@ class Nifti:
 def read_header(path: Path, name: str) -> Nifti:
     """Read what a NIfTI file says of itself.
 
-    Raises
-    ------
-    UsageError
-        nibabel is not installed.
-    CohortError
-        It is no single NIfTI-1 or NIfTI-2 file of one volume of plain numbers, or of too many voxels.
+    Raises UsageError: nibabel is not installed; CohortError: it is no single NIfTI-1 or NIfTI-2 file of one
+    volume of plain numbers, or of too many voxels.
     """
     with _opened(path, name) as stream:
         block = stream.read(max(HEADERS))

@@ -141,10 +141,8 @@ def small_table(columns: Columns) -> bytes:
 def read_small_table(content: bytes) -> Columns:
     """Read a Parquet table from memory.
 
-    Raises
-    ------
-    ValueError
-        It is damaged, or its footer says that it unfolds to more than the held-out rows of any model.
+    Raises ValueError: it is damaged, or its footer says that it unfolds to more than the held-out rows of any
+    model.
     """
     try:
         with parquet_file(io.BytesIO(content)) as file:
