@@ -176,8 +176,7 @@ class Contract(BaseModel):
     def load(cls, path: str | Path) -> Contract:
         """Read a contract from a TOML file.
 
-        Raises UsageError where there is none; CohortError, with every fault, where it is no TOML or breaks the
-        rules of a contract.
+        Raises UsageError where there is none, CohortError with every fault where it breaks the rules.
         """
         path = Path(path)
         try:
