@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.contract.contract import Contract
-from screening.contract.feature import Feature
+from screening.contract.contract import Contract, Feature
 from screening.errors import CohortError, UsageError
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)

@@ -11,8 +11,7 @@ import pytest
 from flow_cohorts import patients, written
 
 from screening.cohort.reading import starter_contract
-from screening.contract.contract import Contract
-from screening.contract.feature import Feature
+from screening.contract.contract import Contract, Feature
 from screening.contract.keys import keys_of
 
 DOCS = Path(__file__).parents[1] / "docs"

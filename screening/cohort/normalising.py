@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from screening.contract.feature import Feature
+from screening.contract.contract import Feature
 from screening.errors import CohortError
 from screening.sources.columns import Columns, coded, stretches
 

@@ -78,17 +78,7 @@ def read_cohort(
     )
     files, given = opened(source, given)
     complete, notes = (given, []) if given.features else inferred(files, given)
-    return _whole(CohortStream(files, complete, batch_rows, given.label, need_label, notes))
-
-
-def reread(source: Source, contract: Contract, need_label: bool) -> Cohort:
-    """A cohort once more, from its own source and contract, as another process does."""
-    return _whole(CohortStream(source, contract, BATCH_ROWS, contract.label, need_label))
-
-
-def _whole(stream: CohortStream) -> Cohort:
-    stream.check()
-    return joined(list(stream))
+    return joined(list(CohortStream(files, complete, batch_rows, given.label, need_label, notes)))
 
 
 def open_cohort(

@@ -199,7 +199,11 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
             return LIKE_AN_ID
         if names_a_date(name) and summary.low >= 1 and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
             return "dates as numbers of days (format the cells as dates and save the table again)"
-        if counting and summary.present == summary.rows > FEW and _without_gaps(summary):
+        if (
+            counting
+            and summary.present == summary.rows > FEW
+            and summary.high - summary.low == summary.rows - 1
+        ):
             return "a row index"
         return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None
     if distinct > 20 and names_somebody(name):
@@ -216,10 +220,6 @@ def _measured(texts: Iterable[str]) -> bool:
     found = [MEASURED.fullmatch(text) for text in texts]
     units = Counter(match["unit"] for match in found if match)
     return sum(count for _, count in units.most_common(3)) >= 0.9 * len(found)
-
-
-def _without_gaps(summary: ColumnSummary) -> bool:
-    return summary.high - summary.low == summary.rows - 1
 
 
 def _mostly_numbers(summary: ColumnSummary) -> bool:
@@ -357,12 +357,12 @@ def guessed_roles(
 def _time(dated: dict[str, str]) -> str | None:
     """The row's own date: by its name, or the only one whose last word says so."""
     named = [dated[name] for name in TIMES if name in dated]
-    ending = [name for name in dated.values() if _is_date(_words(name))]
+    ending = [
+        name
+        for name in dated.values()
+        if (words := _words(name)) and words[-1] in TIMES and not OTHER_DATES & {*words}
+    ]
     return named[0] if named else ending[0] if len(ending) == 1 else None
-
-
-def _is_date(words: list[str]) -> bool:
-    return bool(words) and words[-1] in TIMES and not OTHER_DATES & {*words}
 
 
 def _few(summary: ColumnSummary) -> bool:

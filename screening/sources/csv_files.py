@@ -26,7 +26,7 @@ from pyarrow import csv as arrow_csv
 
 from screening.errors import CohortError, ScreenError, of_system
 from screening.sources.number_formats import NUMBER, decimal_marks
-from screening.sources.readers import Block, Form
+from screening.sources.readers import Block
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -167,12 +167,6 @@ def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
     return form.header, form
 
 
-def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
-    """Yield the wanted columns of all rows, in order; raises as `csv_blocks` does."""
-    assert isinstance(form, CsvForm)
-    return csv_blocks(path, name, form, wanted, batch_rows)
-
-
 def _opened_rows(path: Path, form: CsvForm, span: tuple[int, int] | None) -> pa.NativeFile:
     """The file behind its header, as UTF-8."""
     content = opened_bytes(path)
@@ -262,16 +256,8 @@ def in_batches(tables: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table
         yield pa.concat_tables(waiting)
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where every so many rows of a file begin, in bytes, the end being last; and how many rows there are."""
-
-    starts: list[int]
-    n_rows: int
-
-
-def line_places(path: Path, form: CsvForm, rows: int) -> Places | None:
-    """Where each piece of so many rows begins in a plain file.
+def line_places(path: Path, form: CsvForm, rows: int) -> tuple[list[int], int] | None:
+    """Where each piece of so many rows of a plain file begins, in bytes and the end last; and its rows.
 
     None where that takes reading the cells: the file is packed, or has blank lines, which are no rows.
     """
@@ -292,7 +278,7 @@ def line_places(path: Path, form: CsvForm, rows: int) -> Places | None:
             last = int(ends[-1]) if len(ends) else last
     if at > last:
         n_rows += 1
-    return Places([each for each in starts if each < at] + [at], n_rows)
+    return [*(start for start in starts if start < at), at], n_rows
 
 
 def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:

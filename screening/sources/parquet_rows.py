@@ -14,7 +14,7 @@ from screening.errors import CohortError, of_system
 from screening.files import refuse_other_bytes
 from screening.sources.columns import Columns
 from screening.sources.csv_files import in_batches
-from screening.sources.readers import Block, Form, whole_block
+from screening.sources.readers import Block, whole_block
 
 # What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
 MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000
@@ -48,7 +48,7 @@ def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
         raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from None
 
 
-def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+def blocks(path: Path, name: str, form: None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
     """Yield the wanted columns of all rows, in order."""
     first = 1
     for batch in _parquet_batches(path, name, wanted, batch_rows):

@@ -89,8 +89,7 @@ def pieces_of(part: Part, rows: int) -> list[Piece]:
             total = file.metadata.num_rows
         return [Piece(part, at, min(rows, total - at)) for at in range(0, total, rows)]
     if isinstance(part, SourceFile) and isinstance(part.form, CsvForm) and part.form.plain:
-        places = line_places(part.path, part.form, rows)
-        starts, total = (places.starts, places.n_rows) if places else ([], 0)
+        starts, total = line_places(part.path, part.form, rows) or ([], 0)
         return [
             Piece(part, number * rows, min(rows, total - number * rows), span)
             for number, span in enumerate(itertools.pairwise(starts))

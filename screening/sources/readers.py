@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +63,7 @@ class Reader:
     """
 
     opened: Callable[[Path, bytes], tuple[list[str], Form | None] | None]
-    blocks: Callable[[Path, str, Form | None, list[str], int], Iterator[Block]]
+    blocks: Callable[[Path, str, Any, list[str], int], Iterator[Block]]
 
 
 class Part:

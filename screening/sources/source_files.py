@@ -31,7 +31,7 @@ READERS = {
     "Excel": Reader(excel.opened, excel.blocks),
     "Parquet": Reader(parquet_rows.opened, parquet_rows.blocks),
     "Arrow": Reader(arrow_files.opened, arrow_files.blocks),
-    "CSV": Reader(csv_files.opened, csv_files.blocks),
+    "CSV": Reader(csv_files.opened, csv_files.csv_blocks),
 }
 SUFFIXES = (
     ".csv",
