@@ -38,44 +38,24 @@ LETTERS = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True)
 class Cohort:
-    """Typed rows of a cohort, in the order of the table.
+    """Typed rows of a cohort, in the order of the table; every array has shape (n_rows,) or (n_rows, ...)."""
 
-    Attributes
-    ----------
-    values : Columns, shape (n_rows, n_features)
-        The features in contract order. number: float64; ordinal: float64 codes from 0; boolean: float64 0/1;
-        category: text. Missing: NaN, or None for text. Normalised where the contract says so.
-    id, group, label : ndarray of str (object), shape (n_rows,)
-        `id` is the row number where the contract names no id. `label` is "" where it is missing.
-    time : ndarray of datetime64[us], shape (n_rows,)
-    coordinates : ndarray, shape (n_rows, 3)
-    subgroups : Columns of text or None
-    display : Columns of text or None
-        What stands beside a patient on the page; read for scoring only.
-    raw : Columns or None
-        Values before normalisation of the normalised features.
-    rows : ndarray of int, shape (n_rows,)
-        Row numbers in the table, 1 being the first data row of the first file.
-    notes : list of str
-        What was detected or inferred.
-    refused : dict
-        Rows left out, by reason.
-    """
-
+    # The features in contract order. number: float64; ordinal: float64 codes from 0; boolean: float64 0/1;
+    # category: text. Missing: NaN, or None for text. Normalised where the contract says so.
     values: Columns
-    id: np.ndarray
-    group: np.ndarray | None
-    label: np.ndarray | None
-    time: np.ndarray | None
-    coordinates: np.ndarray | None
+    id: np.ndarray  # text; the row number where the contract names no id
+    group: np.ndarray | None  # text
+    label: np.ndarray | None  # text, "" where it is missing
+    time: np.ndarray | None  # datetime64[us]
+    coordinates: np.ndarray | None  # shape (n_rows, 3)
     subgroups: Columns | None
-    raw: Columns | None
-    rows: np.ndarray
+    raw: Columns | None  # values before normalisation of the normalised features
+    rows: np.ndarray  # row numbers in the table, 1 being the first data row of the first file
     contract: Contract
     source: Source
-    notes: list[str] = field(default_factory=list)
-    refused: dict[str, int] = field(default_factory=dict)
-    display: Columns | None = None
+    notes: list[str] = field(default_factory=list)  # what was detected or inferred
+    refused: dict[str, int] = field(default_factory=dict)  # rows left out, by reason
+    display: Columns | None = None  # what stands beside a patient on the page; read for scoring only
 
     def __repr__(self) -> str:
         return f"<Cohort: {self.n_rows} rows, {len(self.names)} features>"  # ids and values belong in no log

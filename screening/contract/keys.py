@@ -104,11 +104,7 @@ def _example(part: JsonSchemaValue) -> str:
 
 
 def _toml(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return "" if value is None else tomlkit.item(value).as_string()
 
 
 def contract_toml(

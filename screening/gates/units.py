@@ -37,16 +37,12 @@ FEW = 5
 
 @dataclass(frozen=True)
 class UnitShift:
-    """A likely change of unit.
-
-    `ratio`, `bound`: how much likelier the converted night is, and how much it has to be to be sure; `share`:
-    rows it concerns, 0 to 1; 1 where it is the column as a whole.
-    """
+    """A likely change of unit."""
 
     conversion: Conversion
-    ratio: float
-    bound: float
-    share: float = 1.0
+    ratio: float  # how much likelier the converted night is
+    bound: float  # how much likelier it has to be to be sure
+    share: float = 1.0  # rows it concerns; 1 where it is the column as a whole
 
     @property
     def sure(self) -> bool:

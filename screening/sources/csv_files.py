@@ -52,36 +52,18 @@ BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs
 
 @dataclass(frozen=True)
 class CsvForm:
-    """How one CSV file is written.
-
-    Parameters
-    ----------
-    encoding, delimiter, decimal : str
-    header : list of str
-    start : int
-        Bytes before the first row, the file being UTF-8.
-    names : list of str
-        The header's cells as they stand there.
-    others : dict
-        Columns with another decimal mark than the file's.
-    quoted : bool
-        Whether there are quotes anywhere.
-    plain : bool
-        Whether every line is a row, and its place can be counted: UTF-8 without quotes or old line ends.
-    broken : (int, str), optional
-        The first row that cannot be read, and why.
-    """
+    """How one CSV file is written."""
 
     encoding: str
     delimiter: str
     decimal: str
     header: list[str]
-    start: int
-    names: list[str]
-    others: dict[str, str] = field(default_factory=dict)
-    quoted: bool = True
-    plain: bool = False
-    broken: tuple[int, str] | None = None
+    start: int  # bytes before the first row, the file being UTF-8
+    names: list[str]  # the header's cells as they stand there
+    others: dict[str, str] = field(default_factory=dict)  # columns with another decimal mark
+    quoted: bool = True  # there are quotes somewhere
+    plain: bool = False  # every line is a row that can be counted: UTF-8 without quotes or old line ends
+    broken: tuple[int, str] | None = None  # the first row that cannot be read, and why
 
     def note(self) -> str:
         """The form in words."""

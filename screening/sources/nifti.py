@@ -36,30 +36,17 @@ SAME_PLACE = 1e-3
 
 @dataclass(frozen=True)
 class Nifti:
-    """A volume as its header describes it.
-
-    Parameters
-    ----------
-    path : Path
-    name : str
-        What errors call it.
-    shape : tuple of int
-        Three axes.
-    affine : ndarray, shape (4, 4), or None
-        From voxel numbers to millimetres, RAS+; None where the header states none.
-    dtype : numpy.dtype
-    offset : int
-        Bytes before the first voxel.
-    scaling : (slope, intercept) or None
-    """
+    """A volume as its header describes it."""
 
     path: Path
-    name: str
+    name: str  # what errors call it
     shape: tuple[int, int, int]
-    affine: np.ndarray | None
+    affine: (
+        np.ndarray | None
+    )  # from voxel numbers to millimetres, RAS+, shape (4, 4); None where none is stated
     dtype: np.dtype
-    offset: int
-    scaling: tuple[float, float] | None
+    offset: int  # bytes before the first voxel
+    scaling: tuple[float, float] | None  # slope and intercept
 
     @property
     def whole(self) -> bool:
