@@ -52,7 +52,6 @@ def blocks(path: Path, name: str, form: None, wanted: list[str], batch_rows: int
     """Yield the wanted columns of all rows, in order."""
     first = 1
     for batch in _parquet_batches(path, name, wanted, batch_rows):
-        _refuse_other_texts(batch, name, first)
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         yield whole_block(columns, batch.num_rows, first)
         first += batch.num_rows
@@ -73,8 +72,7 @@ def parquet_tables(
 
     def mine() -> Iterator[pa.Table]:
         at = before
-        for batch in _parquet_batches(path, name, wanted, batch_rows, groups):
-            _refuse_other_texts(batch, name, at + 1)
+        for batch in _parquet_batches(path, name, wanted, batch_rows, groups, before):
             start, stop = max(first - at, 0), min(first + n_rows - at, batch.num_rows)
             at += batch.num_rows
             if start < stop:
@@ -111,9 +109,9 @@ def _is_other(text: bytes | None) -> bool:
 
 
 def _parquet_batches(
-    path: Path, name: str, wanted: list[str], batch_rows: int, groups: list[int] | None = None
+    path: Path, name: str, wanted: list[str], batch_rows: int, groups: list[int] | None = None, done: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    done = 0
+    """The rows of some row groups, or all; `done` are those before them."""
     try:
         with parquet_file(path) as file:
             if not wanted:
@@ -121,6 +119,7 @@ def _parquet_batches(
             for batch in file.iter_batches(
                 batch_size=batch_rows, columns=wanted, use_threads=False, row_groups=groups
             ):
+                _refuse_other_texts(batch, name, done + 1)
                 yield batch
                 done += batch.num_rows
     except (pa.ArrowException, OSError) as error:

@@ -170,14 +170,12 @@ def tables_among(names: Iterable[str], source: object) -> tuple[list[str], list[
 
 
 def _opened(path: Path) -> SourceFile:
-    digest, stamp = hashlib.sha256(), stamp_of(path)
+    stamp = stamp_of(path)
     try:
         with path.open("rb") as stream:
             head = stream.read(1 << 16)
-            chunk = head
-            while chunk:
-                digest.update(chunk)
-                chunk = stream.read(1 << 18)
+            stream.seek(0)
+            digest = hashlib.file_digest(stream, "sha256")
     except OSError as error:
         raise of_system(error, path) from error
     if not head.strip():
