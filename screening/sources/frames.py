@@ -116,6 +116,9 @@ def _digest(table: pa.Table) -> str:
     digest = hashlib.sha256()
 
     class Sink(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
         def write(self, piece: Any) -> int:
             digest.update(piece)
             return len(piece)
