@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from screening.documents.geometry import Geometry
+from screening.documents.voxels import Geometry
 from screening.errors import UsageError
 
 MOST_FILES = 10_000

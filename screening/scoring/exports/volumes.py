@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from screening.documents.geometry import Geometry
 from screening.documents.run import RunDocument
+from screening.documents.voxels import Geometry
 from screening.errors import ModelError, UsageError
 from screening.sources.columns import stretches
 from screening.sources.images import AXES
