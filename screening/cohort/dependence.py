@@ -17,13 +17,7 @@ import pyarrow as pa
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
-from screening.cohort.role_inference import (
-    FEW_VALUES,
-    INDEX_NAME,
-    names_people,
-    names_rows,
-    names_somebody,
-)  # fmt: skip
+from screening.cohort.role_inference import FEW_VALUES, INDEX_NAME, names_people, names_rows, names_somebody
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
 from screening.contract.stems import counts_rows, sizes_of_stems, stems_of, usual

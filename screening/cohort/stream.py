@@ -20,7 +20,7 @@ from screening.contract.parsing import (
     read_feature,
     read_text,
     read_time,
-)  # fmt: skip
+)
 from screening.contract.stems import stems_of
 from screening.contract.violations import Violations, described, refuse_absent
 from screening.documents.tables import made

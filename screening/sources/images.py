@@ -22,7 +22,7 @@ from screening.sources.readers import (
     stamp_of,
     wanted_of,
     whole_block,
-)  # fmt: skip
+)
 
 PATIENT = "patient_id"
 AXES = ("x", "y", "z")

@@ -23,7 +23,7 @@ from screening.sources.readers import (
     refuse_many,
     stamp_of,
     wanted_of,
-)  # fmt: skip
+)
 
 # Which kind a file is of says its content, not its name: the first that knows it reads it, and CSV is what no
 # other knows.
