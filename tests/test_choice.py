@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from screening.statistics.ranking import auroc
-from screening.validation.choice import APART, CONSTANT, NOT_FINITE, choose_setting, unusable
+from screening.validation.search import APART, CONSTANT, NOT_FINITE, choose_setting, unusable
 
 N = 300
 FOLD = np.arange(N) % 5

@@ -5,7 +5,7 @@ import pytest
 
 from screening.errors import RecipeError
 from screening.recipes.recipe import CRITERIA
-from screening.validation.criteria import criterion
+from screening.validation.search import criterion
 
 DECISION = np.array([-2.0, -1.0, 0.5, -0.2, 1.0, 2.0])
 TARGET = np.array([0, 0, 0, 1, 1, 1])

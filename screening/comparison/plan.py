@@ -18,9 +18,8 @@ from screening.recipes.recipe import Recipe
 from screening.sources.source_files import Source
 from screening.statistics.operating_point import Rule
 from screening.training.planning import LARGEST_WHOLE, sample_rows
-from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan, planned, units
-from screening.validation.held_out import Effort, Progress
+from screening.validation.held_out import Effort, Progress, held_out_by
 from screening.validation.outcome import Outcome, outcome_of
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation

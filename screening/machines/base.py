@@ -20,8 +20,8 @@ from screening.errors import ModelError
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel, Precision
 from screening.machines import landmarks
-from screening.machines.early_stopping import Judged, inner_scores, n_passes_by_cv
 from screening.machines.passes import Passes
+from screening.machines.training import Judged, inner_scores, n_passes_by_cv
 
 # There is no stopping by test rows: a score that the machine was chosen by is no test.
 STOPS = ("fixed", "inner")

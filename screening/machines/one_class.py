@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from screening import solvers
 from screening.factors.base import Factor
 from screening.kernels.base import Kernel
-from screening.kernels.shared import EXACT_ROWS
+from screening.kernels.kernel_cache import EXACT_ROWS
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine
 from screening.machines.kernel_sums import Basis

@@ -10,9 +10,8 @@ from screening.documents.beside import Beside
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe
-from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan
-from screening.validation.held_out import Effort, HeldOut
+from screening.validation.held_out import Effort, HeldOut, held_out_by
 from screening.validation.judge import Baseline
 from screening.validation.task import Task
 from screening.validation.validation import Validation

@@ -25,8 +25,8 @@ from screening.statistics.operating_point import Rule
 from screening.statistics.ranking import auroc
 from screening.storage.sealing import read_document
 from screening.validation.approximation import with_landmarks
-from screening.validation.candidates import Parameters
 from screening.validation.folds import Plan, in_hash_order, planned, sub_sample, units
+from screening.validation.search import Parameters
 from screening.validation.task import Task, ask, watchable
 
 # Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.

@@ -21,7 +21,7 @@ from screening.statistics.operating_point import (
 )
 from screening.statistics.p_values import group_maxima
 from screening.statistics.performance import area
-from screening.statistics.ties import alike
+from screening.statistics.threshold_search import alike
 from screening.validation.held_out import HeldOut
 from screening.validation.task import Task
 
