@@ -39,7 +39,7 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
 def solve_each(problems: Sequence[Problem], tol: float = 1e-3) -> list[Solution]:
     """Solve dual problems that differ in c alone: the one door through which every machine goes.
 
-    Where the caller shares work over these rows (``kernels.kernel_cache``), a two-class problem is solved once
+    Where the caller shares work over these rows (``kernel_cache``), a two-class problem is solved once
     (the plain one for all factors that are built on it), and another c starts from the last solution with the
     same bounds: the pass before, or the factor before; a larger C from that of the smaller one. A solution
     that meets no bound is one under all wider bounds. The order of the fits decides, never the clock.
