@@ -39,8 +39,7 @@ from sets import UCI, random_splits, skip_unless_there, table
 from screening import read_cohort
 from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.recipes.blend import tells_apart
-from screening.recipes.loading import load_recipe
+from screening.recipes.loading import load_recipe, tells_apart
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import auroc, delong

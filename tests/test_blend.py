@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
 from screening.errors import RecipeError
-from screening.machines.blend import BlendedClassifier
+from screening.machines.ensembles import BlendedClassifier
 from screening.recipes.loading import read_recipe
 from screening.scoring.contributions import contributions
 from screening.storage.loading import load_model

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from screening.errors import ModelError
 from screening.kernels.threads import limit_threads
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.ensembles import FoldEnsemble
 from screening.machines.forests import DEEPEST, BalancedForest, RandomForest, Trees, rounded_down
 
 FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]

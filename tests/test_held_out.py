@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, train
 from screening.errors import RecipeError, UsageError
-from screening.machines.fold_ensemble import oriented_decisions
+from screening.machines.ensembles import oriented_decisions
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
 from screening.validation.checks import check_model, refuse_too_few

@@ -13,7 +13,7 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.checkpoints import Checkpoints
 from screening.files import digest_of_json
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.blend import tells_apart
+from screening.recipes.loading import tells_apart
 from screening.recipes.recipe import Recipe
 from screening.sources.source_files import Source
 from screening.statistics.operating_point import Rule

@@ -108,7 +108,7 @@ def baselines(
         except (RecipeError, UsageError) as error:
             found.append(Baseline(replace(facts, reason=str(error)), None))
             continue
-        search_facts = held_out.searched()
+        search_facts = held_out.search
         facts = replace(facts, n_candidates=search_facts.n_candidates, chosen=search_facts.chosen)
         found.append(Baseline(facts, Validation.of(held_out, sample, task, plan.groups)))
     return found

@@ -16,8 +16,8 @@ from screening.documents.model import Leak
 from screening.documents.tables import table, tables
 from screening.errors import CohortError, ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
-from screening.recipes.blend import tells_apart
 from screening.recipes.building import build
+from screening.recipes.loading import tells_apart
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import absent, coded
 from screening.spelling import first_of

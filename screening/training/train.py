@@ -15,7 +15,7 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
-from screening.machines.blend import BlendedEnsemble
+from screening.machines.ensembles import BlendedEnsemble
 from screening.parallel import Cluster
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe

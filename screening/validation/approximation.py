@@ -43,7 +43,7 @@ def cost_of_landmarks(
     """
     parts = held_out.parts or (held_out,)
     one = next(part for part in parts if "approximation" in part.recipe.names)
-    recipe, settings = one.recipe, one.search.chosen
+    recipe, settings = one.recipe, dict(one.search.chosen)
     target = task.target(labels_of(sample))
     rows = sub_sample(target, groups, min(SUB_SAMPLE, sample.n_rows), rare_share, seed)
     some, inside = sample.take(rows), None if groups is None else groups[rows]

@@ -18,7 +18,7 @@ from screening.cohort.encoding import Encoder
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
 from screening.machines.base import Estimator, KernelMachine
-from screening.machines.fold_ensemble import oriented, oriented_decisions, under
+from screening.machines.ensembles import oriented, oriented_decisions, under
 from screening.machines.passes import decisions_of
 from screening.parallel import Cluster, in_parallel
 from screening.recipes.building import Builder, build

@@ -19,15 +19,14 @@ from screening.cohort.encoding import Encoder
 from screening.documents.validation import SearchFacts
 from screening.errors import RecipeError, UsageError
 from screening.kernels import kernel_cache
-from screening.machines.blend import BlendedEnsemble, standards
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, standards
 from screening.parallel import Cluster
-from screening.recipes.blend import members_for, tells_apart
 from screening.recipes.building import build
+from screening.recipes.loading import members_for, tells_apart
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
 from screening.validation.folds import Plan
-from screening.validation.search import Parameters, Search, candidates_of, choose_setting, rows_held
+from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
 from screening.validation.task import Task
 
 Progress = Callable[[int, int], None]
@@ -66,7 +65,7 @@ class HeldOut:
     ensemble: FoldEnsemble | BlendedEnsemble
     recipe: Recipe  # the settings are of
     encoded: EncodedCohort  # the rows as the machines saw them
-    search: Search
+    search: SearchFacts  # what was tuned, on what, and which settings could not be used
     # support vectors of a machine as a share of the rows it learned from; None for a baseline
     sv_share: float | None
     seconds: tuple[float, float]  # of fitting one machine, and of scoring a thousand rows by it
@@ -78,17 +77,6 @@ class HeldOut:
         """Whether nothing was learned from positives."""
         recipes = [part.recipe for part in self.parts] or [self.recipe]
         return all(recipe.machine == "one_class" for recipe in recipes)
-
-    def searched(self) -> SearchFacts:
-        """What was tuned, on what, and which settings could not be used."""
-        return SearchFacts(
-            criterion=self.recipe.search.criterion,
-            n_candidates=len(self.search.candidates),
-            chosen=self.search.chosen,
-            candidates=self.search.candidates,
-            scores=self.search.scores,
-            dropped=self.search.dropped,
-        )
 
     def first_repeats(self, repeats: int) -> FoldEnsemble:
         """The machines of the first so many repeats."""
@@ -137,7 +125,7 @@ def hold_out(
     search = choose_setting(
         recipe.search.criterion, recipe.name, candidates, matrix, encoded.target, plan.fold[0]
     )
-    at = search.number
+    at = candidates.index(dict(search.chosen))
     machines = [each.machines[at] for each in first]
     decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, first, at)]
     repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
@@ -241,7 +229,7 @@ def blended(
         ],
         axis=0,
     )
-    widest = max(parts, key=lambda part: len(part.search.candidates))
+    widest = max(parts, key=lambda part: part.search.n_candidates)
     return HeldOut(
         decisions=decisions,
         fold=parts[0].fold[:repeats],
@@ -249,7 +237,14 @@ def blended(
         recipe=recipe,
         encoded=encoded,
         # Settings compete within a member only: the member that tried most says what choosing is worth.
-        search=Search(0, [{}] * len(widest.search.candidates), [None], [None]),
+        search=SearchFacts(
+            criterion=recipe.search.criterion,
+            n_candidates=widest.search.n_candidates,
+            chosen={},
+            candidates=[{}] * widest.search.n_candidates,
+            scores=[None],
+            dropped=[None],
+        ),
         sv_share=None,
         seconds=(
             float(np.sum([part.seconds[0] for part in parts])),

@@ -118,7 +118,7 @@ def outcome_of(
     if held_out is not None:
         fit_seconds, score_seconds = held_out.seconds
         made = Made(
-            search=held_out.searched(),
+            search=held_out.search,
             sv_share=held_out.sv_share,
             fit_seconds=fit_seconds,
             score_seconds=score_seconds,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from screening.documents.tables import number
+from screening.documents.validation import SearchFacts
 from screening.errors import RecipeError
 from screening.recipes.building import build, candidates_for
 from screening.recipes.recipe import CRITERIA, Recipe
@@ -134,22 +134,6 @@ APART = "the machines of its folds lie apart"
 NOT_FINITE = "scores are not finite"
 
 
-@dataclass(frozen=True)
-class Search:
-    """What was tried and chosen."""
-
-    number: int  # of the chosen setting among the candidates
-    candidates: list[Parameters]
-    # the criterion on the held-out rows of all folds together; None for a setting that was dropped
-    scores: list[float | None]
-    dropped: list[str | None]  # why a setting was not considered
-
-    @property
-    def chosen(self) -> Parameters:
-        """The chosen setting."""
-        return self.candidates[self.number]
-
-
 def choose_setting(
     name: str,
     recipe: str,
@@ -157,7 +141,7 @@ def choose_setting(
     decisions: np.ndarray,
     target: np.ndarray,
     fold: np.ndarray,
-) -> Search:
+) -> SearchFacts:
     """The setting with the best criterion on held-out rows, among those whose folds agree.
 
     Judged on the rows of all folds together: one threshold has to serve several machines, so a setting whose
@@ -177,7 +161,14 @@ def choose_setting(
         )
     # Rounding lets settings that differ by noise in the last digits tie, on any machine: the first wins.
     best = usable[int(np.round([float(scores[at] or 0.0) for at in usable], 9).argmax())]
-    return Search(best, [dict(each) for each in candidates], scores, dropped)
+    return SearchFacts(
+        criterion=name,
+        n_candidates=len(candidates),
+        chosen=dict(candidates[best]),
+        candidates=[dict(each) for each in candidates],
+        scores=scores,
+        dropped=dropped,
+    )
 
 
 def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:

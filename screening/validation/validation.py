@@ -68,7 +68,7 @@ class Validation:
             own=mean > 0 if predicted is None else predicted[:, None] == np.asarray(columns),
             predicted=predicted,
             groups=groups,
-            n_settings=len(held_out.search.candidates),
+            n_settings=held_out.search.n_candidates,
             alike=alike(held_out.encoded.x),
         )
 
