@@ -266,7 +266,7 @@ class KernelMachine(Estimator):
         return decisions
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """f(x), (n_rows,)."""
+        """f(x), (n_rows,); > 0 is the positive class, or a normal row where one class was learned."""
         return self._decisions(X)[:, 0]
 
     def _keep(self, passes: Passes) -> None:

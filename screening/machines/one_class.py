@@ -168,10 +168,6 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         """rho."""
         return -float(self.intercept_[0])
 
-    def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """f(x), (n_rows,); > 0 is normal."""
-        return self._decisions(X)[:, 0]
-
     def score_samples(self, X: ArrayLike) -> np.ndarray:
         """f(x) + rho, (n_rows,)."""
         return self.decision_function(X) + self.offset_
