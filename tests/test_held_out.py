@@ -129,7 +129,7 @@ def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(tm
 def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence):
     def refuse(cases, sensitivity):
         rule = Rule("min_sensitivity", sensitivity, confidence)
-        refuse_too_few(BINARY_TASK, np.arange(400)[:, None] < cases, rule)
+        refuse_too_few(BINARY_TASK, np.arange(400)[:, None] < cases, [rule])
 
     with pytest.raises(UsageError) as refused:
         refuse(m, asked)
