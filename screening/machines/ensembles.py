@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
@@ -159,10 +160,7 @@ def as_bytes(rows: np.ndarray) -> np.ndarray:
 
 def occurrence(values: np.ndarray) -> np.ndarray:
     """How many equal values stand before each one, shape (n,)."""
-    order = np.argsort(values, kind="stable")
-    before = np.empty(len(values), int)
-    before[order] = np.arange(len(values)) - np.searchsorted(values[order], values[order])
-    return before
+    return pd.Series(values).groupby(values).cumcount().to_numpy()
 
 
 def _rows_at(rows: np.ndarray, places: np.ndarray | None) -> np.ndarray:

@@ -37,8 +37,7 @@ class Pass:
     labels: np.ndarray  # (n_basis, n_outputs): +1, -1, or 0 for a row outside the output's problem
     c: np.ndarray  # (n_basis, 1) or (n_basis, n_outputs): product of the factors of all passes before
     scale: Scale | None = None  # how log c of the next pass is scaled and bounded; None in the last
-    # The factor's parameters, one dict an output (one in all for a joint factor); empty in the last
-    # pass.
+    # The factor's parameters, one dict an output (one in all for a joint factor); none in the last pass.
     remembered: tuple[dict[str, np.ndarray], ...] = ()
 
     @property
