@@ -7,7 +7,7 @@ import pytest
 from comparison_outcomes import outcome
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from screening.documents.beside import Difference
+from screening.documents.validation import Difference
 from screening.validation import paired
 from screening.validation.outcome import Truth, mean_curve, measured
 from screening.validation.paired import difference, resampled

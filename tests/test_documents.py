@@ -22,9 +22,8 @@ from screening.comparison.compare import compare
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.schemas import DOCUMENTS
 from screening.documents.shape import plain, read
-from screening.documents.stored import comparison_in, run_in
+from screening.documents.stored import DOCUMENTS, comparison_in, run_in
 from screening.documents.tables import tables
 from screening.errors import ModelError
 from screening.ledger import history, open_ledger

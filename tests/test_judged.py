@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states
 
-from screening.documents.forward import Estimate
+from screening.documents.history import Estimate
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
 from screening.ledger.judged import tally, weighted

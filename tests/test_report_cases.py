@@ -10,7 +10,7 @@ import pytest
 from report_fixture import judged, nosocomial_run
 from report_voxel_fixture import voxel_run
 
-from screening.documents.contract import Declared
+from screening.documents.model import Declared
 from screening.page import format as shown
 from screening.page.page import render_run
 from screening.page.values import value_text

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.documents.rule import Rule
+from screening.documents.figures import Rule
 from screening.page import format as shown
 from screening.page.charts import Axes
 

@@ -15,7 +15,7 @@ from commands import screen
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import screening
-from screening.documents.schemas import DOCUMENTS
+from screening.documents.stored import DOCUMENTS
 from screening.recipes.loading import list_recipes
 
 ROOT = Path(__file__).parents[1]

@@ -9,8 +9,15 @@ from itertools import pairwise
 import numpy as np
 
 from screening.documents import Reason
-from screening.documents.control import ControlChart, ControlPoint, Measure, Phase
-from screening.documents.history import NightRun, Promotion, ThresholdChange
+from screening.documents.history import (
+    ControlChart,
+    ControlPoint,
+    Measure,
+    NightRun,
+    Phase,
+    Promotion,
+    ThresholdChange,
+)
 from screening.statistics.control import BASELINE, limits
 
 Counted = tuple[int, int]

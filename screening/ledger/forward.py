@@ -7,8 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.documents.forward import Estimate, ForwardNights, SensitivityAndPpv
-from screening.documents.history import Misses, NightRun
+from screening.documents.history import Estimate, ForwardNights, Misses, NightRun, SensitivityAndPpv
 from screening.documents.shape import read
 from screening.ledger.judged import Drawn, misses, of_flagged
 from screening.statistics.intervals import ratio_interval

@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.documents.forward import Estimate
-from screening.documents.history import FlaggedShare, Misses, NightRun, ShareToDate, Words
-from screening.documents.shadow import JudgedShare
+from screening.documents.history import (
+    Estimate,
+    FlaggedShare,
+    JudgedShare,
+    Misses,
+    NightRun,
+    ShareToDate,
+    Words,
+)
 from screening.ledger.verdicts import HAS_IT
 from screening.statistics.intervals import wilson
 

@@ -124,16 +124,8 @@ class UpperAxis:
 class Axes:
     """A chart: two scales, and what lies on them. The template writes down what stands here.
 
-    Parameters
-    ----------
-    name : str
-        Unique on the page; prefixes the ids that tie the picture to its text alternative.
-    title, description : str
-        The text alternative: what the chart is, and what it shows in words and figures.
-    x, y : (float, float)
-        Range of values on each axis.
-    caption : str
-        What stands below the picture.
+    `name` is unique on the page: it prefixes the ids that tie the picture to its text alternative, which is
+    `title` and `description`. `x` and `y` are the ranges of values on the axes.
     """
 
     name: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from screening.documents.lesions import LesionFacts
 from screening.documents.model import ModelDocument
+from screening.documents.validation import LesionFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.documents.geometry import Geometry
+from screening.documents.voxels import Geometry
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from screening.cohort.cohort import Cohort
-from screening.documents.geometry import Geometry
+from screening.documents.voxels import Geometry
 from screening.scoring.discoveries import Discoveries
 from screening.scoring.drift import Drift
 from screening.scoring.voxels import VoxelTally

@@ -9,7 +9,7 @@ from pathlib import Path
 from screening.cohort.identity import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.case import Case
-from screening.documents.drift_words import reason
+from screening.documents.drift import reason
 from screening.documents.model import FORMAT_VERSION
 from screening.documents.run import (
     Discoveries,

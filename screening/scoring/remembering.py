@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from screening.documents.attention import of_run, review_due
 from screening.documents.case import Case, GroupFacts, State, Verdict, Word
-from screening.documents.forward import Estimate, SensitivityAndPpv
+from screening.documents.history import Estimate, SensitivityAndPpv
 from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import Counts, LedgerFacts, RunDocument

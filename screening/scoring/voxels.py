@@ -13,8 +13,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort
 from screening.cohort.grid import on_grid, steps
 from screening.contract.contract import Contract
-from screening.documents.geometry import Geometry
-from screening.documents.voxels import Slice, Volume, Voxels
+from screening.documents.voxels import Geometry, Slice, Volume, Voxels
 from screening.scoring.anatomical import View
 from screening.scoring.clusters import fullest_slices, largest_clusters
 from screening.scoring.png import as_text, palette_png, ramp
