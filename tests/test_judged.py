@@ -1,7 +1,5 @@
 """What reviews say: of those judged, and of all flagged where lots chose among them; counts by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states

@@ -14,7 +14,6 @@ from screening.documents.stored import case_in, model_in, run_in
 from screening.page import (
     card,
     chances,
-    lesions,
     night,
     performance,
     tradeoff,
@@ -42,7 +41,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
         "model.html.j2",
         {
             "useful": usefulness.usefulness(model),
-            "froc": lesions.froc(model),
+            "froc": performance.froc(model),
             "banner": night.model_banner(model),
             **_shared(model, None, places),
         },
