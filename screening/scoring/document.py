@@ -25,7 +25,7 @@ from screening.gates.drift import Gates
 from screening.scoring.blocks import Blocks
 from screening.scoring.discoveries import is_discovery, of_groups
 from screening.scoring.gathering import Night
-from screening.statistics.prevalence import prevalence_tonight
+from screening.statistics.performance import prevalence_tonight
 from screening.storage.model import Model
 from screening.training.card import versions
 
