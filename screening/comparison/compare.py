@@ -25,9 +25,8 @@ from screening.statistics.operating_point import Rule
 from screening.storage.finished import place_beside
 from screening.training.card import versions
 from screening.training.train import DEFAULT_RULE
-from screening.validation.figures import truth_of
 from screening.validation.held_out import Progress
-from screening.validation.outcome import Outcome
+from screening.validation.outcome import Outcome, truth_of
 
 METHODS = ("control", "command", "recipes")
 """Settings that no kept number depends on: each method has a file of its own."""

@@ -13,14 +13,13 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.checkpoints import Checkpoints
 from screening.files import digest_of_json
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.blend import tells_apart
+from screening.recipes.loading import tells_apart
 from screening.recipes.recipe import Recipe
-from screening.sources.source_files import Source
+from screening.sources.readers import Source
 from screening.statistics.operating_point import Rule
 from screening.training.planning import LARGEST_WHOLE, sample_rows
-from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan, planned, units
-from screening.validation.held_out import Effort, Progress
+from screening.validation.held_out import Effort, Progress, held_out_by
 from screening.validation.outcome import Outcome, outcome_of
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation

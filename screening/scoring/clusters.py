@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.cohort.grid import MOST_CELLS, on_grid
+from screening.cohort.neighbourhood import MOST_CELLS, on_grid
 from screening.documents.voxels import Cluster
 
 LARGEST = 3

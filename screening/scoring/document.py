@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from screening.cohort.identity import said_of_ids
+from screening.cohort.id_hash import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.case import Case
 from screening.documents.drift import reason
@@ -25,7 +25,7 @@ from screening.gates.drift import Gates
 from screening.scoring.blocks import Blocks
 from screening.scoring.discoveries import is_discovery, of_groups
 from screening.scoring.gathering import Night
-from screening.statistics.prevalence import prevalence_tonight
+from screening.statistics.performance import prevalence_tonight
 from screening.storage.model import Model
 from screening.training.card import versions
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.identity import kept_lot
+from screening.cohort.id_hash import kept_lot
 from screening.documents.drift import without_unit
 from screening.files import digest_of
 from screening.scoring.spreadsheet import as_written

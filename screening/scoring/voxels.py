@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.grid import on_grid, steps
+from screening.cohort.neighbourhood import on_grid, steps
 from screening.contract.contract import Contract
 from screening.documents.voxels import Geometry, Slice, Volume, Voxels
 from screening.scoring.anatomical import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import replace
 
-from screening.cohort.identity import said_of_ids
+from screening.cohort.id_hash import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.model import Approval
 from screening.documents.shape import plain

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from screening.cohort.identity import said_of_ids
+from screening.cohort.id_hash import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.errors import ModelError
-from screening.machines.fold_ensemble import FoldEnsemble, as_bytes
+from screening.machines.ensembles import FoldEnsemble, as_bytes
 from screening.storage.model import Model
 from screening.validation.held_out import HeldOut
 from screening.validation.stored_scores import held_out_scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screening.cohort.identity import said_of_ids
+from screening.cohort.id_hash import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.history import ChangedClass
 from screening.documents.shape import plain
