@@ -130,6 +130,17 @@ def test_independent_patients_are_left_in_peace(order):
     assert kinds(table) == {}
 
 
+def test_beds_of_rooms_are_no_patients():
+    """Two beds of a room are two patients: a column called after a place is no stem of rows."""
+    rng = np.random.default_rng(2)
+    beds = [f"{room}-{bed}" for room in range(1, 61) for bed in (1, 2)]
+    values = {"crp": rng.normal(size=120), "age": rng.normal(60, 9, 120)}
+    table = pd.DataFrame({"bed": beds, **values, "ill": np.arange(120) % 3 == 0})
+
+    assert "stem" not in kinds(table)
+    assert "stem" in kinds(table.rename(columns={"bed": "sample"}))
+
+
 def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
     named().to_csv(tmp_path / "past.csv", index=False)
 

@@ -17,7 +17,14 @@ import pyarrow as pa
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
-from screening.cohort.role_inference import FEW_VALUES, INDEX_NAME, names_people, names_rows, names_somebody
+from screening.cohort.role_inference import (
+    FEW_VALUES,
+    INDEX_NAME,
+    names_a_place,
+    names_people,
+    names_rows,
+    names_somebody,
+)
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
 from screening.contract.stems import counts_rows, sizes_of_stems, stems_of, usual
@@ -300,7 +307,7 @@ def _sorted(codes: np.ndarray, chance: float) -> bool:
 def _stems(table: _Table) -> Iterator[Sign]:
     """Names that are one but for a running end."""
     for name, cells in table.frame.items():
-        if _number(cells) or cells.isna().mean() > 0.1:
+        if _number(cells) or cells.isna().mean() > 0.1 or names_a_place(str(name)):
             continue
         names = cells.fillna("")
         sizes = sizes_of_stems(names.tolist())

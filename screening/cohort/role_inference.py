@@ -70,6 +70,10 @@ WHOSE = frozenset((
 NUMBERED = frozenset(("nr", "no", "num", "number", "nummer", "id"))
 # In French the number comes first: N° dossier, numéro de séjour.
 NUMBER_OF, FILES = frozenset(("n", "numéro")), frozenset(("dossier", "séjour", "patient"))
+PLACES = frozenset((
+    "bed", "room", "ward", "unit", "floor", "bett", "zimmer", "station", "lit", "chambre", "cama", "sala",
+    "habitación", "letto", "stanza", "reparto",
+))  # fmt: skip
 WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
@@ -297,6 +301,11 @@ def names_people(column: str) -> bool:
 def names_somebody(column: str) -> bool:
     """Whether a column is called as what tells rows or patients apart, which no model is to learn."""
     return names_rows(column) or names_people(column)
+
+
+def names_a_place(column: str) -> bool:
+    """Whether a column is called as beds, rooms and wards are, which one patient leaves to the next."""
+    return bool(PLACES & {*_words(column)})
 
 
 def names_a_date(column: str) -> bool:
