@@ -31,7 +31,7 @@ from screening.ledger import history, open_ledger
 from screening.network.night import run_night
 from screening.network.site import read_network
 from screening.storage.loading import load_model
-from screening.storage.sealing import as_stored
+from screening.storage.serialization import as_stored
 
 ROOT = Path(__file__).parents[1]
 Place = tuple[str | int, ...]

@@ -17,7 +17,7 @@ from screening import read_cohort, score, train
 from screening.cohort.reading import check_cohort
 from screening.cohort.starter import starter_contract
 from screening.errors import CohortError, UsageError
-from screening.scoring.erasing import without
+from screening.scoring.erasing import document_without
 from screening.sources.digests import digests
 from screening.sources.images import open_images
 
@@ -90,7 +90,7 @@ def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient
 
     assert [each["group"] for each in grids] == list(NIGHT)
     assert grids[0]["affine"] == AFFINE.tolist() and list(grids[0]["shape"]) == [9, 8, 7]
-    assert "P11" not in str(without(run.document, "P11"))
+    assert "P11" not in str(document_without(run.document, "P11"))
 
 
 def test_without_a_mask_what_is_zero_in_every_channel_is_left_out(tmp_path):

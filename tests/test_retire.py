@@ -15,7 +15,7 @@ from screening.documents.shape import plain
 from screening.documents.stored import history_in
 from screening.errors import UsageError
 from screening.ledger import Due, compare_nights, history, open_ledger, promote, pulses, retire
-from screening.ledger.metrics import exposition
+from screening.ledger.status import exposition
 from screening.page.history import render_history
 
 NOW = datetime.datetime(2026, 1, 9, 9, tzinfo=datetime.UTC)

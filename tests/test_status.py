@@ -13,7 +13,7 @@ from test_ledger import enter, night
 from test_series import of_ward
 
 from screening.ledger import Due, Pulse, open_ledger, publish_night, pulses, record_night
-from screening.ledger.metrics import FIGURES, exposition
+from screening.ledger.status import FIGURES, exposition
 
 UTC = datetime.UTC
 

@@ -29,17 +29,23 @@ from screening.documents.series import shown_series
 from screening.documents.shape import plain, read
 from screening.documents.tables import of
 from screening.ledger import audit
-from screening.ledger.asking import portions, said
-from screening.ledger.book import Ledger
-from screening.ledger.champions import find_series
-from screening.ledger.control import control_charts
-from screening.ledger.forward import forward_nights
-from screening.ledger.judged import Drawn, mean_of, misses, of_flagged, of_judged, tally, to_date
-from screening.ledger.tables import AUDIT, CASES, RUNS
+from screening.ledger.audit import portions, said
+from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
+from screening.ledger.database import AUDIT, CASES, RUNS, Ledger
+from screening.ledger.model_registry import find_series
+from screening.ledger.review_stats import (
+    Drawn,
+    forward_nights,
+    mean_of,
+    misses,
+    of_flagged,
+    of_judged,
+    tally,
+    to_date,
+)
 from screening.ledger.verdicts import in_order
 from screening.ledger.verifying import rewritten
 from screening.ledger.verifying import verify as verify_trail
-from screening.ledger.window import RECENT_NIGHTS, drift_over
 
 
 def history(

@@ -15,15 +15,12 @@ import sqlalchemy as sa
 
 from screening.documents import Reason, reasons_in
 from screening.documents.series import shown_series
-from screening.documents.tables import listed, of
+from screening.documents.tables import listed, of, table
 from screening.errors import UsageError
-from screening.ledger import audit, champions
+from screening.ledger import audit, model_registry
 from screening.ledger.audit import Head
-from screening.ledger.book import Ledger
-from screening.ledger.facts import divided
-from screening.ledger.night import NightCases
-from screening.ledger.recognising import Known, drawn_of, in_force, quiet_nights, recognise, role
-from screening.ledger.tables import AUDIT, CASES, RUNS, STATES
+from screening.ledger.case_states import Known, NightCases, drawn_of, in_force, quiet_nights, recognise, role
+from screening.ledger.database import AUDIT, CASES, RUNS, STATES, Ledger
 
 
 @dataclass(frozen=True)
@@ -96,13 +93,13 @@ def publish_night(ledger: Ledger, key: str, revision: int) -> None:
         connection.execute(RUNS.update().where(mine).values(published=True))
         run = connection.execute(sa.select(RUNS).where(mine)).one()
         if not run.shadow:
-            champions.begin(connection, run.series, run.model, run.entry)
+            model_registry.begin(connection, run.series, run.model, run.entry)
 
 
 def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
     name = shown_series(night.series)
     if not night.shadow:
-        champions.refuse_other(connection, night.series, night.model)
+        model_registry.refuse_other(connection, night.series, night.model)
     for run in in_force(connection, night.series, night.beside, RUNS.c.night == night.night):
         if run.key != night.key:
             raise UsageError(
@@ -173,3 +170,48 @@ def _found(connection: sa.Connection, night: NightCases, run: sa.Row[Any]) -> Re
 def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:
     states = [case.state for case in cases.values()]
     return {"cases": len(cases)} | {name: states.count(name) for name in STATES} | {"resolved": resolved}
+
+
+OF_PATIENTS = ("drawn", "verdicts_before")
+OF_DRIFT = ("who", "cell")
+
+
+def divided(facts: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """Facts without patients, and the rest: lots, verdicts shown, and the hashes under `drift`."""
+    told = {name: value for name, value in facts.items() if name not in OF_PATIENTS}
+    named = {name: facts[name] for name in OF_PATIENTS if name in facts}
+    if told.get("drift") is not None:
+        drift = table(told, "drift")
+        named["drift"] = {name: drift[name] for name in OF_DRIFT if name in drift}
+        told["drift"] = {name: value for name, value in drift.items() if name not in OF_DRIFT}
+    return told, named
+
+
+@dataclass(frozen=True)
+class Published:
+    """Runs of a series whose directory stood once.
+
+    Parameters
+    ----------
+    in_force : mapping of str to str
+        By night, the key of the run that is in force.
+    shadow : frozenset of str
+        Keys of runs in shadow.
+    """
+
+    in_force: Mapping[str, str]
+    shadow: frozenset[str]
+
+
+def published(ledger: Ledger, series: str, since: str) -> Published:
+    """What the ledger has of a series from the night `since` on."""
+    mine = (RUNS.c.series == series) & (RUNS.c.night >= since) & RUNS.c.published
+    with ledger.reading() as connection:
+        runs = connection.execute(
+            sa.select(RUNS.c.night, RUNS.c.key, RUNS.c.shadow).where(mine).order_by(RUNS.c.entry)
+        ).all()
+    # The later entry of a night comes later here, and stands.
+    return Published(
+        {run.night: run.key for run in runs if not run.shadow},
+        frozenset(run.key for run in runs if run.shadow),
+    )

@@ -12,9 +12,8 @@ from screening.documents.series import shown_series
 from screening.errors import UsageError
 from screening.ledger import audit
 from screening.ledger.audit import Head
-from screening.ledger.book import Ledger
-from screening.ledger.champions import champion, find_series
-from screening.ledger.tables import RUNS
+from screening.ledger.database import RUNS, Ledger
+from screening.ledger.model_registry import champion, find_series
 from screening.ledger.verdicts import in_order
 
 

@@ -13,7 +13,7 @@ from screening.documents.tables import listed, part, table, word
 from screening.errors import ModelError, UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
-from screening.storage.sealing import as_stored, read_document
+from screening.storage.serialization import as_stored, read_document
 
 FORMAT = 1
 MAX_BYTES = 16 << 20

@@ -10,9 +10,8 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import audit
-from screening.ledger.asking import portions
-from screening.ledger.book import Ledger
-from screening.ledger.tables import CASES, REVIEWS, RUNS
+from screening.ledger.audit import portions
+from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 
 HAS_IT = ("confirmed", "known")
 """Verdicts that say the condition is there."""

@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from screening.documents.tables import listed, of, word
 from screening.errors import UsageError
 from screening.ledger import audit
-from screening.ledger.asking import said, stretches
-from screening.ledger.audit import GENESIS, Head
-from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Unchained
+from screening.ledger.audit import GENESIS, Head, said, stretches
+from screening.ledger.database import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Unchained
 
 SHORTEST_HEAD = 12
 ERASING = ("forget", "purge")

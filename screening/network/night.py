@@ -24,7 +24,7 @@ from screening.network.tasks import Task, check_rule, tasks_of
 from screening.page.page import render_overview
 from screening.parallel import opened
 from screening.storage.publishing import hold
-from screening.storage.sealing import read_document
+from screening.storage.serialization import read_document
 
 ATTENTION = 5
 Told = Callable[[Mapping[str, object]], None]

@@ -14,7 +14,7 @@ from screening.errors import ModelError
 from screening.ledger import Ledger, Published, published
 from screening.network.site import Network
 from screening.sources.digests import digests
-from screening.storage.sealing import read_document
+from screening.storage.serialization import read_document
 
 DAY = datetime.timedelta(days=1)
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined
 from screening.documents.case import Case
 from screening.scoring.contributions import Reasons, contributions
-from screening.scoring.standing import rarity_range
+from screening.scoring.reference_distribution import rarity_range
 from screening.sources.columns import Columns
-from screening.storage.model import Chances
-
-if TYPE_CHECKING:
-    from screening.storage.model import Model, Scored
+from screening.storage.model import Chances, Model, Scored
 
 
 def cases_of(

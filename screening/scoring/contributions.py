@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from screening.cohort.cohort import Cohort
 from screening.documents.case import Contribution
 from screening.documents.model import FeatureFacts
-from screening.scoring.past import Past
+from screening.scoring.reference_distribution import Past
 from screening.sources.columns import absent
-
-if TYPE_CHECKING:
-    from screening.cohort.cohort import Cohort
-    from screening.storage.model import Model
+from screening.storage.model import Model
 
 SHOWN = 5
 # Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.

@@ -22,9 +22,8 @@ from screening.documents.run import (
 from screening.documents.stored import run_model_in, source_in
 from screening.documents.voxels import Voxels
 from screening.gates.drift import Gates
-from screening.scoring.blocks import Blocks
-from screening.scoring.discoveries import is_discovery, of_groups
-from screening.scoring.gathering import Night
+from screening.scoring.night_summary import Blocks, Night
+from screening.scoring.reference_distribution import is_discovery, of_groups
 from screening.statistics.prevalence import prevalence_tonight
 from screening.storage.model import Model
 from screening.training.card import versions

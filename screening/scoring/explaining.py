@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
+from screening.documents.shape import plain
 from screening.errors import UsageError
+from screening.scoring.cases import because, cases_of
+from screening.scoring.contributions import contributions
 from screening.sources.database import Database
-from screening.storage.model import Model
-from screening.storage.sealing import read_document
+from screening.storage.model import Model, score_batch
+from screening.storage.serialization import read_document
 
 REMEDY = "give --model and --cohort, the ones of this run, to work its reasons out again"
 
@@ -71,10 +75,8 @@ def _kept(document: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
-    import pyarrow.parquet as parquet
-
     try:
-        table = parquet.read_table(run / "scores.parquet").to_pandas()
+        table = pq.read_table(run / "scores.parquet").to_pandas()
     except OSError:
         return f"the page of this run names no row of this id; {REMEDY}"
     rows = table[table["id"] == name]
@@ -101,11 +103,6 @@ def _as_it_was(model: Model, then: dict[str, Any]) -> Model:
 
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str | Database) -> dict[str, Any]:
-    from screening.documents.shape import plain
-    from screening.scoring.cases import because, cases_of
-    from screening.scoring.contributions import contributions
-    from screening.storage.model import score_batch
-
     model = _as_it_was(model, document["model"])
     stream = model.opened(cohort, gated=False)
     digests = [file.sha256 for file in stream.source.files]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +21,9 @@ from screening.sources.pieces import Piece, pieces_of
 from screening.sources.source_files import Source
 from screening.storage import finished
 from screening.storage.loading import load_model
-from screening.storage.sealing import canonical
+from screening.storage.model import Model
+from screening.storage.serialization import canonical
 from screening.training.card import versions
-
-if TYPE_CHECKING:
-    from screening.storage.model import Model
 
 FRAGMENT_ROWS = 1 << 18
 """Rows of a fragment, or the next lower multiple of a batch, however many workers there are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from screening.documents.attention import of_run, review_due
 from screening.documents.case import Case, GroupFacts, State, Verdict, Word
@@ -14,10 +14,9 @@ from screening.documents.reason import Reason
 from screening.documents.run import Counts, LedgerFacts, RunDocument
 from screening.documents.series import shown_series
 from screening.documents.shape import plain
+from screening.ledger import Known, NightCases, Recorded
+from screening.ledger.case_states import series_by
 from screening.storage.model import Model
-
-if TYPE_CHECKING:
-    from screening.ledger import Known, NightCases, Recorded
 
 Named = TypeVar("Named", Case, GroupFacts)
 
@@ -34,8 +33,6 @@ def night_of(
     shadow: bool,
 ) -> NightCases:
     """What the run brings to the ledger."""
-    from screening.ledger import NightCases
-
     contract = model.contract
     counts, recognisable = run.counts, bool(contract.id or contract.group)
 
@@ -104,8 +101,6 @@ def _question(model: Model) -> dict[str, Any]:
 
 def series_of(model: Model, named: str | None = None) -> str:
     """The series that the model's nights belong to: by name, by its contract, or by what it asks."""
-    from screening.ledger.night import series_by
-
     return series_by(named or model.contract.series, _question(model))
 
 

@@ -1,22 +1,24 @@
 """Voxel runs: how much is flagged in each patient, where it clusters, and pictures of the fullest slices.
 
-Only flagged voxels' coordinates and the voxels of the chosen slices are ever held in memory.
+Slices are drawn as readers of images expect them: the patient's right on the left, the front above. Only
+flagged voxels' coordinates and the voxels of the chosen slices are ever held in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
+from scipy.ndimage import label
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.grid import on_grid, steps
+from screening.cohort.grid import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
 from screening.documents.geometry import Geometry
-from screening.documents.voxels import Slice, Volume, Voxels
-from screening.scoring.anatomical import View
-from screening.scoring.clusters import fullest_slices, largest_clusters
+from screening.documents.voxels import Cluster, Slice, Volume, Voxels
 from screening.scoring.png import as_text, palette_png, ramp
 
 PATIENTS_SHOWN = 12
@@ -116,8 +118,6 @@ class VoxelTally:
         scores: Path,
     ) -> tuple[dict[str, list[Slice]], str | None, list[float] | None]:
         """Each patient's chosen slices, over which feature they are drawn, and the ends of all scores."""
-        import pyarrow.parquet as pq
-
         wanted: Wanted = {(name, plane): [] for name, planes in at.items() for plane in planes}
         base = ""
         with pq.ParquetFile(scores) as table:
@@ -209,3 +209,103 @@ def _slice(
 def _level(values: np.ndarray, low: float, high: float) -> np.ndarray:
     share = (values - low) / (high - low) if high > low else np.full(len(values), 0.5)
     return np.clip(np.rint(share * 63), 0, 63).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class View:
+    """How a patient's voxel numbers become those of the canonical grid (right, front, above).
+
+    Parameters
+    ----------
+    axes : ndarray of int, shape (3,)
+        Of each axis of the file, the canonical one.
+    flipped : ndarray of bool, shape (3,)
+        Whether it runs the other way.
+    last : ndarray, shape (3,)
+        Highest number along each axis of the file.
+    spacing : ndarray, shape (3,)
+        Millimetres between voxels along the canonical axes.
+    """
+
+    axes: np.ndarray
+    flipped: np.ndarray
+    last: np.ndarray
+    spacing: np.ndarray
+
+    @classmethod
+    def of(cls, geometry: Geometry) -> View:
+        """As nibabel's `as_closest_canonical` turns an image of this grid."""
+        from nibabel.orientations import io_orientation
+
+        affine = np.array(geometry.affine)
+        turns = io_orientation(affine)
+        axes = turns[:, 0].astype(int)
+        spacing = np.empty(3)
+        spacing[axes] = np.linalg.norm(affine[:3, :3], axis=0)
+        return cls(axes, turns[:, 1] < 0, np.array(geometry.shape) - 1.0, spacing)
+
+    def turned(self, places: np.ndarray) -> np.ndarray:
+        """Voxel numbers (n, 3) of the file as those of the canonical grid."""
+        found = np.empty((len(places), 3))
+        found[:, self.axes] = np.where(self.flipped, self.last - places, places)
+        return found
+
+    @property
+    def aspect(self) -> float:
+        """Height of a pixel of an axial slice over its width."""
+        return float(self.spacing[1] / self.spacing[0])
+
+
+LARGEST = 3
+
+
+def largest_clusters(
+    coordinates: np.ndarray, scores: np.ndarray, step: np.ndarray
+) -> tuple[int | None, list[Cluster]]:
+    """Connected clusters of flagged voxels, faces, edges and corners counting as contact, the largest first.
+
+    Parameters
+    ----------
+    coordinates : ndarray, shape (n, 3)
+        Of one patient's flagged voxels.
+    scores : ndarray, shape (n,)
+    step : ndarray, shape (3,)
+        Grid distance along each axis.
+
+    Returns
+    -------
+    n_clusters : int or None
+        None where the coordinates span too many cells to be looked through.
+    clusters : list of Cluster
+        At most 3.
+    """
+    place = on_grid(coordinates, step)
+    if not len(place):
+        return 0, []
+    shape = place.max(axis=0) + 1
+    if np.prod(shape.astype(float)) > MOST_CELLS:
+        return None, []
+    grid = np.zeros(shape, dtype=bool)
+    grid[tuple(place.T)] = True
+    labelled, n_clusters = label(grid, structure=np.ones((3, 3, 3), dtype=bool))
+    member = labelled[tuple(place.T)]
+    sizes = np.bincount(member, minlength=n_clusters + 1)[1:]
+    described = []
+    for number in np.argsort(-sizes, kind="stable")[:LARGEST] + 1:
+        own = coordinates[member == number]
+        described.append(
+            Cluster(
+                voxels=len(own),
+                centre=own.mean(axis=0).tolist(),
+                low=own.min(axis=0).tolist(),
+                high=own.max(axis=0).tolist(),
+                top_score=float(scores[member == number].max()),
+            )
+        )
+    return int(n_clusters), described
+
+
+def fullest_slices(coordinates: np.ndarray, most: int) -> list[float]:
+    """The third coordinates of the slices with most flagged voxels, in the order of the axis."""
+    planes, counts = np.unique(coordinates[:, 2], return_counts=True)
+    return sorted(planes[np.argsort(-counts, kind="stable")[:most]].tolist())

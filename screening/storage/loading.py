@@ -22,9 +22,8 @@ from screening.recipes.building import build
 from screening.recipes.loading import read_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.parquet_rows import read_small_table
-from screening.storage.arrays import unpack
 from screening.storage.model import Model
-from screening.storage.sealing import as_stored, digest_of, read_document, steady
+from screening.storage.serialization import as_stored, digest_of, read_document, steady, unpack
 from screening.storage.signing import verify
 
 if TYPE_CHECKING:

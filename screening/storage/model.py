@@ -40,9 +40,8 @@ from screening.sources.parquet_rows import small_table
 from screening.statistics.calibration import chances
 from screening.statistics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.statistics.p_values import p_values
-from screening.storage.arrays import pack
 from screening.storage.publishing import publish
-from screening.storage.sealing import canonical, digest_of, sealed
+from screening.storage.serialization import canonical, digest_of, pack, sealed
 from screening.storage.signing import sign
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from screening.sources.columns import absent, coded
 from screening.spelling import first_of
 from screening.statistics.operating_point import Rule
 from screening.statistics.ranking import auroc
-from screening.storage.sealing import read_document
+from screening.storage.serialization import read_document
 from screening.validation.approximation import with_landmarks
 from screening.validation.candidates import Parameters
 from screening.validation.folds import Plan, in_hash_order, planned, sub_sample, units

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from screening.errors import UsageError
 from screening.scoring.exports.flagged import Cell, FlaggedRows
-from screening.scoring.spreadsheet import as_text
+from screening.scoring.flags import as_text
 
 if TYPE_CHECKING:
     from openpyxl.cell import WriteOnlyCell

@@ -7,6 +7,7 @@ sites, initials and hashes go. The trail gets new salted digests by an entry tha
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import secrets
@@ -21,10 +22,10 @@ import sqlalchemy as sa
 from screening.cohort.identity import kept_lot
 from screening.documents.drift import without_unit
 from screening.documents.tables import listed, table, word
-from screening.ledger import audit, champions
-from screening.ledger.asking import said, stretches
-from screening.ledger.book import Ledger
-from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES
+from screening.errors import UsageError
+from screening.ledger import audit, model_registry
+from screening.ledger.audit import said, stretches
+from screening.ledger.database import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Ledger
 
 STAND_IN = re.compile(r"erased-[0-9a-f]{16}")
 TEXTS = ("site", "initials", "note")
@@ -201,7 +202,7 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
             return
         entry = audit.append(connection, ledger.clock(), "seal", change).number
         for each in replaced:
-            champions.follow(connection, change | {"model_before": each}, entry)
+            model_registry.follow(connection, change | {"model_before": each}, entry)
 
 
 def _rename(connection: sa.Connection, found: _Taking) -> None:
@@ -248,3 +249,30 @@ def _entries(connection: sa.Connection) -> Iterator[tuple[int, Sequence[Any], st
             of_entry[row.entry].append(row)
         for entry, parts in of_entry.items():
             yield entry, parts, parts[0].model
+
+
+def before_age(age: str, today: datetime.date) -> str:
+    """The first night, YYYY-MM-DD, that is not older than `90d`, `26w` or `3y` today.
+
+    Raises
+    ------
+    UsageError
+        The age is none of these.
+    """
+    written = re.fullmatch(r"([1-9]\d{0,4})([dwy])", age)
+    if written is None:
+        raise UsageError(f"--older-than {age}: write it as 90d, 26w or 3y")
+    number, unit = int(written[1]), written[2]
+    try:
+        if unit == "y":
+            return _years_before(today, number).isoformat()
+        return (today - datetime.timedelta(days=number * (7 if unit == "w" else 1))).isoformat()
+    except (OverflowError, ValueError):
+        raise UsageError(f"--older-than {age}: no night is so old") from None
+
+
+def _years_before(day: datetime.date, years: int) -> datetime.date:
+    if (day.month, day.day) == (2, 29):
+        # Most years have no such day; the one after is in all of them.
+        day += datetime.timedelta(days=1)
+    return day.replace(year=day.year - years)

@@ -1,11 +1,11 @@
-"""Which of tonight's cases are new, going on, reviewed, known to have it, or gone since the night before."""
+"""What a night brings to the ledger, and which of its cases are new, going on, reviewed, known or gone."""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -13,9 +13,84 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.ledger.night import NightCases
-from screening.ledger.tables import CASES, RUNS
+from screening.documents import Reason
+from screening.documents.run import Since
+from screening.ledger import audit
+from screening.ledger.database import CASES, RUNS, Ledger
 from screening.ledger.verdicts import HAS_IT, in_order
+
+Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
+"""Why a night wants attention, given the counts of its cases and the nights in a row without one."""
+
+
+def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
+    return ()
+
+
+def series_by(named: str | None, question: Mapping[str, object]) -> str:
+    """The name of a series, or the digest of its question where it has none."""
+    return named or hashlib.sha256(audit.plain(dict(question)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class NightCases:
+    """What a night brings to the ledger.
+
+    Parameters
+    ----------
+    key : str
+        Digest of model, input, settings, series and date.
+    question : mapping
+        What is asked of the table: label, positive values, id and group columns.
+    night : str
+        YYYY-MM-DD.
+    flagged : tuple of str
+        Ids of flagged cases (groups where rows come in groups), each once.
+    sampled : tuple of str
+        Ids of those drawn at random from the rest.
+    facts : mapping
+        Figures for `screen history`; of patients only the hashes under `drift`.
+    recognisable : bool
+        Whether an id means the same patient on another night. Where no column names the rows it does not.
+    known_days : int
+        How long somebody confirmed stays known, counted from the night of the verdict.
+    draw : int
+        New cases to mark by lot for review, whatever their rank.
+    attention : callable
+        Decides why the night wants attention, once the ledger has told what it knows.
+    named : str, optional
+        Name of the series, where somebody named it.
+    shadow : bool
+        Scored beside the champion: nothing of it is in force.
+    """
+
+    key: str
+    question: Mapping[str, object]
+    night: str
+    flagged: tuple[str, ...]
+    sampled: tuple[str, ...]
+    facts: Mapping[str, object]
+    recognisable: bool = True
+    known_days: int = 30
+    draw: int = 5
+    attention: Decided = _nothing
+    named: str | None = None
+    shadow: bool = False
+
+    @property
+    def series(self) -> str:
+        """The key under which nights follow each other."""
+        return series_by(self.named, self.question)
+
+    @property
+    def model(self) -> str:
+        """Digest of the model."""
+        return str(self.facts["model"])
+
+    @property
+    def beside(self) -> str | None:
+        """The model where it was scored in shadow: its nights follow each other."""
+        return self.model if self.shadow else None
 
 
 @dataclass(frozen=True)
@@ -123,3 +198,16 @@ def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
 def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
     said = in_order(connection, night.series, night.night, night.flagged)
     return {row.case_id: (row.night, row.verdict) for row in said}
+
+
+def since_last(ledger: Ledger, night: NightCases) -> Since | None:
+    """The last night in force before this one, and its cases that are not flagged now; None for the first."""
+    if not night.recognisable:
+        return None
+    with ledger.reading() as connection:
+        before = nights_before(connection, night)
+        if not before:
+            return None
+        flagged = (CASES.c.entry == before[-1].entry) & CASES.c.state.is_not(None)
+        names = set(connection.scalars(sa.select(CASES.c.case_id).where(flagged)))
+        return Since(night=before[-1].night, gone=sorted(names - set(night.flagged)))

@@ -1,4 +1,4 @@
-"""What reviews found: of those judged, of all flagged where lots chose among them, of the unflagged."""
+"""What reviews found of those judged and of all flagged, by lots; and what the page had promised."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.documents.forward import Estimate
+from screening.documents.forward import Estimate, ForwardNights, SensitivityAndPpv
 from screening.documents.history import FlaggedShare, Misses, NightRun, ShareToDate, Words
 from screening.documents.shadow import JudgedShare
+from screening.documents.shape import read
 from screening.ledger.verdicts import HAS_IT
-from screening.statistics.intervals import wilson
+from screening.statistics.intervals import ratio_interval, wilson
 
 
 @dataclass(frozen=True)
@@ -168,3 +169,50 @@ def _ends(found: float, judged: float) -> tuple[float, float]:
     """The interval; most nights of a history have the counts of another."""
     low, high = wilson(found, judged)
     return float(low), float(high)
+
+
+def forward_nights(
+    used: Sequence[NightRun],
+    drawn: Sequence[Drawn],
+    verdicts: Sequence[sa.Row[Any]],
+    promised: Mapping[str, object] | None,
+) -> ForwardNights | None:
+    """Sensitivity and predictive value on the last model's nights, from lots and samples that were judged.
+
+    Parameters
+    ----------
+    used : sequence of NightRun
+        Nights in force as the history tells them, in order; `drawn` has the lots of each.
+    promised : mapping, optional
+        As the last night's facts have it.
+
+    Returns
+    -------
+    ForwardNights, or None before the first night
+    """
+    if not used:
+        return None
+    model = used[-1].model
+    mine = [at for at, run in enumerate(used) if run.model == model]
+    nights = [used[at] for at in mine]
+    whole = of_flagged([drawn[at] for at in mine], verdicts)
+    ppv = Estimate(value=whole.value, low=whole.low, high=whole.high)
+    flagged = sum(run.cases for run in nights) / len(nights)
+    return ForwardNights(
+        model=model,
+        nights=len(nights),
+        first=nights[0].night,
+        last=nights[-1].night,
+        seen=SensitivityAndPpv(sensitivity=_sensitivity(ppv, flagged, misses(nights)), ppv=ppv),
+        promised=None if promised is None else read(SensitivityAndPpv, promised, "the ledger's facts"),
+    )
+
+
+def _sensitivity(ppv: Estimate, flagged: float, missed: Misses) -> Estimate:
+    """Found a night, of found and missed: those flagged have the condition as often as the new among them."""
+    lost = [end for end in (missed.per_night, missed.per_night_low, missed.per_night_high) if end is not None]
+    found = [end * flagged for end in (ppv.value, ppv.low, ppv.high) if end is not None]
+    if len(lost) < 3 or len(found) < 3 or not found[0]:
+        return Estimate(value=None, low=None, high=None)
+    low, high = ratio_interval((lost[0], lost[1], lost[2]), (found[0], found[1], found[2]))
+    return Estimate(value=1 / (1 + lost[0] / found[0]), low=1 / (1 + high), high=1 / (1 + low))
