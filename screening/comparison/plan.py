@@ -37,17 +37,9 @@ _SETTINGS = "settings.json"
 class Checkpoints:
     """A private folder (0700) with one file a finished fold.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if absent.
-    settings : dict
-        All that the kept numbers depend on but the methods themselves; plain JSON values.
-
-    Raises
-    ------
-    UsageError
-        The folder keeps folds of a comparison with other settings.
+    `folder`: made if absent.
+    `settings`: all that the kept numbers depend on but the methods themselves; plain JSON values.
+    Raises UsageError: the folder keeps folds of a comparison with other settings.
     """
 
     def __init__(self, folder: Path, settings: dict[str, object]) -> None:
@@ -188,10 +180,7 @@ def judged(
 ) -> Outcome:
     """Every row held out by a method, its setting and its thresholds chosen as `train` chooses them.
 
-    Raises
-    ------
-    RecipeError
-        No setting of the method can be used.
+    Raises RecipeError: no setting of the method can be used.
     """
     held_out = held_out_by(
         ground.sample, recipe, task, ground.plan,

@@ -38,10 +38,7 @@ def head(connection: sa.Connection) -> Head:
 def append(connection: sa.Connection, recorded: str, action: str, *parts: Body) -> Head:
     """Add an entry at the end, inside a transaction that nobody else writes in.
 
-    Parameters
-    ----------
-    parts : mapping
-        What names no patient; then, where there is such a thing, what does.
+    `parts`: what names no patient; then, where there is such a thing, what does.
     """
     before = head(connection)
     number = before.number + 1
@@ -62,13 +59,9 @@ def rewrite(
 ) -> Head:
     """Erase parts of entries, or put others in their places, by an entry that says which and why.
 
-    Parameters
-    ----------
-    action : {"forget", "purge"}
-    body : mapping
-        Why and on whose behalf; no patient in it.
-    changes : mapping
-        By number of the entry and part: what it says from now on, or None where it is erased.
+    `action`: one of "forget", "purge".
+    `body`: why and on whose behalf; no patient in it.
+    `changes`: by number of the entry and part: what it says from now on, or None where it is erased.
     """
     rewritten = []
     for (entry, part), content in changes.items():

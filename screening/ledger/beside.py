@@ -45,17 +45,9 @@ class _Night:
 def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
     """Compare a series' nights in force with a shadow's, or with those of another series.
 
-    Parameters
-    ----------
-    series : str
-        As `history` takes it.
-    beside : str
-        First digits of a model that was scored in shadow there, or another series.
-
-    Raises
-    ------
-    UsageError
-        There is no such series or shadow.
+    `series`: as `history` takes it.
+    `beside`: first digits of a model that was scored in shadow there, or another series.
+    Raises UsageError: there is no such series or shadow.
     """
     with ledger.reading() as connection:
         one = _champions(connection, find_series(connection, series))

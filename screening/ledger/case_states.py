@@ -34,48 +34,23 @@ def series_by(named: str | None, question: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class NightCases:
-    """What a night brings to the ledger.
+    """What a night brings to the ledger."""
 
-    Parameters
-    ----------
-    key : str
-        Digest of model, input, settings, series and date.
-    question : mapping
-        What is asked of the table: label, positive values, id and group columns.
-    night : str
-        YYYY-MM-DD.
-    flagged : tuple of str
-        Ids of flagged cases (groups where rows come in groups), each once.
-    sampled : tuple of str
-        Ids of those drawn at random from the rest.
-    facts : mapping
-        Figures for `screen history`; of patients only the hashes under `drift`.
-    recognisable : bool
-        Whether an id means the same patient on another night. Where no column names the rows it does not.
-    known_days : int
-        How long somebody confirmed stays known, counted from the night of the verdict.
-    draw : int
-        New cases to mark by lot for review, whatever their rank.
-    attention : callable
-        Decides why the night wants attention, once the ledger has told what it knows.
-    named : str, optional
-        Name of the series, where somebody named it.
-    shadow : bool
-        Scored beside the champion: nothing of it is in force.
-    """
-
-    key: str
+    key: str  # Digest of model, input, settings, series and date.
+    # What is asked of the table: label, positive values, id and group columns.
     question: Mapping[str, object]
-    night: str
-    flagged: tuple[str, ...]
-    sampled: tuple[str, ...]
-    facts: Mapping[str, object]
+    night: str  # YYYY-MM-DD.
+    flagged: tuple[str, ...]  # Ids of flagged cases (groups where rows come in groups), each once.
+    sampled: tuple[str, ...]  # Ids of those drawn at random from the rest.
+    facts: Mapping[str, object]  # Figures for `screen history`; of patients only the hashes under `drift`.
+    # Whether an id means the same patient on another night. Where no column names the rows it does not.
     recognisable: bool = True
-    known_days: int = 30
-    draw: int = 5
+    known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
+    draw: int = 5  # New cases to mark by lot for review, whatever their rank.
+    # Decides why the night wants attention, once the ledger has told what it knows.
     attention: Decided = _nothing
-    named: str | None = None
-    shadow: bool = False
+    named: str | None = None  # Name of the series, where somebody named it.
+    shadow: bool = False  # Scored beside the champion: nothing of it is in force.
 
     @property
     def series(self) -> str:
@@ -95,19 +70,11 @@ class NightCases:
 
 @dataclass(frozen=True)
 class Known:
-    """What the ledger knows of one flagged case on one night.
+    """What the ledger knows of one flagged case on one night."""
 
-    Parameters
-    ----------
-    state : {"new", "ongoing", "reviewed", "known"}
-    nights : int
-        Nights flagged in an unbroken row, tonight among them.
-    verdict : tuple of str, optional
-        Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
-    """
-
-    state: str
-    nights: int
+    state: str  # One of "new", "ongoing", "reviewed", "known".
+    nights: int  # Nights flagged in an unbroken row, tonight among them.
+    # Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
     verdict: tuple[str, str] | None = None
 
 
@@ -164,12 +131,8 @@ def in_force(connection: sa.Connection, series: str, beside: str | None, *when: 
 
     Their facts stay where they are: a site's years of nights are megabytes of them.
 
-    Parameters
-    ----------
-    beside : str, optional
-        Digest of a model: its nights in shadow, which follow each other and not the champion's.
-    when : clause
-        What holds for the runs besides.
+    `beside`: digest of a model: its nights in shadow, which follow each other and not the champion's.
+    `when`: what holds for the runs besides.
     """
     columns = sa.select(RUNS.c.entry, RUNS.c.key, RUNS.c.night)
     mine = columns.where(RUNS.c.series == series, RUNS.c.published, role(beside), *when)

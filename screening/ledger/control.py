@@ -68,19 +68,10 @@ def control_charts(
 ) -> list[ControlChart]:
     """The charts of a series.
 
-    Parameters
-    ----------
-    used : sequence of NightRun
-        The runs in force, in order of time, as the history tells them.
-    changes : sequence of ThresholdChange
-        Changes of threshold that the trail holds.
-    promotions : sequence of Promotion
-        Those of this series.
-
-    Returns
-    -------
-    list of ControlChart
-        Those that have anything to count, in the order of `SHARES`.
+    `used`: the runs in force, in order of time, as the history tells them.
+    `changes`: changes of threshold that the trail holds.
+    `promotions`: those of this series.
+    Gives those that have anything to count, in the order of `SHARES`.
     """
     rechosen, promoted = ({each.model_after[:12] for each in some} for some in (changes, promotions))
     parts = list(_phases(used, rechosen, promoted))
@@ -166,15 +157,8 @@ def drift_over(nights: Sequence[ScoreCounts | None]) -> DriftOver | None:
     A patient who stays for a week is one patient and not seven: the latest score counts. Nights from before
     hashes were kept, or of tables whose rows no column names, cannot be put together and are left out.
 
-    Parameters
-    ----------
-    nights : sequence of ScoreCounts or None
-        Of one model, oldest first.
-
-    Returns
-    -------
-    DriftOver or None
-        Its reason is None where there is no alarm. None where no night can be put with others.
+    `nights`: of one model, oldest first. Its reason is None where there is no alarm; None where no
+    night can be put with others.
     """
     kept = [night for night in nights if night is not None and night.who]
     if not kept:

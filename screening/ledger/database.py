@@ -149,11 +149,7 @@ def now() -> str:
 class Ledger:
     """An open ledger.
 
-    Parameters
-    ----------
-    engine : sqlalchemy.Engine
-    clock : callable
-        Gives the time that entries are marked with, as ISO 8601 text in UTC.
+    `clock`: gives the time that entries are marked with, as ISO 8601 text in UTC.
     """
 
     def __init__(self, engine: sa.Engine, clock: Callable[[], str] = now):
@@ -173,10 +169,7 @@ class Ledger:
     def writing(self) -> Iterator[sa.Connection]:
         """One transaction; a second writer waits until it has ended.
 
-        Raises
-        ------
-        Locked
-            Another writer did not end within half a minute.
+        Raises Locked: another writer did not end within half a minute.
         """
         with self._told(), self.engine.connect() as opened, _transaction(opened, True) as connection:
             if connection.dialect.name == "postgresql":
@@ -227,23 +220,12 @@ def open_ledger(
 ) -> Ledger:
     """Open the ledger at a path or URL.
 
-    Parameters
-    ----------
-    place : str or Path
-        Path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
-    make : bool
-        Make the file (mode 0600) and the tables where they are missing.
-    read_only : bool
-        Look and touch nothing, in a file that nobody may write as well.
-    clock : callable
-        See `Ledger`.
-
-    Raises
-    ------
-    UsageError
-        There is no ledger, it cannot be reached, or is not ours (and is left as it is).
-    ModelError
-        It is of a newer format, or from before the first release.
+    `place`: path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
+    `make`: make the file (mode 0600) and the tables where they are missing.
+    `read_only`: look and touch nothing, in a file that nobody may write as well.
+    `clock`: see `Ledger`.
+    Raises UsageError: there is no ledger, it cannot be reached, or is not ours (and is left as it is).
+    Raises ModelError: it is of a newer format, or from before the first release.
     """
     url = _url(place)
     ledger = Ledger(_engine(url, make, read_only), clock)

@@ -36,21 +36,11 @@ ENTERED = 2
 
 @dataclass(frozen=True)
 class Whom:
-    """Whose names are taken out, and of which nights.
+    """Whose names are taken out, and of which nights."""
 
-    Parameters
-    ----------
-    name : str, optional
-        Of this patient alone; everybody's where absent.
-    before : str, optional
-        Only on nights before this one, YYYY-MM-DD.
-    series : str, optional
-        Only in this one.
-    """
-
-    name: str | None = None
-    before: str | None = None
-    series: str | None = None
+    name: str | None = None  # Of this patient alone; everybody's where absent.
+    before: str | None = None  # Only on nights before this one, YYYY-MM-DD.
+    series: str | None = None  # Only in this one.
 
     def of_night(self, night: str, series: str | None) -> bool:
         """Whether that night is among those meant."""
@@ -84,20 +74,13 @@ _lot = cache(kept_lot)
 
 @dataclass
 class Erased:
-    """What was taken out of the ledger, or would be.
+    """What was taken out of the ledger, or would be."""
 
-    Parameters
-    ----------
-    nights, cases, verdicts : int
-        Runs in which something was, their cases, and verdicts with their notes.
-    mentions : int
-        Notes on others in which the id stood as a word.
-    """
-
+    # nights, cases, verdicts: runs in which something was, their cases, and verdicts with their notes.
     nights: int = 0
     cases: int = 0
     verdicts: int = 0
-    mentions: int = 0
+    mentions: int = 0  # Notes on others in which the id stood as a word.
 
 
 @dataclass
@@ -163,13 +146,9 @@ class _Taking:
 def erase(ledger: Ledger, action: str, body: audit.Body, whom: Whom, *, dry_run: bool = False) -> Erased:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
-    Parameters
-    ----------
-    action : {"forget", "purge"}
-    body : mapping
-        What the entry says of why; no patient in it.
-    dry_run : bool
-        Only say what would go.
+    `action`: one of "forget", "purge".
+    `body`: what the entry says of why; no patient in it.
+    `dry_run`: only say what would go.
     """
     if dry_run:
         with ledger.reading() as connection:
@@ -254,10 +233,7 @@ def _entries(connection: sa.Connection) -> Iterator[tuple[int, Sequence[Any], st
 def before_age(age: str, today: datetime.date) -> str:
     """The first night, YYYY-MM-DD, that is not older than `90d`, `26w` or `3y` today.
 
-    Raises
-    ------
-    UsageError
-        The age is none of these.
+    Raises UsageError: the age is none of these.
     """
     written = re.fullmatch(r"([1-9]\d{0,4})([dwy])", age)
     if written is None:

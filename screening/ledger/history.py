@@ -60,25 +60,13 @@ def history_of(
 ) -> HistoryDocument:
     """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
 
-    Parameters
-    ----------
-    series : str, optional
-        Only this one, by its name; one without a name by the first digits it is shown by.
-    verify : bool
-        Follow the audit trail from its beginning first.
-    printed : str, optional
-        With `verify`: a head printed on a report, which the trail must still hold.
-
-    Returns
-    -------
-    HistoryDocument
-        `runs`, one entry a run and revision, oldest first; `series`, one entry each; `threshold_changes`;
-        `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased` parts.
-
-    Raises
-    ------
-    Unchained
-        With `verify`: naming the first entry that is not as it was written.
+    `series`: only this one, by its name; one without a name by the first digits it is shown by.
+    `verify`: follow the audit trail from its beginning first.
+    `printed`: with `verify`: a head printed on a report, which the trail must still hold.
+    Returns `runs`, one entry a run and revision, oldest first; `series`, one entry each;
+    `threshold_changes`; `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased`
+    parts.
+    Raises Unchained: with `verify`: naming the first entry that is not as it was written.
     """
     with ledger.reading() as connection:
         head = verify_trail(connection, printed) if verify else audit.head(connection)

@@ -25,35 +25,18 @@ from screening.ledger.database import AUDIT, CASES, RUNS, STATES, Ledger
 
 @dataclass(frozen=True)
 class Recorded:
-    """A night as the ledger has it.
+    """A night as the ledger has it."""
 
-    Parameters
-    ----------
-    revision : int
-        1, or more after `--force`.
-    head : Head
-        The entry of the audit trail that vouches for it.
-    cases : dict of str to Known
-    counts : dict of str to int
-        cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
-    first_time : bool
-        False where the ledger had this very run already.
-    quiet : int
-        Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
-    drawn : tuple of str
-        New cases marked by lot for review, so that those judged stand for all.
-    attention : tuple of Reason
-        As decided when the night was entered.
-    """
-
-    revision: int
-    head: Head
+    revision: int  # 1, or more after `--force`.
+    head: Head  # The entry of the audit trail that vouches for it.
     cases: dict[str, Known]
+    # cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
     counts: dict[str, int]
-    first_time: bool
+    first_time: bool  # False where the ledger had this very run already.
+    # Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
     quiet: int = 0
-    drawn: tuple[str, ...] = ()
-    attention: tuple[Reason, ...] = ()
+    drawn: tuple[str, ...] = ()  # New cases marked by lot for review, so that those judged stand for all.
+    attention: tuple[Reason, ...] = ()  # As decided when the night was entered.
 
 
 def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> Recorded:
@@ -61,16 +44,9 @@ def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> R
 
     The night is not in force until `publish_night` is called: its run directory may yet fail to appear.
 
-    Parameters
-    ----------
-    force : bool
-        Enter a known night, or another table or model for it, as a new revision, judged by what is known now;
-        the old one is kept.
-
-    Raises
-    ------
-    UsageError
-        Another table of this night is in force, or another model is the series' champion.
+    `force`: enter a known night, or another table or model for it, as a new revision, judged by what is
+    known now; the old one is kept. Raises UsageError: another table of this night is in force, or another
+    model is the series' champion.
     """
     with ledger.writing() as connection:
         again = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
@@ -189,18 +165,10 @@ def divided(facts: Mapping[str, object]) -> tuple[dict[str, object], dict[str, o
 
 @dataclass(frozen=True)
 class Published:
-    """Runs of a series whose directory stood once.
+    """Runs of a series whose directory stood once."""
 
-    Parameters
-    ----------
-    in_force : mapping of str to str
-        By night, the key of the run that is in force.
-    shadow : frozenset of str
-        Keys of runs in shadow.
-    """
-
-    in_force: Mapping[str, str]
-    shadow: frozenset[str]
+    in_force: Mapping[str, str]  # By night, the key of the run that is in force.
+    shadow: frozenset[str]  # Keys of runs in shadow.
 
 
 def published(ledger: Ledger, series: str, since: str) -> Published:

@@ -22,18 +22,10 @@ from screening.statistics.intervals import ratio_interval, wilson
 
 @dataclass(frozen=True)
 class Drawn:
-    """The cases of a night that lots marked for review.
-
-    Parameters
-    ----------
-    night : str
-    among : int
-        New cases of the night, that the lots were over.
-    names : tuple of str
-    """
+    """The cases of a night that lots marked for review."""
 
     night: str
-    among: int
+    among: int  # New cases of the night, that the lots were over.
     names: tuple[str, ...]
 
 
@@ -92,12 +84,7 @@ def of_flagged(nights: Sequence[Drawn], verdicts: Sequence[sa.Row[Any]]) -> Flag
     are the inverse of the chance to be marked; Hajek 1971). A night counts when each of its marked cases has
     a verdict; the first one since says what the case was.
 
-    Parameters
-    ----------
-    nights : sequence of Drawn
-        Those in force.
-    verdicts : sequence of Row
-        Of the same series, in order of time.
+    `nights`: those in force. `verdicts`: of the same series, in order of time.
     """
     by_case: dict[str, list[tuple[str, str]]] = {}
     for one in verdicts:
@@ -150,10 +137,8 @@ def weighted(sizes: Sequence[int], positives: Sequence[int], numbers: Sequence[i
     The interval is Wilson's at the size of a simple sample that would tell as much (Kish 1965), with
     Student's quantile at that size: a few cases that stand for many tell less than their share shows.
 
-    Parameters
-    ----------
-    sizes, positives, numbers : sequence of int, shape (n_nights,)
-        Those the sample stands for, those of the sample with the condition, and the sample.
+    `sizes`, `positives`, `numbers`, shape (n_nights,): those the sample stands for, those of the sample with
+    the condition, and the sample.
     """
     size, k, n = (np.asarray(each, float) for each in (sizes, positives, numbers))
     if not size.sum():
@@ -179,16 +164,8 @@ def forward_nights(
 ) -> ForwardNights | None:
     """Sensitivity and predictive value on the last model's nights, from lots and samples that were judged.
 
-    Parameters
-    ----------
-    used : sequence of NightRun
-        Nights in force as the history tells them, in order; `drawn` has the lots of each.
-    promised : mapping, optional
-        As the last night's facts have it.
-
-    Returns
-    -------
-    ForwardNights, or None before the first night
+    `used`: nights in force as the history tells them, in order; `drawn` has the lots of each. `promised`: as
+    the last night's facts have it.
     """
     if not used:
         return None

@@ -25,23 +25,13 @@ ALL_CLOSED = "every series is retired"
 
 @dataclass(frozen=True)
 class Due:
-    """Which night is asked for.
+    """Which night is asked for."""
 
-    Parameters
-    ----------
-    now : datetime
-        With its zone: a night is a day of that zone.
-    max_age : timedelta
-        Without `night`: how long ago the last night may have come.
-    night : date, optional
-        The night that must have come.
-    grace : timedelta
-        With `night`: how long after its midnight it may be missing.
-    """
-
-    now: datetime.datetime
+    now: datetime.datetime  # With its zone: a night is a day of that zone.
+    # Without `night`: how long ago the last night may have come.
     max_age: datetime.timedelta = datetime.timedelta(hours=26)
-    night: datetime.date | None = None
+    night: datetime.date | None = None  # The night that must have come.
+    # With `night`: how long after its midnight it may be missing.
     grace: datetime.timedelta = datetime.timedelta(0)
 
     @property
@@ -52,48 +42,25 @@ class Due:
 
 @dataclass(frozen=True)
 class Pulse:
-    """What is to be said of a series.
-
-    Parameters
-    ----------
-    fine : bool
-    said : str
-        One line, no patient in it.
-    series : str, optional
-        As it is shown; None where the ledger itself cannot be read or holds none.
-    night : str, optional
-        The last that is in force.
-    came : str, optional
-        When that night was first published, ISO 8601.
-    age_hours : float, optional
-        Hours since.
-    attention : tuple of Reason
-        Why that night wants a look, though it came.
-    counts : mapping, optional
-        Rows and cases of that night.
-    review_by : str, optional
-        Day after which its model is to be reviewed; not known of nights from before it was kept.
-    """
+    """What is to be said of a series."""
 
     fine: bool
-    said: str
-    series: str | None = None
-    night: str | None = None
-    came: str | None = None
-    age_hours: float | None = None
-    attention: tuple[Reason, ...] = ()
-    counts: dict[str, int] | None = None
+    said: str  # One line, no patient in it.
+    series: str | None = None  # As it is shown; None where the ledger itself cannot be read or holds none.
+    night: str | None = None  # The last that is in force.
+    came: str | None = None  # When that night was first published, ISO 8601.
+    age_hours: float | None = None  # Hours since.
+    attention: tuple[Reason, ...] = ()  # Why that night wants a look, though it came.
+    counts: dict[str, int] | None = None  # Rows and cases of that night.
+    # Day after which its model is to be reviewed; not known of nights from before it was kept.
     review_by: str | None = None
 
 
 def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     """Say of each series whether its night came; shadows are not asked for.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Only these; one that the ledger does not know has not come. All it knows where there are none, but
-        those that were retired.
+    `names`: only these; one that the ledger does not know has not come. All it knows where there are none,
+    but those that were retired.
     """
     with ledger.reading() as connection:
         known = {shown_series(each): each for each in every_series(connection) if _screened(connection, each)}

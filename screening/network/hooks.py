@@ -15,14 +15,9 @@ from screening.documents.overview import HookFacts
 def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) -> list[HookFacts]:
     """Run each command, one after the other, with the overview as JSON on stdin.
 
-    Parameters
-    ----------
-    hooks : sequence of sequences of str
-        Words of the commands; no shell reads them.
-    overview : bytes
-        Counts and reasons, no patient.
-    seconds : float
-        One that takes longer is stopped, with all that it started.
+    `hooks`: words of the commands; no shell reads them.
+    `overview`: counts and reasons, no patient.
+    `seconds`: one that takes longer is stopped, with all that it started.
     """
     return [_told(words, overview, seconds) for words in hooks]
 

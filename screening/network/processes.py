@@ -68,10 +68,7 @@ class Ended:
 class Budget:
     """Threads and memory that nights take while they work, and give back.
 
-    Parameters
-    ----------
-    jobs, memory_mb : int
-        What there is in all; nobody asks for more than that.
+    `jobs`, `memory_mb`: what there is in all; nobody asks for more than that.
     """
 
     def __init__(self, jobs: int, memory_mb: int):
@@ -145,12 +142,7 @@ class Processes:
 
 
 class Workers:
-    """Runs commands like `Processes` does, each in a process of its own on a worker of a cluster.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    """
+    """Runs commands like `Processes` does, each in a process of its own on a worker of a cluster."""
 
     def __init__(self, cluster: Cluster):
         self._cluster = cluster

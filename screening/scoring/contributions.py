@@ -21,40 +21,20 @@ BLOCK = 2048
 
 @dataclass(frozen=True)
 class Reasons:
-    """What makes a row's score, with what a reader needs to judge it.
+    """What makes a row's score, with what a reader needs to judge it."""
 
-    Parameters
-    ----------
-    contributions : sequence of Contribution
-        The largest change first.
-    explained : float or None
-        Their share in the changes of all values.
-    missing : sequence of str
-        Features without a value in this row.
-    votes : mapping or None
-        Of a blend, which members would flag the row alone.
-    """
-
-    contributions: Sequence[Contribution]
-    explained: float | None
-    missing: Sequence[str]
-    votes: Mapping[str, bool] | None
+    contributions: Sequence[Contribution]  # The largest change first.
+    explained: float | None  # Their share in the changes of all values.
+    missing: Sequence[str]  # Features without a value in this row.
+    votes: Mapping[str, bool] | None  # Of a blend, which members would flag the row alone.
 
 
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     """How much each feature's value raises the score over the training median in its place.
 
-    Parameters
-    ----------
-    model : Model
-    cohort : Cohort
-    columns : ndarray of int, shape (n_rows,)
-        Which watched class each row is explained for.
-
-    Returns
-    -------
-    ndarray, shape (n_rows, n_features)
-        score(row) - score(row with the feature at the median or most frequent category); > 0 raises.
+    `columns`, shape (n_rows,): which watched class each row is explained for. Returns shape (n_rows,
+    n_features): score(row) - score(row with the feature at the median or most frequent category); > 0
+    raises.
     """
     encoder, names = model.encoder, list(cohort.contract.features)
     encoded, typical = encoder.transform(cohort), encoder.typical_row()
@@ -96,10 +76,7 @@ def contributions(
 ) -> list[Reasons]:
     """For every row the features that change its score most, with what a reader needs to judge them.
 
-    Parameters
-    ----------
-    most : int or None
-        At most so many a row; None: all that change the score.
+    `most`: at most so many a row; None: all that change the score.
     """
     names = list(cohort.contract.features)
     past = Past(model.facts.training.profile)

@@ -43,10 +43,7 @@ def run_document(
 ) -> RunDocument:
     """What the rows tell, with what the gates found in them under `attention`.
 
-    Parameters
-    ----------
-    scores : Path
-        `scores.parquet` as just written, one row group a batch.
+    `scores`: `scores.parquet` as just written, one row group a batch.
     """
     counts, groups = night.counted(stream.refused), night.groups
     cases, near_misses, scale = night.listed(), night.near_misses.listed(model), night.scale()

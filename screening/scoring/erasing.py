@@ -45,14 +45,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Places:
-    """Where patients are named besides the ledger; directories are searched with all below them.
+    """Where patients are named besides the ledger; directories are searched with all below them."""
 
-    Parameters
-    ----------
-    runs, models, pages : Path, optional
-        Of run and comparison directories, of models, and of pages copied for their readers.
-    """
-
+    # runs, models, pages: of run and comparison directories, of models, and of pages copied for their
+    # readers.
     runs: Path | None = None
     models: Path | None = None
     pages: Path | None = None
@@ -60,30 +56,19 @@ class Places:
 
 @dataclass
 class Report:
-    """What was erased, or would be; places and counts, no patient.
+    """What was erased, or would be; places and counts, no patient."""
 
-    Parameters
-    ----------
-    runs, comparisons, models, pages : list of Path
-        Written anew.
-    pieces : list of Path
-        What a killed command would have gone on from, removed: rows without names, so nobody's can be told.
-    retrain : dict of str to str
-        Models that hold a copy of the patient's row, and the day after which each scores no more.
-    ledger : dict of str to int
-        Nights, cases, verdicts and mentions.
-    left : list of str
-        What could not be done, and why.
-    """
-
+    # runs, comparisons, models, pages: written anew.
     runs: list[Path] = field(default_factory=list)
     comparisons: list[Path] = field(default_factory=list)
     models: list[Path] = field(default_factory=list)
     pages: list[Path] = field(default_factory=list)
+    # What a killed command would have gone on from, removed: rows without names, so nobody's can be told.
     pieces: list[Path] = field(default_factory=list)
+    # Models that hold a copy of the patient's row, and the day after which each scores no more.
     retrain: dict[str, str] = field(default_factory=dict)
-    ledger: dict[str, int] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    ledger: dict[str, int] = field(default_factory=dict)  # Nights, cases, verdicts and mentions.
+    left: list[str] = field(default_factory=list)  # What could not be done, and why.
 
     @property
     def found(self) -> bool:
@@ -102,39 +87,20 @@ PLACES = (*PATIENTS, "pieces")
 
 @dataclass(frozen=True)
 class Erasure:
-    """One erasure, and what it needs to draw pages and seal models.
-
-    Parameters
-    ----------
-    whom : Whom
-    ledger : Ledger
-    places : Places
-    retrain_by : date, optional
-        For models that hold the patient's row.
-    dry_run : bool
-        Only say what would go.
-    templates : Path, optional
-        A site's own, for pages that are drawn again.
-    signer : private key, optional
-        Signs the models that are sealed anew.
-    """
+    """One erasure, and what it needs to draw pages and seal models."""
 
     whom: Whom
     ledger: Ledger
     places: Places
-    retrain_by: datetime.date | None = None
-    dry_run: bool = False
-    templates: Path | None = None
-    signer: Ed25519PrivateKey | None = None
+    retrain_by: datetime.date | None = None  # For models that hold the patient's row.
+    dry_run: bool = False  # Only say what would go.
+    templates: Path | None = None  # A site's own, for pages that are drawn again.
+    signer: Ed25519PrivateKey | None = None  # Signs the models that are sealed anew.
 
     def done(self, action: str, reason: str) -> Report:
         """Erase everywhere.
 
-        Parameters
-        ----------
-        action : {"forget", "purge"}
-        reason : str
-            Said in the trail; no patient in it.
+        `action`: one of "forget", "purge". `reason`: said in the trail; no patient in it.
         """
         report = Report()
         for root in (self.places.models, self.places.runs):
@@ -295,19 +261,10 @@ def names_in(folder: Path, document: Mapping[str, Any], name: str | None) -> boo
 def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str | None) -> dict[str, Any]:
     """Write tables and document of a run without a patient, or without anybody, into another folder.
 
-    Parameters
-    ----------
-    source, folder : Path
-        The run, and where it is to be written.
-    document : mapping
-        Its `run.json`.
-    name : str, optional
-        Id of a row, or of the group that rows belong to.
-
-    Returns
-    -------
-    dict
-        The document as it is sealed now.
+    `source`, `folder`: the run, and where it is to be written.
+    `document`: its `run.json`.
+    `name`: id of a row, or of the group that rows belong to.
+    Returns the document as it is sealed now.
     """
     rewrite_scores(source / "scores.parquet", folder / "scores.parquet", name)
     if (source / "flagged.csv").exists():

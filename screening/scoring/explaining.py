@@ -25,25 +25,12 @@ def explain(
 ) -> dict[str, Any]:
     """What a run knows of one row, and why its score is what it is.
 
-    Parameters
-    ----------
-    run : str or Path
-        Run directory.
-    name : str
-        The row's id, or the id of a group: then its row with the highest score.
-    model : Model, optional
-    cohort : str or Database, optional
-        The run's own model and table: every row can then be explained, by all its values.
-
-    Returns
-    -------
-    dict
-        `run` (the run's document) and `case` (as in `run.json`, and `flagged`).
-
-    Raises
-    ------
-    UsageError
-        No row has this id, its reasons were not kept, or model or table are not those of the run.
+    `run`: run directory.
+    `name`: the row's id, or the id of a group: then its row with the highest score.
+    `cohort`: the run's own model and table: every row can then be explained, by all its values.
+    Returns `run` (the run's document) and `case` (as in `run.json`, and `flagged`).
+    Raises UsageError: no row has this id, its reasons were not kept, or model or table are not those of the
+    run.
     """
     document = read_document(run, "run")
     if (model is None) != (cohort is None):

@@ -42,10 +42,7 @@ class Flags:
 
     Rows of one score come in the order of the table.
 
-    Parameters
-    ----------
-    display : sequence of str
-        Columns that the contract wants shown beside a row.
+    `display`: columns that the contract wants shown beside a row.
     """
 
     def __init__(self, display: Sequence[str]):
@@ -131,14 +128,9 @@ def write_flagged(
 ) -> None:
     """Write the flagged rows, the highest score first.
 
-    Parameters
-    ----------
-    grouped : bool
-        Whether rows come in groups.
-    known : mapping or None
-        What the ledger knows of each case: by group where rows come in groups, otherwise by id.
-    drawn : collection of str
-        Cases marked by lot for review.
+    `grouped`: whether rows come in groups.
+    `known`: what the ledger knows of each case: by group where rows come in groups, otherwise by id.
+    `drawn`: cases marked by lot for review.
     """
     chances = Chances(model)
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -50,11 +50,7 @@ GROUPS_SHOWN = 200
 class Night:
     """Adds up the batches of one run; memory grows with groups, and with rows only where they have labels.
 
-    Parameters
-    ----------
-    model : Model
-    seed : int
-        Draws the unflagged that are to be reviewed.
+    `seed`: draws the unflagged that are to be reviewed.
     """
 
     def __init__(self, model: Model, seed: int = 0):
@@ -273,10 +269,7 @@ SAMPLED = 5
 class Unflagged:
     """Draws from the unflagged rows, batch by batch, in bounded memory.
 
-    Parameters
-    ----------
-    seed : int
-        Of the draw; the run's identity, so that the same night draws the same.
+    `seed`: of the draw; the run's identity, so that the same night draws the same.
     """
 
     def __init__(self, seed: int):
@@ -304,10 +297,8 @@ NAMED_ROWS = 5
 def truth(model: Model, batch: Cohort) -> np.ndarray:
     """The labels of a batch as training wrote them (1 for 1.0), "" where there is none; shape (n_rows,).
 
-    Raises
-    ------
-    CohortError
-        A label that training never met: as a case that is spelled otherwise, it would count as none.
+    Raises CohortError: a label that training never met: as a case that is spelled otherwise, it would count
+    as none.
     """
     assert batch.label is not None
     contract, training = model.contract, model.facts.training

@@ -27,16 +27,8 @@ class Standing:
 
     What is reviewed as one has one score: a row, or the highest of a patient's rows.
 
-    Parameters
-    ----------
-    model : Model
-
-    Attributes
-    ----------
-    least : float
-        Score from which on a row is flagged.
-    past : ndarray, shape (n_cases,)
-        Held-out scores of past cases, sorted ascending.
+    `least`: score from which on a row is flagged. `past`, shape (n_cases,): held-out scores of past cases,
+    sorted ascending.
     """
 
     def __init__(self, model: Model):
@@ -76,11 +68,7 @@ class Standing:
     def stopping(self, waiting: Sequence[float], capacity: int | None) -> Stopping | None:
         """What the reviews that a night has room for would find, of all cases; None where all have room.
 
-        Parameters
-        ----------
-        waiting : sequence of float
-            Scores of those who wait for a review, the highest first.
-        capacity : int, optional
+        `waiting`: scores of those who wait for a review, the highest first.
         """
         if capacity is None or len(waiting) <= capacity or not len(self.past):
             return None
@@ -112,10 +100,7 @@ def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 class Past:
     """The values of the training rows, by feature.
 
-    Parameters
-    ----------
-    profile : Profile or None
-        Without one nothing is said.
+    `profile`: without one nothing is said.
     """
 
     def __init__(self, profile: Profile | None):
@@ -159,10 +144,7 @@ RATE = 0.1
 class Discoveries:
     """Counts p-values by rank, so that memory grows with the calibration scores and not with the table.
 
-    Parameters
-    ----------
-    calibration : ndarray, shape (n,)
-        What the p-values are ranks in, one a row or one a group.
+    `calibration`, shape (n,): what the p-values are ranks in, one a row or one a group.
     """
 
     def __init__(self, calibration: np.ndarray):

@@ -38,12 +38,8 @@ Wanted = dict[tuple[str, float], list[np.ndarray]]
 class VoxelTally:
     """Gathers the flagged voxels of a run patient by patient.
 
-    Parameters
-    ----------
-    contract : Contract
-        Names the coordinates; the third is the slice.
-    geometries : sequence of Geometry
-        Grids of patients, whose slices are then drawn as they lie in the body.
+    `contract`: names the coordinates; the third is the slice. `geometries`: grids of patients, whose slices
+    are then drawn as they lie in the body.
     """
 
     def __init__(self, contract: Contract, geometries: Sequence[Geometry]):
@@ -68,12 +64,7 @@ class VoxelTally:
     def pictured(self, batches: Iterable[Cohort], scores: Path) -> Voxels:
         """Volumes, clusters and slices, most flagged patient first: flags over a feature, and the scores.
 
-        Parameters
-        ----------
-        batches : iterable of Cohort
-            The run's batches once more.
-        scores : Path
-            `scores.parquet` with one row group a batch.
+        `batches`: the run's batches once more. `scores`: `scores.parquet` with one row group a batch.
         """
         step = np.array([steps(np.array(sorted(planes))) for planes in self.planes])
         found = {name: np.concatenate(parts).astype(float) for name, parts in self.flagged.items()}
@@ -213,24 +204,12 @@ def _level(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class View:
-    """How a patient's voxel numbers become those of the canonical grid (right, front, above).
+    """How a patient's voxel numbers become those of the canonical grid (right, front, above)."""
 
-    Parameters
-    ----------
-    axes : ndarray of int, shape (3,)
-        Of each axis of the file, the canonical one.
-    flipped : ndarray of bool, shape (3,)
-        Whether it runs the other way.
-    last : ndarray, shape (3,)
-        Highest number along each axis of the file.
-    spacing : ndarray, shape (3,)
-        Millimetres between voxels along the canonical axes.
-    """
-
-    axes: np.ndarray
-    flipped: np.ndarray
-    last: np.ndarray
-    spacing: np.ndarray
+    axes: np.ndarray  # Shape (3,): of each axis of the file, the canonical one.
+    flipped: np.ndarray  # Shape (3,): whether it runs the other way.
+    last: np.ndarray  # Shape (3,): highest number along each axis of the file.
+    spacing: np.ndarray  # Shape (3,): millimetres between voxels along the canonical axes.
 
     @classmethod
     def of(cls, geometry: Geometry) -> View:
@@ -264,20 +243,11 @@ def largest_clusters(
 ) -> tuple[int | None, list[Cluster]]:
     """Connected clusters of flagged voxels, faces, edges and corners counting as contact, the largest first.
 
-    Parameters
-    ----------
-    coordinates : ndarray, shape (n, 3)
-        Of one patient's flagged voxels.
-    scores : ndarray, shape (n,)
-    step : ndarray, shape (3,)
-        Grid distance along each axis.
-
-    Returns
-    -------
-    n_clusters : int or None
-        None where the coordinates span too many cells to be looked through.
-    clusters : list of Cluster
-        At most 3.
+    `coordinates`, shape (n, 3): of one patient's flagged voxels.
+    `scores`, shape (n,).
+    `step`, shape (3,): grid distance along each axis.
+    `n_clusters`: None where the coordinates span too many cells to be looked through.
+    `clusters`: at most 3.
     """
     place = on_grid(coordinates, step)
     if not len(place):

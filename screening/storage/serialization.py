@@ -41,10 +41,7 @@ def canonical(document: Mapping[str, object]) -> bytes:
 
     Keys keep their order, because the order of a contract's features is that of the encoded columns.
 
-    Raises
-    ------
-    ValueError
-        A number that is not finite, or half a character.
+    Raises ValueError: a number that is not finite, or half a character.
     """
     return _laid_out(document, 0).encode() + b"\n"
 
@@ -99,11 +96,8 @@ def _seal(digest: object) -> bytes:
 def read_document(directory: str | Path, kind: str) -> dict[str, object]:
     """Read `model.json`, `run.json` or `comparison.json` and check its digest.
 
-    Raises
-    ------
-    ModelError
-        It is missing, damaged, from before the first release, of a newer format, or no such document; a key
-        of a wrong type is named.
+    Raises ModelError: it is missing, damaged, from before the first release, of a newer format, or no such
+    document; a key of a wrong type is named.
     """
     path = Path(directory) / f"{kind}.json"
     content = read_bounded(path, MAX_DOCUMENT_BYTES, ModelError)
@@ -136,10 +130,7 @@ def read_document(directory: str | Path, kind: str) -> dict[str, object]:
 def as_stored(path: str | Path) -> Iterator[None]:
     """Read on in a stored document: what is not there, or of another type, is its fault and not a bug.
 
-    Raises
-    ------
-    ModelError
-        Naming the key where it is known.
+    Raises ModelError: naming the key where it is known.
     """
     try:
         yield

@@ -27,22 +27,11 @@ from screening.validation.validation import calibration_of
 def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) -> Model:
     """Return the model with another operating point; its machine stays as it is.
 
-    Parameters
-    ----------
-    model : Model
-    rule : Rule
-        The prevalence in use is kept where it names none.
-    reason : str
-        Why, in words; shown on every page from now on.
-    watched : str, optional
-        Only this class; all watched classes by default.
-
-    Raises
-    ------
-    UsageError
-        The reason is empty, or the class is not watched.
-    ModelError
-        The model holds no held-out scores to choose from.
+    `rule`: the prevalence in use is kept where it names none.
+    `reason`: why, in words; shown on every page from now on.
+    `watched`: only this class; all watched classes by default.
+    Raises UsageError: the reason is empty, or the class is not watched.
+    Raises ModelError: the model holds no held-out scores to choose from.
     """
     if not reason.strip():
         raise UsageError("--reason: say why in a few words; every page will show it")
@@ -113,19 +102,9 @@ def change_of(before: Model, after: Model) -> dict[str, object]:
 def approve(model: Model, by: str, date: datetime.date, reason: str | None = None) -> Model:
     """Return the model with somebody's approval; another threshold or training makes it a draft again.
 
-    Parameters
-    ----------
-    model : Model
-    by : str
-        Who answers for it.
-    date : date
-    reason : str, optional
-        Required where the verdict of its validation is "no".
-
-    Raises
-    ------
-    UsageError
-        Nobody is named, or the verdict asks for a reason.
+    `by`: who answers for it.
+    `reason`: required where the verdict of its validation is "no".
+    Raises UsageError: nobody is named, or the verdict asks for a reason.
     """
     if not by.strip():
         raise UsageError("--by: name who approves the model")
@@ -178,17 +157,9 @@ def without_patient(model: Model, name: str, retrain_by: datetime.date, today: d
     Its figures stay as they were measured. Where the machines stand on the patient's rows, it is to be
     trained again.
 
-    Parameters
-    ----------
-    name : str
-        Id of a row, or of the group that rows belong to.
-    retrain_by : date
-        The day after which such a model scores no more; an earlier one set before stands.
-
-    Raises
-    ------
-    ModelError
-        Nobody else is in it.
+    `name`: id of a row, or of the group that rows belong to.
+    `retrain_by`: the day after which such a model scores no more; an earlier one set before stands.
+    Raises ModelError: nobody else is in it.
     """
     table = model.held_out
     gone = np.zeros(table.n_rows, dtype=bool)

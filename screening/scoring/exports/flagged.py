@@ -65,12 +65,8 @@ class FlaggedRows:
 def read_flagged(directory: str | Path) -> FlaggedRows:
     """Read the flagged rows of a run directory.
 
-    Raises
-    ------
-    UsageError
-        It is a shadow run.
-    ModelError
-        A digest does not agree, or the run is of a version that noted none.
+    Raises UsageError: it is a shadow run. Raises ModelError: a digest does not agree, or the run is of a
+    version that noted none.
     """
     folder = Path(directory)
     stored = read_document(folder, "run")
