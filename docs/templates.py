@@ -33,6 +33,10 @@ def _walk(node: nodes.Node, known: dict[str, str], found: dict[str, set[str]]) -
     if isinstance(node, nodes.FromImport):
         known |= {name if isinstance(name, str) else name[1]: "" for name in node.names}
         return
+    if isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name):
+        _walk(node.node, known, found)
+        known[node.target.name] = _path(node.node, known)
+        return
     if isinstance(node, nodes.For):
         _walk(node.iter, known, found)
         targets = (
@@ -45,6 +49,8 @@ def _walk(node: nodes.Node, known: dict[str, str], found: dict[str, set[str]]) -
         _each(node.else_, known, found)
         return
     path = _path(node, known)
+    if isinstance(node, nodes.Filter):
+        _each(node.args, known, found)
     if path:
         head, _, rest = path.partition(".") if "." in path else (path, "", "")
         found[head.removesuffix("[]")].update({rest} if rest else set())

@@ -80,7 +80,7 @@ def test_a_method_that_is_worse_is_said_to_be(cohort, trained):
     trained = trained(cohort, "svm", search=1, params={"gamma": 300.0}, beside=["logistic"])
     shown = block(model_in(trained.document))
 
-    assert "AUROC" in shown["rows"][0].worse
+    assert "AUROC" in shown["rows"][0]["worse"]
     assert shown["said"][0].startswith("beside logistic, svm has a lower AUROC")
 
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from flow_cohorts import voxels
+from flow_cohorts import patients, voxels
 from numpydoc.validate import validate
 from scipy.sparse import csr_array
 
@@ -69,8 +69,11 @@ UNEARNED = [("one_class", "learns from patients without"), ("logistic", "too few
 
 
 @pytest.mark.parametrize(("recipe", "reason"), UNEARNED)
-def test_chances_that_were_not_earned_are_refused_with_the_reason(cohort, table, recipe, reason, trained):
-    model = trained(cohort, recipe, search=1, forward=False)
+def test_chances_that_were_not_earned_are_refused_with_the_reason(recipe, reason):
+    table = patients(110)
+    model = train(
+        read_cohort(table, label="ill", id="patient", need_label=True), recipe, search=1, forward=False
+    )
 
     with pytest.raises(ModelError, match=reason):
         model.predict_proba(table)

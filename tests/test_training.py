@@ -18,13 +18,13 @@ def model(cohort, trained):
 
 
 def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, trained):
-    columns = ["id", "held", "fold", "label", "score"]
+    columns = {"id", "held", "fold", "label", "score", "trained:score"}
 
     once = trained(cohort, "svm", search=1, repeats=1).validation
 
     assert sorted(model.validation["id"]) == sorted(once["id"]) == sorted(cohort.id)
-    assert list(once.columns) == columns
-    assert list(model.validation.columns) == [*columns, "score@0", "score@1", "score@2"]
+    assert set(once.columns) == columns
+    assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
 
 
 def test_the_asked_sensitivity_is_kept_on_the_held_out_scores(model):
@@ -106,7 +106,7 @@ def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to
 
 
 def test_several_classes_need_a_positive_value_or_a_multi_class_recipe(tissue):
-    with pytest.raises(UsageError, match="gland, lesion, zone"):
+    with pytest.raises(UsageError, match="--positive"):
         train(tissue, "svm")
 
 

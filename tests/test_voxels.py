@@ -187,8 +187,8 @@ def test_what_is_no_picture_is_never_written_into_the_page():
     patient = Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[])
     block = voxel_block(block_of(patient), 3)
 
-    assert block.patients[0].slices == []
-    assert block.pictures is False
+    assert block["patients"][0]["slices"] == []
+    assert block["pictures"] is False
 
 
 def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
@@ -200,9 +200,9 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
     run = block_of(*volumes)
     groups = [replace(group, group=name) for name, group in zip(names, run.groups, strict=False)]
     run = replace(run, groups=groups)
-    lines = worklist(run, voxel_block(run, 3).patients, 3).parts[0].lines
+    lines = worklist(run, voxel_block(run, 3)["patients"], 3)["parts"][0]["lines"]
 
-    assert [line.rest.volume.flagged for line in lines] == ["1", "2"]
+    assert [line.rest.volume["flagged"] for line in lines] == [1, 2]
 
 
 @pytest.mark.parametrize("codes", ["RAS", "LPS", "PIR", "SLA", "ASL"], ids=lambda codes: f"stored as {codes}")

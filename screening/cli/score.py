@@ -255,16 +255,16 @@ def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dic
 
     case = told(run_in(found["run"]), case_in(found["case"]))
     why = [
-        " ".join(filter(None, [c.feature, c.value, c.unit, c.outside, _usual(c.usual)]))
+        " ".join(
+            filter(None, [c.feature, c.value, c.unit, c.outside, f"(usual {c.usual})" if c.usual else ""])
+        )
         + f": {'raises' if c.raises else 'lowers'} the score, {c.change}"
-        for c in case.why
+        for c in case["why"]
     ]
-    named = {term.lower(): fact for term, fact in case.facts}
-    return facts | {"id": case.id, "flagged": case.said} | named | {"why": why, "missing": case.missing}
-
-
-def _usual(bounds: str) -> str:
-    return f"(usual {bounds})" if bounds else ""
+    named = {term.lower(): fact for term, fact in case["facts"]}
+    return (
+        facts | {"id": case["id"], "flagged": case["said"]} | named | {"why": why, "missing": case["missing"]}
+    )
 
 
 class Form(StrEnum):

@@ -163,16 +163,7 @@ class Factor(Protocol):
 
 
 def why_not(factor: Factor, machine: str, scheme: str | None, kernel: str) -> str | None:
-    """Why this factor cannot be used with that machine and kernel, naming both sides; None where it can.
-
-    Parameters
-    ----------
-    factor : Factor
-    machine : {"one_class", "two_class", "multi_class"}
-    scheme : str or None
-        Of a multi-class machine.
-    kernel : str
-    """
+    """Why this factor cannot be used with that machine and kernel, naming both sides; None where it can."""
     if machine not in factor.machines:
         return f"factor {factor.name} needs a machine of {_listed(factor.machines)}, not {machine}"
     if kernel not in factor.kernels:

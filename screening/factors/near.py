@@ -38,11 +38,7 @@ def check_empty(empty: str) -> None:
 def mean_of_near(near: Neighbors, empty: str) -> np.ndarray:
     """Mean squared distance of what is within each reach, (n_reaches, n); 0 for a row whose side is empty.
 
-    Parameters
-    ----------
-    near : Neighbors
-    empty : {"zero", "nearest"}
-        What a row gets that has none within reach.
+    `empty`, "zero" or "nearest", is what a row gets that has none within reach.
     """
     mean = near.total / np.maximum(near.count, 1)
     if empty == "zero":
@@ -52,12 +48,7 @@ def mean_of_near(near: Neighbors, empty: str) -> np.ndarray:
 
 
 def near_mean(distances: np.ndarray, reach: np.ndarray, empty: str) -> np.ndarray:
-    """The same of a matrix of distances, (n, m), with infinities for what does not count, shape (n,).
-
-    Parameters
-    ----------
-    reach : ndarray of shape (n,)
-    """
+    """The same of a matrix of distances, (n, m), with infinities for what does not count, shape (n,)."""
     inside = distances < reach[:, None]
     total, count = np.where(inside, distances, 0.0).sum(axis=1), inside.sum(axis=1)
     nearest = distances.min(axis=1, initial=np.inf)

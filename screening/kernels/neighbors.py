@@ -29,20 +29,11 @@ _TASK = 4096  # rows a thread takes at a time
 
 @dataclass(frozen=True)
 class Neighbors:
-    """Of each row: what is closer than each reach on the side it looks at.
+    """Of each row: what is closer than each reach on the side it looks at."""
 
-    Parameters
-    ----------
-    total : ndarray of shape (n_reaches, n)
-        Sum of their squared distances under K~.
-    count : ndarray of shape (n_reaches, n)
-        Their number.
-    nearest : ndarray of shape (n,)
-        The smallest squared distance to that side, within reach or not; infinite where it is empty.
-    """
-
-    total: np.ndarray
-    count: np.ndarray
+    total: np.ndarray  # (n_reaches, n): sum of their squared distances under K~
+    count: np.ndarray  # (n_reaches, n)
+    # (n,): smallest squared distance to that side, within reach or not; infinite where it is empty
     nearest: np.ndarray
 
     @classmethod
@@ -62,19 +53,9 @@ def neighbors(
     wanted: np.ndarray,
     reaches: Sequence[float] | None,
 ) -> Neighbors:
-    """The centres of one side that are near rows, under K~.
+    """The centres of the side `wanted` by each row, +1 or -1, that are near it under K~.
 
-    Parameters
-    ----------
-    kernel : Gaussian or Laplacian, gamma a number
-    x, centres : ndarray of shape (n, n_features), (m, n_features)
-    c_x, c : ndarray of shape (n,), (m,)
-    sides : ndarray of shape (m,)
-        +1 or -1.
-    wanted : ndarray of shape (n,)
-        The side each row looks at.
-    reaches : sequence of float, or None
-        Squared; None is the one mean of each row's nearest and farthest centre of either side.
+    `reaches` are squared; None is the one mean of each row's nearest and farthest centre of either side.
     """
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
     kind = SQUARED if kernel.norm == 2 else ABSOLUTE
@@ -101,16 +82,7 @@ def neighbors_in(
     wanted: np.ndarray,
     reaches: Sequence[float] | None,
 ) -> Neighbors:
-    """The same, to the bit, from a kernel that is held.
-
-    Parameters
-    ----------
-    across : ndarray of shape (n_known, n_rows)
-    places : ndarray of int, shape (m,)
-        Its rows that are centres.
-    at : ndarray of int, shape (n,)
-        Its columns that are rows to look from.
-    """
+    """The same from a kernel that is held: centres are its rows `places`, what looks its columns `at`."""
     told = _floats(c_x, c, sides, wanted, _numbers(reaches))
     found = Neighbors.empty(len(told[-1]), len(at))
     near_within(

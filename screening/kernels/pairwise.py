@@ -122,21 +122,9 @@ def weighted_sum(
 ) -> np.ndarray:  # fmt: skip
     """sum_i weights_i K(centre_i, x) at every row of x.
 
-    Parameters
-    ----------
-    kernel : Gaussian or Laplacian, gamma a number
-    x : ndarray of shape (n, n_features)
-    centres : ndarray of shape (m, n_features)
-    weights : ndarray of shape (m,) or (m, n_outputs)
-    dtype : float32 or float64
-        What distances and kernels are computed in; sums are float64 except over 32 centres at a time.
-    threads : int, optional
-        All cores by default; the result does not depend on it.
-
-    Returns
-    -------
-    ndarray of shape (n,) or (n, n_outputs)
-        Absolute error about 3e-7 (float64: 1e-15) times the root of sum_i weights_i^2.
+    `weights` are (m,) or (m, n_outputs). Distances and kernels are computed in `dtype`, sums in float64
+    except over 32 centres at a time: the absolute error is about 3e-7 (float64: 1e-15) times the root of
+    sum_i weights_i^2. The result does not depend on the number of threads.
     """
     columns = weights if weights.ndim == 2 else weights[:, None]
     out = weighted_sums(kernel.norm, x, centres, [(kernel.number, columns)], dtype=dtype, threads=threads)[0]
@@ -154,18 +142,8 @@ def weighted_sums(
 ) -> list[np.ndarray]:
     """Several sums over the same distances in one sweep: a decision and the bumps of its factor.
 
-    Parameters
-    ----------
-    norm : {2, 1}
-        Squared Euclidean or city-block distances d.
-    x, centres : ndarray of shape (n, n_features), (m, n_features)
-    terms : sequence of (gamma, weights)
-        gamma a number or one per centre, shape (m,); weights of shape (m, n_outputs).
-
-    Returns
-    -------
-    list of ndarray of shape (n, n_outputs)
-        sum_i weights_i exp(-gamma_i d(x, centre_i)), one array a term.
+    Of each of the terms (gamma, weights): sum_i weights_i exp(-gamma_i d(x, centre_i)), (n, n_outputs), d
+    squared Euclidean or city-block, gamma a number or one per centre.
     """
     moved = padded(centres, dtype)
     rates = np.zeros((len(terms), len(moved)), dtype)
@@ -251,15 +229,9 @@ def in_double(
 
     Weights of both signs can cancel (a large C does it): rounding of the others stays below 3e-5 of the
     largest sum, so that the largest weights are left to float64. The answer depends on the machine alone,
-    never on the rows to be scored.
-
-    Parameters
-    ----------
-    centres : ndarray of shape (m, n_features)
-    weights : ndarray of shape (m, n_outputs)
-    c : ndarray of shape (m, 1) or (m, n_outputs), optional
-        What a decision multiplies the sum by, at the centres: where the types are mixed it is the decisions
-        that keep to the limit, of which the largest need not be where the sum is.
+    never on the rows to be scored. `c` is what a decision multiplies the sum by, at the centres: where the
+    types are mixed it is the decisions that keep to the limit, of which the largest need not be where the sum
+    is.
     """
     if len(centres) <= _PROBES:
         return np.ones(len(centres), bool)

@@ -15,34 +15,16 @@ REACH, MOST = 100.0, 300.0
 
 @dataclass(frozen=True)
 class Scale:
-    """How log c is scaled and bounded before it becomes c, one number an output.
+    """How log c is scaled and bounded before it becomes c, one number an output."""
 
-    Parameters
-    ----------
-    shift : ndarray of shape (1,) or (n_outputs,)
-        Subtracted from log c.
-    floor : ndarray of shape (1,) or (n_outputs,)
-        Least log c, ``shift`` subtracted.
-    """
-
-    shift: np.ndarray
-    floor: np.ndarray
+    shift: np.ndarray  # (1,) or (n_outputs,): subtracted from log c
+    floor: np.ndarray  # least log c, ``shift`` subtracted
 
     @classmethod
     def over(cls, before: np.ndarray, now: np.ndarray, normalise: bool) -> Scale:
-        """The scale from a factor and the product of those before it, at the training rows.
+        """The scale from log c of the passes before and log of a factor, (n_rows, 1 or n_outputs).
 
-        Parameters
-        ----------
-        before, now : ndarray of shape (n_rows, 1) or (n_rows, n_outputs)
-            log c of the passes before; log of this factor.
-        normalise : bool
-            Subtract the log of this factor's root mean square, and not only what keeps c finite.
-
-        Raises
-        ------
-        ValueError
-            As ``added``.
+        To `normalise` subtracts the log of this factor's root mean square, and not only what keeps c finite.
         """
         every = before + _checked(now)
         top = every.max(axis=0)
@@ -67,10 +49,7 @@ class Scale:
     def added(self, before: np.ndarray, now: np.ndarray) -> np.ndarray:
         """log c from the passes before and this factor at any rows, shifted and bounded.
 
-        Raises
-        ------
-        ValueError
-            If a value is not a number: the factor was given a decision or a distance that is not.
+        ValueError where a value is not a number: the factor was given a decision or a distance that is not.
         """
         every = before + _checked(now) - self.shift
         return np.minimum(np.maximum(every, self.floor), MOST)
@@ -86,13 +65,7 @@ def _checked(log_c: np.ndarray) -> np.ndarray:
 
 
 def log_sum_exp(exponents: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """log sum_k heights_k exp(exponents_nk), (n,), without underflow; -inf where no height is > 0.
-
-    Parameters
-    ----------
-    exponents : ndarray of shape (n, m)
-    heights : ndarray of shape (m,), >= 0
-    """
+    """log sum_k heights_k exp(exponents_nk), (n,), without underflow; -inf where no height is > 0."""
     used = heights > 0
     terms = exponents[:, used] + np.log(heights[used])
     largest = terms.max(axis=1, initial=-np.inf, keepdims=True)
@@ -111,13 +84,7 @@ def rescaled_distances(
 ) -> np.ndarray:
     """Squared feature-space distances under K~: K~(x, x) + K~(z, z) - 2 K~(x, z).
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n, m)
-        K between the rows and the columns.
-    c_rows, c_columns : ndarray of shape (n,), (m,)
-    rows, columns : ndarray of shape (n,), (m,)
-        The diagonals K(x, x) and K(z, z).
+    `rows` and `columns` are the diagonals K(x, x) and K(z, z).
     """
     squared = rescaled(gram, -2.0 * c_rows, c_columns)
     squared += (np.square(c_rows) * rows)[:, None]

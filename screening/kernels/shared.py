@@ -28,11 +28,7 @@ _current: ContextVar[Shared | None] = ContextVar("shared", default=None)
 class Distances:
     """Distances among all rows of a table, made when first asked for: fits on some rows take their part.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, n_features)
-    memory : int, optional
-        Bytes; where the whole takes more than a quarter there are none, and every fit makes its own.
+    Where the whole takes more than a quarter of `memory` there are none, and every fit makes its own.
     """
 
     def __init__(self, rows: np.ndarray, memory: int | None = None) -> None:
@@ -60,15 +56,9 @@ class Distances:
 class Shared:
     """Distances, the last Gram and the solutions found on it, for one array of rows.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, n_features)
-    memory : int, > 0
-        Bytes for Grams, distances and kept rows of a Gram; distances are kept only where they fit beside it.
-    part : callable, optional
-        From norm and type to the rows' distances as part of a larger matrix, or None.
-    asked : ndarray of shape (m, n_features), optional
-        Rows that all the machines will be asked about: the kernel to them is made once.
+    Distances are kept only where they fit beside the Grams in `memory`. `part` makes of norm and type the
+    rows' distances as part of a larger matrix, or None. `asked` are rows that all the machines will be asked
+    about: the kernel to them is made once.
     """
 
     def __init__(

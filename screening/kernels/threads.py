@@ -30,13 +30,7 @@ def n_threads() -> int:
 
 @contextmanager
 def limit_threads(jobs: int = -1) -> Iterator[None]:
-    """Loops inside take so many threads; -1: one a core.
-
-    Raises
-    ------
-    UsageError
-        ``jobs`` is no number of threads.
-    """
+    """Loops inside take so many threads, -1 for one a core (UsageError for 0 or less)."""
     if jobs != -1 and jobs < 1:
         raise UsageError(f"--jobs {jobs}: give a number of threads, or -1 for all cores")
     token = _limit.set(None if jobs == -1 else jobs)

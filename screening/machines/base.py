@@ -55,13 +55,7 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        """Take over a fitted state made by an estimator of the same parameters.
-
-        Raises
-        ------
-        ModelError
-            If arrays are missing or do not fit each other.
-        """
+        """Take over a fitted state of the same parameters; ModelError where arrays do not fit."""
         raise NotImplementedError
 
     def _rows(self, X: ArrayLike) -> np.ndarray:
@@ -190,13 +184,7 @@ class KernelMachine(Estimator):
         return self.passes if self.factor is not None else 0
 
     def check_parameters(self) -> None:
-        """Refuse parameters out of range and compositions that make no sense.
-
-        Raises
-        ------
-        ValueError
-            Naming the parameter, or both sides of the composition.
-        """
+        """Refuse parameters out of range and compositions that make no sense, naming both sides."""
         if isinstance(self.passes, bool) or self.passes != int(self.passes) or self.passes < 0:
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
         if not 0 < getattr(self, "C", 1.0) < np.inf:
@@ -216,15 +204,7 @@ class KernelMachine(Estimator):
                 raise ValueError(reason)
 
     def fit_each(self, factors: Sequence[Factor], X: ArrayLike, y: ArrayLike, **known: Any) -> Sequence[Self]:
-        """The machine fitted with each of several factors.
-
-        Parameters
-        ----------
-        factors : sequence of Factor
-            Equal but for fields that they let vary.
-        X, y, **known
-            As ``fit`` has them.
-        """
+        """The machine fitted with each of several factors, equal but for fields that they let vary."""
         return [clone(self).set_params(factor=factor).fit(X, y, **known) for factor in factors]
 
     def _passes_wanted(
@@ -336,12 +316,7 @@ def classes_and_codes(answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_labels(y: np.ndarray) -> None:
-    """Refuse labels that name no classes, as scikit-learn does; whole numbers and text always do.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse labels that name no classes, as scikit-learn does; whole numbers and text always do."""
     if y.dtype.kind not in "biuSU":  # the full check takes as long as a small fit
         check_classification_targets(y)
 

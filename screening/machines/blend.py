@@ -23,11 +23,7 @@ FLAT = 1e-12
 class BlendedEnsemble:
     """The fold machines of several methods; a row's score is the mean of the methods' standardised decisions.
 
-    Parameters
-    ----------
-    members : sequence of FoldEnsemble
-    centres, scales : ndarray, shape (n_members, n_outputs)
-        Mean and standard deviation of each member's held-out decisions.
+    `centres` and `scales` (n_members, n_outputs) are of each member's held-out decisions.
     """
 
     kernel_machines = False
@@ -70,17 +66,8 @@ class BlendedEnsemble:
         n_classes: int,
         state: Mapping[str, np.ndarray],
     ) -> BlendedEnsemble:
-        """Inverse of ``state``.
-
-        Parameters
-        ----------
-        builders : sequence of (callable, str)
-            What makes each member's unfitted estimator, and its kind of machine.
-
-        Raises
-        ------
-        ModelError
-            Arrays are missing or do not fit each other.
+        """Inverse of ``state``, by what makes each member's unfitted estimator, and its kind of machine
+        (ModelError).
         """
         members = []
         for j, (build, kind) in enumerate(builders):

@@ -24,14 +24,6 @@ def inner_folds(
     """Stratified (train, test) row numbers, groups kept whole; every training part holds all classes.
 
     Fewer folds where the rarest class has fewer rows or groups, none where it has one only.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_rows,)
-        Class numbers, each of 0 to the largest present.
-    groups : ndarray of shape (n_rows,) or None
-    folds : int, >= 2
-    seed : int
     """
     n_classes = int(codes.max()) + 1
     holders = [
@@ -63,10 +55,7 @@ def inner_scores(
 ) -> np.ndarray:
     """Out-of-fold geometric mean of recalls after 0, 1, ... ``passes`` rescalings, shape (passes + 1,).
 
-    Parameters
-    ----------
-    fit : callable
-        From row numbers to a machine fitted on them with all passes, which has ``codes_after(x, t)``.
+    `fit` makes of row numbers a machine fitted on them with all passes.
     """
     predicted = np.full((passes + 1, len(x)), -1)
     for train, test in inner_folds(codes, groups, folds, seed):

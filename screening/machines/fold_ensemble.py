@@ -16,15 +16,7 @@ from screening.machines.training import Pass
 
 
 class FoldEnsemble:
-    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model.
-
-    Parameters
-    ----------
-    machines : sequence of fitted estimators
-    kind : {"one_class", "two_class", "multi_class", "baseline"}
-    n_classes : int
-        Classes of the task.
-    """
+    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model."""
 
     def __init__(self, machines: Sequence[Estimator], kind: str, n_classes: int) -> None:
         self.machines = tuple(machines)
@@ -32,16 +24,7 @@ class FoldEnsemble:
         self.n_classes = n_classes
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
-        """Mean decision at encoded rows, higher for more suspicious.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_rows, n_encoded)
-
-        Returns
-        -------
-        ndarray, shape (n_rows, 1), or (n_rows, n_classes) for multi-class machines
-        """
+        """Mean decision at encoded rows, higher for more suspicious; shape as of `oriented_decisions`."""
         x = np.ascontiguousarray(x, dtype=np.float64)
         if not self.kernel_machines:
             each = [oriented_decisions(machine, x, self.kind, self.n_classes) for machine in self.machines]
@@ -145,18 +128,7 @@ class FoldEnsemble:
     def from_state(
         cls, build: Callable[[], Estimator], kind: str, n_classes: int, state: Mapping[str, np.ndarray]
     ) -> FoldEnsemble:
-        """Inverse of ``state``.
-
-        Parameters
-        ----------
-        build : callable
-            Makes the unfitted estimator.
-
-        Raises
-        ------
-        ModelError
-            Arrays are missing or do not fit each other.
-        """
+        """Inverse of ``state``; `build` makes the unfitted estimator. ModelError where arrays do not fit."""
         machines = []
         for k in range(int(state["n_machines"])):
             own = under(state, f"machine{k}/")
@@ -196,20 +168,7 @@ def _rows_at(rows: np.ndarray, places: np.ndarray | None) -> np.ndarray:
 
 
 def oriented_decisions(estimator: Estimator, encoded: np.ndarray, kind: str, n_classes: int) -> np.ndarray:
-    """Decision values of encoded rows, turned so that higher means more suspicious.
-
-    Parameters
-    ----------
-    estimator : fitted estimator of a recipe
-    encoded : ndarray, shape (n_rows, n_encoded)
-    kind : {"one_class", "two_class", "multi_class", "baseline"}
-    n_classes : int
-        Classes of the task.
-
-    Returns
-    -------
-    ndarray, shape (n_rows, 1), or (n_rows, n_classes) for a multi-class machine
-    """
+    """Decisions of encoded rows, higher for more suspicious, (n_rows, 1) or (n_rows, n_classes)."""
     if isinstance(estimator, MultiClassSVM):
         own = estimator.class_scores(encoded)
     else:

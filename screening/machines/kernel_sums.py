@@ -22,13 +22,7 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Bumps:
-    """sum_k heights_k exp(-rates_k d(x, x_k)) over the basis.
-
-    Parameters
-    ----------
-    norm : {2, 1}
-    rates, heights : ndarray of shape (n_basis,)
-    """
+    """sum_k heights_k exp(-rates_k d(x, x_k)) over the basis."""
 
     norm: int
     rates: np.ndarray
@@ -50,14 +44,8 @@ class _Sweep:
 class Sums:
     """Kernel expansions and sums of bumps over one basis.
 
-    Parameters
-    ----------
-    kernel : Gaussian or Laplacian, gamma a number
-    rows : ndarray of shape (n_basis, n_features)
-    expansions : mapping from key to coefficients, shape (n_basis, n_outputs)
-    bumps : mapping from key to Bumps
-    c : mapping from key to c at the basis, shape (n_basis, 1) or (n_basis, n_outputs)
-        Of an expansion that decisions multiply by it.
+    By key: `expansions` are coefficients (n_basis, n_outputs), and `c` is what a decision multiplies an
+    expansion by, at the basis, (n_basis, 1) or (n_basis, n_outputs).
     """
 
     def __init__(

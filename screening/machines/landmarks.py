@@ -40,18 +40,8 @@ def choose(x: np.ndarray, codes: np.ndarray, wanted: int, pilot: Pilot, seed: in
 
     The rarest class is kept whole, up to an equal share; the rest is spread over the other classes. A pilot
     learns from a first sample, and then the rows near its boundary get most of the places. Rows are drawn in
-    the order of a hash of their values, so that machines of several folds stand on many of the same rows.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows, n_features)
-    codes : ndarray of int, shape (n_rows,)
-        Class numbers, 0 to n_classes - 1.
-    wanted : int
-        Landmarks in all.
-    pilot : callable
-        From first landmarks to a mask over all rows: near the boundary of a machine trained on them.
-    seed : int
+    the order of a hash of their values, so that machines of several folds stand on many of the same rows. The
+    `pilot` makes of first landmarks a mask over all rows: near the boundary of a machine trained on them.
     """
     order = np.argsort(np.argsort(_hashed(x, seed), kind="stable"), kind="stable")
     strata = [np.flatnonzero(codes == m) for m in range(int(codes.max()) + 1)]

@@ -21,22 +21,11 @@ from screening.solvers.kernel_rows import Gram
 
 @dataclass(frozen=True)
 class Passes:
-    """All passes of a fitted machine, on the union of their support vectors.
-
-    Parameters
-    ----------
-    kernel : Gaussian or Laplacian, gamma a number
-    rows : ndarray of shape (n_basis, n_features)
-    support : ndarray of int, shape (n_basis,)
-        Row numbers of ``rows`` in the training table.
-    chain : tuple of Pass
-    factor : Factor or None
-    class_counts : ndarray of shape (n_classes,)
-    """
+    """All passes of a fitted machine, on the union of their support vectors."""
 
     kernel: Kernel
-    rows: np.ndarray
-    support: np.ndarray
+    rows: np.ndarray  # (n_basis, n_features)
+    support: np.ndarray  # row numbers of ``rows`` in the training table
     chain: tuple[Pass, ...]
     factor: Factor | None
     class_counts: np.ndarray
@@ -113,13 +102,7 @@ class Passes:
 
     @classmethod
     def from_state(cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]) -> Passes:
-        """Inverse of ``state``; ``kernel`` and ``factor`` are the recipe's.
-
-        Raises
-        ------
-        ModelError
-            If an array is missing or of a shape that does not fit the others.
-        """
+        """Inverse of ``state``; kernel and factor are the recipe's. ModelError where arrays do not fit."""
         try:
             chain = tuple(_pass_from(state, t) for t in range(int(state["n_passes"])))
             passes = cls(
@@ -200,16 +183,7 @@ _BLOCK_BYTES = 32_000_000
 
 
 class Scorer:
-    """Machines of one kernel over one basis.
-
-    Parameters
-    ----------
-    machines : sequence of Passes
-    rows : ndarray of shape (n_basis, n_features)
-        Holds the rows of every machine.
-    places : sequence of ndarray of int
-        Where each machine's rows are among them.
-    """
+    """Machines of one kernel over one basis, `rows`, in which each machine's own rows are at its `places`."""
 
     def __init__(self, machines: Sequence[Passes], rows: np.ndarray, places: Sequence[np.ndarray]) -> None:
         self.machines = machines
@@ -287,23 +261,11 @@ def fit_passes(
 ) -> list[Passes]:
     """Train, build c from what was learned, train again: ``n_passes`` times, for each of several factors.
 
-    Parameters
-    ----------
-    kernel : Gaussian or Laplacian, gamma a number
-    rows : ndarray of shape (n_rows, n_features)
-    gram : ndarray of shape (n_rows, n_rows)
-        K over ``rows``; never changed.
-    labels : ndarray of shape (n_rows, n_outputs)
-    solve : callable
-        From several c, each (n_rows, 1) or (n_rows, n_outputs), to the Duals of K~.
-    factors : sequence of Factor or None
-        On one first pass; equal but for fields that they let vary, where they are several.
-    n_passes : int
-        Number of rescalings; 0 is the plain machine.
-    normalise : bool
-        Divide each factor by its root mean square over the training rows.
-    name : hashable, optional
-        Of what ``solve`` does: where fits share these rows, those of one name share their first pass too.
+    `gram` is K over the rows, and never changed; `solve` makes of several c, (n_rows, 1) or (n_rows,
+    n_outputs), the Duals of K~. Several factors share one first pass, and are equal but for fields that they
+    let vary. Each is divided by its root mean square over the training rows where it is to `normalise`.
+    `name` is of what ``solve`` does: where fits share these rows, those of one name share their first pass
+    too.
     """
     with shared.over(rows) as here:
         here.keep(kernel, gram)

@@ -17,29 +17,14 @@ MOST_REPEATED = 20_000
 
 @dataclass(frozen=True)
 class Counted:
-    """Rows that count at all, and how much.
+    """Rows that count at all, and how much."""
 
-    Parameters
-    ----------
-    rows : ndarray of int, shape (n_counted,)
-        Row numbers in the table given.
-    given : ndarray of shape (n_counted,) or None
-        The sample weights; None where every row counts once.
-    weights : ndarray of shape (n_counted,)
-        Sample weight times class weight.
-    codes : ndarray of int, shape (n_counted,), or None
-    class_weight : dict or None
-        By class number.
-    whole : bool
-        Whether they are all rows of the table, each once.
-    """
-
-    rows: np.ndarray
-    given: np.ndarray | None
-    weights: np.ndarray
+    rows: np.ndarray  # row numbers in the table given
+    given: np.ndarray | None  # the sample weights; None where every row counts once
+    weights: np.ndarray  # sample weight times class weight
     codes: np.ndarray | None
-    class_weight: dict[int, float] | None = None
-    whole: bool = False
+    class_weight: dict[int, float] | None = None  # by class number
+    whole: bool = False  # whether they are all rows of the table, each once
 
     def of(self, array: np.ndarray) -> np.ndarray:
         """Their part of an array over the table; the array itself where all rows count."""
@@ -66,13 +51,9 @@ def resolve_sample_weight(
     """The rows of x that count, a row of weight 0 being none.
 
     With `repeat`, rows whose weights are whole numbers stand there so many times: what counts neighbours, as
-    factors and remedies do, then sees as many as were meant. Other weights change costs only.
-
-    Raises
-    ------
-    ValueError
-        Weights that are negative or not finite, that leave a class without rows, or a class weight that is
-        neither positive nor of a class.
+    factors and remedies do, then sees as many as were meant. Other weights change costs only. ValueError
+    where weights are negative or not finite or leave a class without rows, or where a class weight is neither
+    positive nor of a class.
     """
     given = None
     rows = np.arange(len(x))

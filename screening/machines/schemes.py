@@ -30,14 +30,7 @@ class Classes:
 
 
 class OneVsRest:
-    """One decision function a class: that class against all others.
-
-    Parameters
-    ----------
-    classes : Classes
-    C, cost_ratio, tol
-        As the machine's.
-    """
+    """One decision function a class: that class against all others."""
 
     def __init__(self, classes: Classes, C: float, cost_ratio: float | str, tol: float) -> None:
         self.classes = classes
@@ -60,13 +53,7 @@ class OneVsRest:
         return self.classes.codes[:, None] == np.arange(self.classes.n_classes)
 
     def solve(self, gram: Gram, factors: Sequence[np.ndarray]) -> list[Dual]:
-        """At each c one C-SVC for each column of ``labels``, rows labelled 0 left out.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (n_rows, n_rows)
-        factors : sequence of ndarray of shape (n_rows, 1) or (n_rows, n_outputs)
-        """
+        """At each c one C-SVC for each column of ``labels``, rows labelled 0 left out."""
         of_outputs = [
             self._one(gram, labels, np.stack([c[:, m % c.shape[1]] for c in factors]))
             for m, labels in enumerate(self.labels.T)
@@ -89,13 +76,7 @@ class OneVsRest:
         return self.C * np.where(labels > 0, float(ratio), 1.0) * weights
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
-        """The least margin of each row, (n_rows,): where it is below 1, the row has a loss.
-
-        Parameters
-        ----------
-        decisions : ndarray of shape (n_rows, n_outputs)
-            At the rows that ``classes`` are of.
-        """
+        """The least margin of each row of ``classes``, (n_rows,): where it is below 1, the row has a loss."""
         return np.where(self.labels != 0, self.labels * decisions, np.inf).min(axis=1)
 
     @staticmethod

@@ -17,52 +17,26 @@ SUPPORT = 1e-8
 
 @dataclass(frozen=True)
 class Dual:
-    """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m.
+    """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_rows, n_outputs)
-        alpha_i with its sign; exactly 0 off the support.
-    intercept : ndarray of shape (n_outputs,)
-    margin : ndarray of bool, shape (n_rows, n_outputs)
-        0 < alpha_i < bound.
-    gap : float
-        Largest over the outputs.
-    n_iter : int
-        Summed over the outputs.
-    noted : dict of ndarray
-        What a remedy wants kept and told, by name.
-    """
-
-    weights: np.ndarray
-    intercept: np.ndarray
-    margin: np.ndarray
-    gap: float
-    n_iter: int
-    noted: dict[str, np.ndarray] = field(default_factory=dict)
+    weights: np.ndarray  # (n_rows, n_outputs): alpha_i with its sign; exactly 0 off the support
+    intercept: np.ndarray  # (n_outputs,)
+    margin: np.ndarray  # bool, as weights: 0 < alpha_i < bound
+    gap: float  # largest over the outputs
+    n_iter: int  # summed over the outputs
+    noted: dict[str, np.ndarray] = field(default_factory=dict)  # what a remedy wants kept and told, by name
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One trained pass over the basis rows (the training rows, later the support vectors of any pass).
-
-    Parameters
-    ----------
-    dual : Dual
-    labels : ndarray of shape (n_basis, n_outputs)
-        +1, -1, or 0 for a row outside the output's problem.
-    c : ndarray of shape (n_basis, 1) or (n_basis, n_outputs)
-        Product of the factors of all passes before.
-    scale : Scale or None
-        How log c of the next pass is scaled and bounded; None in the last.
-    remembered : tuple of dict
-        The factor's parameters, one dict an output (one in all for a joint factor); empty in the last pass.
-    """
+    """One trained pass over the basis rows (the training rows, later the support vectors of any pass)."""
 
     dual: Dual
-    labels: np.ndarray
-    c: np.ndarray
-    scale: Scale | None = None
+    labels: np.ndarray  # (n_basis, n_outputs): +1, -1, or 0 for a row outside the output's problem
+    c: np.ndarray  # (n_basis, 1) or (n_basis, n_outputs): product of the factors of all passes before
+    scale: Scale | None = None  # how log c of the next pass is scaled and bounded; None in the last
+    # The factor's parameters, one dict an output (one in all for a joint factor); empty in the last
+    # pass.
     remembered: tuple[dict[str, np.ndarray], ...] = ()
 
     @property
@@ -78,31 +52,15 @@ class Pass:
 
 @dataclass(frozen=True)
 class Training:
-    """What one two-class pass trains on.
+    """What one two-class pass trains on."""
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n) or KernelRows
-        Base kernel K.
-    labels : ndarray of shape (n,)
-        +1 or -1.
-    c : ndarray of shape (n,)
-    costs : ndarray of shape (n,)
-        Bound of each alpha.
-    tol : float
-    groups : ndarray of shape (n,), optional
-        What a remedy that validates inside must not split.
-    counts : ndarray of shape (n,), optional
-        How many rows each stands for; one if None.
-    """
-
-    gram: Gram
-    labels: np.ndarray
+    gram: Gram  # base kernel K
+    labels: np.ndarray  # +1 or -1
     c: np.ndarray
-    costs: np.ndarray
+    costs: np.ndarray  # bound of each alpha
     tol: float
-    groups: np.ndarray | None = None
-    counts: np.ndarray | None = None
+    groups: np.ndarray | None = None  # what a remedy that validates inside must not split
+    counts: np.ndarray | None = None  # how many rows each stands for; one if None
 
     @property
     def whole(self) -> np.ndarray:

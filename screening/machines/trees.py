@@ -20,21 +20,9 @@ class Trees:
     """Trees one after another, each in preorder: a left child follows its parent.
 
     In that order the leaves alone tell where right children and next trees begin, so there are no links to
-    store, and none that could be forged.
-
-    Parameters
-    ----------
-    feature : ndarray of int32, shape (n_nodes,)
-        Column that an inner node looks at; -1 for a leaf.
-    threshold : ndarray of float32, shape (n_nodes,)
-        Rows with values up to it go left; 0 for a leaf.
-    value : ndarray of float32, shape (n_leaves, n_outputs)
-        What a leaf adds for each class; of two classes only for the second one.
-
-    Raises
-    ------
-    ModelError
-        The arrays describe no whole trees, or deeper ones than ``DEEPEST``.
+    store, and none that could be forged. Columns of inner nodes, -1 for a leaf; rows with values up to the
+    threshold go left; and what each leaf adds for each class, (n_leaves, n_outputs), of two classes only for
+    the second one. ModelError where the arrays describe no whole trees, or deeper ones than ``DEEPEST``.
     """
 
     def __init__(self, feature: np.ndarray, threshold: np.ndarray, value: np.ndarray) -> None:
@@ -82,11 +70,6 @@ class Trees:
         """Sum over the trees of the values of the leaf where a row arrives, (n_rows, n_outputs).
 
         A row's result depends neither on the rows beside it nor on the number of threads.
-
-        Parameters
-        ----------
-        x : ndarray of float32, shape (n_rows, n_features)
-            With no fewer columns than any node looks at.
         """
         rows = np.ascontiguousarray(x, np.float32)
         walk = (self.feature, self.threshold, self._onward, self._starts, self.value)

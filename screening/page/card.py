@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 from screening.documents.attention import review_due
-from screening.documents.model import FeatureFacts, FileFacts, MachineFacts, ModelDocument
+from screening.documents.model import FeatureFacts, MachineFacts, ModelDocument
 from screening.documents.run import NightFeature, RunDocument, RunModel
 from screening.documents.validation import SearchFacts
 from screening.page import format as shown
@@ -18,77 +18,32 @@ MANY_SETTINGS = 24
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 
 
-@dataclass(frozen=True)
-class FeatureTonight:
-    """A feature of the night beside training, in words; `order` puts what differs most first."""
-
-    name: str
-    missing: str
-    missing_training: str
-    psi: str
-    ks: str
-    outside: str
-    normalised: bool
-    notable: bool
-    remarks: list[str]
-    order: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What went in tonight: the features, and the files."""
-
-    has_drift: bool
-    rows: list[FeatureTonight]
-    notable: int
-    files: list[dict[str, str]]
-    facts: list[tuple[str, str]]
-    notes: list[str]
-
-
-def data_section(run: RunDocument) -> Inputs:
+def data_section(run: RunDocument) -> dict[str, Any]:
     """Return missing shares and distributions tonight against training, what differs most first."""
-    rows, read = [_feature_tonight(feature) for feature in run.data], run.input
-    delimiter = DELIMITERS.get(read.delimiter or "", shown.name(read.delimiter))
-    return Inputs(
-        has_drift=any(feature.psi is not None for feature in run.data),
-        rows=sorted(rows, key=lambda row: (not row.notable, row.order)),
-        notable=sum(row.notable for row in rows),
-        files=_files(read.files),
-        facts=[("Delimiter", delimiter)] * bool(read.delimiter)
-        + [("Encoding", shown.name(read.encoding))] * bool(read.encoding),
-        notes=[shown.text(note) for note in read.notes],
+    rows = [(feature, _remarks(feature)) for feature in run.data]
+    rows.sort(
+        key=lambda row: (not row[1], -abs(row[0].missing - row[0].missing_training), -(row[0].psi or 0.0))
     )
+    read = run.input
+    delimiter = DELIMITERS.get(read.delimiter or "", shown.name(read.delimiter))
+    return {
+        "has_drift": any(feature.psi is not None for feature in run.data),
+        "rows": rows,
+        "normalised": any(feature.normalised for feature in run.data),
+        "notable": sum(bool(remarks) for _, remarks in rows),
+        "files": read.files,
+        "facts": [("Delimiter", delimiter)] * bool(read.delimiter)
+        + [("Encoding", shown.name(read.encoding))] * bool(read.encoding),
+        "notes": [shown.text(note) for note in read.notes],
+    }
 
 
-def _feature_tonight(found: NightFeature) -> FeatureTonight:
+def _remarks(found: NightFeature) -> list[str]:
+    """What makes a feature stand out tonight."""
     differs = found.missing - found.missing_training
     remarks = ["more missing" if differs > 0 else "less missing"] if abs(differs) > NOTABLE else []
     remarks += ["shifted"] if found.alarm else []
-    remarks += [f"{shown.count(found.unseen)} unseen"] if found.unseen else []
-    return FeatureTonight(
-        name=shown.feature(found.name),
-        missing=shown.percent(found.missing),
-        missing_training=shown.percent(found.missing_training),
-        psi=shown.fixed(found.psi, 2),
-        ks=shown.fixed(found.ks, 2),
-        outside=shown.percent(found.outside) if found.outside else "",
-        normalised=bool(found.normalised),
-        notable=bool(remarks),
-        remarks=remarks,
-        order=(-abs(differs), -(found.psi or 0.0)),
-    )
-
-
-def _files(files: Sequence[FileFacts]) -> list[dict[str, str]]:
-    return [
-        {
-            "name": shown.name(file.name),
-            "sha256": shown.text(file.sha256, 80),
-            "rows": shown.count(file.rows),
-        }
-        for file in files
-    ]
+    return remarks + ([f"{shown.count(found.unseen)} unseen"] if found.unseen else [])
 
 
 def model_card(model: ModelDocument) -> dict[str, object]:
@@ -110,7 +65,7 @@ def model_card(model: ModelDocument) -> dict[str, object]:
         "blend": _blend(model),
         "validation": _validation(model),
         "training": _training(model),
-        "files": _files(training.source.files),
+        "files": training.source.files,
         "notes": [shown.text(note) for note in training.notes],
         "features": [_feature(model, feature) for feature in training.features],
         "limits": _limits(model),

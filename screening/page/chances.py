@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from screening.documents.chances import chance_band
-from screening.documents.figures import PredictiveValues
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.validation import Calibration, DecisionCurve, OperatingPointFacts
@@ -23,55 +20,19 @@ ENDS = {
 
 
 def predictive(model: ModelDocument) -> list[dict[str, object]]:
-    """Return a table of predictive values for each watched class."""
-    tables: list[dict[str, object]] = []
-    for point in model.points:
-        found = model.validation.predictive.get(point.label)
-        if found is None:
-            continue
-        ends = ENDS[found.source]
-        tables.append(
-            {
-                "class": shown.name(point.label) if model.multi else "",
-                "source": "as the contract or the command states it, with half and twice of it"
-                if found.source == "given"
-                else "estimated from the training cohort, with its 95% interval",
-                "rows": [
-                    _at_prevalence(row, end, end == ends[1])
-                    for row, end in zip(found.rows, ends, strict=True)
-                ],
-            }
-        )
-    return tables
-
-
-@dataclass(frozen=True)
-class AtPrevalence:
-    """What a flag means at one prevalence, in words; `used` is the one in use."""
-
-    end: str
-    used: bool
-    prevalence: str
-    ppv: str
-    ppv_interval: str
-    npv: str
-    npv_interval: str
-    nne: str
-    flags: str
-
-
-def _at_prevalence(row: PredictiveValues, end: str, used: bool) -> AtPrevalence:
-    return AtPrevalence(
-        end=end,
-        used=used,
-        prevalence=shown.percent(row.prevalence),
-        ppv=shown.percent(row.ppv),
-        ppv_interval=shown.interval(row.ppv_low, row.ppv_high),
-        npv=shown.percent(row.npv),
-        npv_interval=shown.interval(row.npv_low, row.npv_high),
-        nne=shown.ratio(row.nne),
-        flags=shown.per_hundred(row.flag_rate),
-    )
+    """Return the predictive values of each watched class at three prevalences, the second the one in use."""
+    return [
+        {
+            "class": shown.name(point.label) if model.multi else "",
+            "source": "as the contract or the command states it, with half and twice of it"
+            if found.source == "given"
+            else "estimated from the training cohort, with its 95% interval",
+            "ends": ENDS[found.source],
+            "rows": found.rows,
+        }
+        for point in model.points
+        if (found := model.validation.predictive.get(point.label))
+    ]
 
 
 def workload(model: ModelDocument, run: RunDocument | None) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from screening.documents.beside import Difference
@@ -87,6 +86,12 @@ def _label(name: str, asked: str) -> str:
 def _cohort(cohort: CohortFacts, number: int, first: str, asked: str) -> dict[str, object]:
     methods = cohort.methods
     present = methods[0].figures
+
+    def place(method: MethodFacts) -> tuple[bool, float]:
+        value = method.figures[first].value
+        return not method.control, 1.0 if value is None else -value
+
+    drawn = sorted(methods, key=place)[:MOST_CURVES]
     size = f"{shown.plural(cohort.n_rows, 'row')}, {shown.count(cohort.n_positive)} of them cases"
     if cohort.n_groups is not None:
         size += f", {shown.plural(cohort.n_groups, 'group')} never split"
@@ -95,113 +100,40 @@ def _cohort(cohort: CohortFacts, number: int, first: str, asked: str) -> dict[st
         "name": shown.name(cohort.name),
         "size": size,
         "notes": [shown.text(note) for note in cohort.notes],
-        "columns": [_label(name, asked) for name in IN_TABLE],
-        "rows": [_row(m, IN_TABLE) for m in methods],
-        "class_columns": [FIGURES[name] for name in OF_CLASSES if name in present],
-        "class_rows": [_row(m, OF_CLASSES) for m in methods] if "macro_recall" in present else [],
-        "roc": roc(methods, number, first),
+        "columns": {name: _label(name, asked) for name in IN_TABLE},
+        "class_columns": {name: FIGURES[name] for name in OF_CLASSES if name in present},
+        "methods": methods,
+        "roc": roc(drawn, number),
+        "legend": [(m.recipe, m.figures["auroc"].value) for m in drawn],
+        "left_out": len(methods) - len(drawn),
         "differences": [
-            differences(methods, name, number, _label(name, asked))
+            (_label(name, asked), differences(methods, name, number, _label(name, asked)))
             for name in dict.fromkeys((first, *COMPARED))
             if name in present and len(methods) > 1
         ],
     }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A figure of a method with its interval, in words."""
-
-    value: str
-    interval: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method in a table of figures."""
-
-    name: str
-    title: str
-    control: bool
-    cells: list[Cell]
-    sv_share: str
-    fit: str
-    score: str
-    declined: str
-
-
-def _row(method: MethodFacts, names: Sequence[str]) -> Row:
-    figures = [method.figures[name] for name in names if name in method.figures]
-    return Row(
-        name=shown.name(method.recipe),
-        title=shown.text(method.title, 200),
-        control=method.control,
-        cells=[Cell(shown.percent(each.value, 1), shown.interval(each.low, each.high)) for each in figures],
-        sv_share=shown.percent(method.sv_share),
-        fit=_seconds(method.fit_seconds),
-        score=_seconds(method.score_seconds),
-        declined="factor declined" if method.factor_declined else "",
-    )
-
-
-def _seconds(value: float | None) -> str:
-    """Return a time to two figures: it varies from run to run by more than the third."""
-    if value is None:
-        return shown.NOT_KNOWN
-    return f"{value:.3f}" if value < 0.1 else shown.number(float(f"{value:.2g}"))
-
-
 def _ranks(ranks: Ranks) -> dict[str, object]:
     order = sorted(ranks.figures, key=lambda name: name != ranks.first)
     return {
         "n_cohorts": shown.count(ranks.n_cohorts),
-        "control": shown.name(ranks.control),
-        "figures": [_rank_table(name, ranks.figures[name], ranks.control) for name in order],
+        "control": ranks.control,
+        "figures": [_rank_table(name, ranks.figures[name]) for name in order],
     }
 
 
-@dataclass(frozen=True)
-class RankRow:
-    """A method's mean rank, and Holm's test against the control."""
-
-    name: str
-    control: bool
-    mean: str
-    rank: str
-    p: str
-    p_holm: str
-
-
-@dataclass(frozen=True)
-class RankTable:
+def _rank_table(name: str, found: FigureRanks) -> dict[str, object]:
     """Friedman's test of one figure, its chart, and the methods from the best rank on."""
-
-    title: str
-    test: str
-    chart: Axes
-    rows: list[RankRow]
-
-
-def _rank_table(name: str, found: FigureRanks, control: str) -> RankTable:
     ordered = sorted(found.methods, key=lambda m: m.mean_rank)
     degrees = ", ".join(shown.count(d) for d in found.degrees)
     f = "without bound" if found.f is None else shown.number(found.f)
-    return RankTable(
-        title=FIGURES[name],
-        test=f"Friedman, F form: F({degrees}) = {f}, p = {shown.p_value(found.p)}",
-        chart=critical_difference(name, FIGURES[name], ordered, found),
-        rows=[
-            RankRow(
-                name=shown.name(m.recipe),
-                control=m.recipe == control,
-                mean=shown.percent(m.mean, 1),
-                rank=shown.fixed(m.mean_rank, 2),
-                p=shown.p_value(m.p),
-                p_holm=shown.p_value(m.p_holm),
-            )
-            for m in ordered
-        ],
-    )
+    return {
+        "title": FIGURES[name],
+        "test": f"Friedman, F form: F({degrees}) = {f}, p = {shown.p_value(found.p)}",
+        "chart": critical_difference(name, FIGURES[name], ordered, found),
+        "methods": ordered,
+    }
 
 
 def _words(asked: str) -> list[tuple[str, str]]:
@@ -236,44 +168,13 @@ MOST_CURVES = 8
 """Curves on one axis that an eye can still tell apart; there are as many kinds of line."""
 
 
-@dataclass(frozen=True)
-class Legend:
-    """Which kind of line is whose, and the area below it."""
-
-    kind: str
-    name: str
-    area: str
-
-
-@dataclass
-class Curves(Axes):
-    """The curves of several methods on one axis; so many had no room."""
-
-    legend: list[Legend] = field(default_factory=list)
-    left_out: int = 0
-
-
-@dataclass(frozen=True)
-class Titled:
-    """A chart that stands below a title of its own."""
-
-    title: str
-    chart: Axes
-
-
-def roc(methods: Sequence[MethodFacts], number: int, first: str) -> Curves:
-    """All methods on one axis: the control, and the best of the others by the first figure."""
-
-    def place(method: MethodFacts) -> tuple[bool, float]:
-        value = method.figures[first].value
-        return not method.control, 1.0 if value is None else -value
-
-    ordered = sorted(methods, key=place)[:MOST_CURVES]
-    axes = Curves(
+def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
+    """The curves of these methods on one axis, each in a kind of line of its own."""
+    axes = Axes(
         f"roc-{number}",
         "Sensitivity against 1 − specificity of the methods",
         "; ".join(
-            f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'].value, 3)}" for m in ordered
+            f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'].value, 3)}" for m in methods
         ),
         (0, 1),
         (0, 1),
@@ -283,20 +184,17 @@ def roc(methods: Sequence[MethodFacts], number: int, first: str) -> Curves:
         height=440,
         margins=(14, 14, 46, 56),
         as_percent=(True, True),
-        left_out=len(methods) - len(ordered),
     )
     axes.line([0, 1], [0, 1], "chance")
-    for i, method in enumerate(ordered):
+    for i, method in enumerate(methods):
         curve = method.curve
         grid = [j / max(len(curve) - 1, 1) for j in range(len(curve))]
         # A step up at each sensitivity that is reached, as the curve of finitely many cases is.
         axes.line([x for x in curve for _ in "ab"][1:], [y for y in grid for _ in "ab"][:-1], f"m{i}")
-        area = shown.fixed(method.figures["auroc"].value, 3)
-        axes.legend.append(Legend(f"m{i}", shown.name(method.recipe), area))
     return axes
 
 
-def differences(methods: Sequence[MethodFacts], name: str, number: int, words: str) -> Titled:
+def differences(methods: Sequence[MethodFacts], name: str, number: int, words: str) -> Axes:
     """A line a method: the difference from the control with its interval, and a rule at no difference."""
     found = [(m, m.differences[name]) for m in methods if m.differences is not None]
     ends = [abs(end) for _, d in found for end in (d.low, d.difference, d.high) if end is not None]
@@ -324,7 +222,7 @@ def differences(methods: Sequence[MethodFacts], name: str, number: int, words: s
         axes.dot(100 * gap.difference, y, "validated")
         axes.labels.append(Label(axes.right + 7, axes.up.at(y) + 4, "plain", _in_points(gap), "start"))
     axes.line([0, 0], [0, len(found)], "chance")
-    return Titled(words, axes)
+    return axes
 
 
 def _in_points(gap: Difference) -> str:

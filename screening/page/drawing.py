@@ -122,7 +122,7 @@ def _made(loader: BaseLoader) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["json"] = as_json
+    environment.filters |= shown.FILTERS | {"json": as_json}
     return environment
 
 

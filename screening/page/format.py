@@ -115,19 +115,6 @@ def per_hundred(share: float | None) -> str:
     return NOT_KNOWN if share is None else ratio(100 * share)
 
 
-def share_ends(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
-    """Return a share and its 95 % interval, as a table shows them."""
-    return {"value": percent(value), "interval": interval(low, high)}
-
-
-def area_ends(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
-    """Return an area under a curve and its 95 % interval, as a table shows them."""
-    return {
-        "value": fixed(value, 2),
-        "interval": area_interval(low, high),
-    }
-
-
 def area_interval(low: float | None, high: float | None) -> str:
     """Return the interval of an area, or an empty text where there is none."""
     return "" if low is None or high is None else f"{low:.2f}–{high:.2f}"
@@ -184,6 +171,18 @@ def plural(how_many: object, one: str, many: str | None = None) -> str:
     return f"{count(how_many)} {one if how_many == 1 else many or one + 's'}"
 
 
+def seconds(value: float | None) -> str:
+    """Return a time to two figures: it varies from run to run by more than the third."""
+    if value is None:
+        return NOT_KNOWN
+    return f"{value:.3f}" if value < 0.1 else number(float(f"{value:.2g}"))
+
+
+def moment(recorded: str) -> str:
+    """Return a time of ISO 8601 as it is read."""
+    return name(recorded).replace("T", " ").replace("+00:00", " UTC")
+
+
 def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
     aim = value.value
@@ -196,3 +195,16 @@ def rule(value: Rule) -> str:
         "threshold": "threshold given by the user",
     }
     return words[value.name]
+
+
+FILTERS = {
+    "thousands": count,
+    **{
+        each.__name__: each
+        for each in (
+            text, name, feature, unit, number, percent, interval, p_value, ratio, per_hundred, fixed, points,
+            seconds, moment, rule,
+        )
+    },
+}  # fmt: skip
+"""What templates write figures and names with; `count` is a filter of Jinja's own already."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from screening.documents.history import (
     Retirement,
     Retraining,
     SeriesFacts,
-    ThresholdChange,
 )
 from screening.documents.shadow import JudgedShare
 from screening.documents.stored import history_in
@@ -44,8 +42,9 @@ def render_history(told: Mapping[str, object], templates: Path | None = None) ->
                 ("Followed from its start", "yes, unbroken" if trail.verified else "not this time"),
             ],
             "questions": [_question(one, found.runs, n) for n, one in enumerate(found.series)],
-            "changes": [threshold_row(one) for one in found.threshold_changes],
+            "changes": found.threshold_changes,
             "models": model_rows(found),
+            "models_of": models_of,
         },
         templates=templates,
         styles=("report.css", "stacked.css", "history.css"),
@@ -165,8 +164,12 @@ def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dic
         "figures": _figures(series),
         "attention": _attention(used),
         "charts": charts(series, used, number) if len(used) > 1 else [],
-        "control": control_charts(series, used, number) if len(used) > 1 else [],
-        "rows": [_row(run) for run in reversed(mine)],
+        "control": [
+            (_controlled(chart, used, number), *_phases_and_signals(chart))
+            for chart in series.control
+            if len(used) > 1
+        ],
+        "runs": mine[::-1],
     }
 
 
@@ -229,33 +232,7 @@ def _of_judged(found: JudgedShare | Misses, words: str, none: str) -> str:
     return f"{shown.count(found.found)} of {shown.count(found.judged)} {words}" if found.judged else none
 
 
-def _row(run: NightRun) -> dict[str, object]:
-    remark = "" if run.in_force else "superseded" if run.published else "page never appeared"
-    states = (run.cases, run.new, run.ongoing, run.reviewed, run.known, run.resolved)
-    found, judged = shown.count(run.verdicts.found), shown.count(run.verdicts.judged)
-    return {
-        "night": shown.name(run.night),
-        "remark": remark,
-        "run": shown.name(run.run_id),
-        "revision": shown.count(run.revision),
-        "model": shown.name(run.model),
-        "scored": shown.count(run.scored),
-        "flagged": shown.count(run.flagged),
-        "states": [shown.count(count) for count in states],
-        "found": f"{found} of {judged}" if run.verdicts.judged else shown.NOT_KNOWN,
-        "p": shown.p_value(run.drift.p if run.drift else None),
-    }
-
-
-@dataclass
-class Nights(Axes):
-    """A picture night by night; of a control chart also its limits in words, and its signals."""
-
-    said: list[str] = field(default_factory=list)
-    signals: list[str] = field(default_factory=list)
-
-
-def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Nights]:
+def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Axes]:
     """Return the pictures of the nights in force, with changes of model and threshold marked."""
     nights = list(range(1, len(used) + 1))
     trend = series.ppv_to_date
@@ -302,12 +279,7 @@ CONTROLLED = {
 }
 
 
-def control_charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Nights]:
-    """Return the control charts of a series, each with what a signal is and which nights gave one."""
-    return [_controlled(chart, used, number) for chart in series.control]
-
-
-def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> Nights:
+def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> Axes:
     title, counted = CONTROLLED[chart.measure]
     points = [point for phase in chart.phases for point in phase.points]
     tops = [value for point in points for value in (point.share, point.high) if value is not None]
@@ -327,9 +299,14 @@ def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> N
         if point.share is not None:
             axes.dot(night, point.share, "signal" if point.outside else "night")
     _mark_changes(axes, chart.phases)
-    axes.said = [_phase_words(phase) for phase in chart.phases]
-    axes.signals = [shown.text(reason.words, 300) for reason in chart.signals]
     return axes
+
+
+def _phases_and_signals(chart: ControlChart) -> tuple[list[str], list[str]]:
+    return (
+        [_phase_words(phase) for phase in chart.phases],
+        [shown.text(reason.words, 300) for reason in chart.signals],
+    )
 
 
 def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
@@ -365,9 +342,9 @@ def _axes(
     y: tuple[float, float],
     used: Sequence[NightRun],
     as_percent: bool = False,
-) -> Nights:
+) -> Axes:
     first, last = shown.name(used[0].night), shown.name(used[-1].night)
-    axes = Nights(
+    axes = Axes(
         name=name, title=title, description=f"{title} from {first} to {last}: {description}.",
         x=(1, len(used)), y=y, x_label="Night", y_label=y_label, width=560, height=250,
         margins=(14, 82, 46, 56), as_percent=(False, as_percent),
@@ -394,57 +371,23 @@ def _limit(found: ScoreCounts) -> float | None:
     return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and m else None
 
 
-Row = tuple[Promotion | Retraining | Retirement, str, str, str]
-
-
-def model_rows(found: HistoryDocument) -> list[dict[str, str]]:
-    """What became of models and series, in order: promoted, trained again, closed."""
-    rows: list[Row] = [
+def model_rows(found: HistoryDocument) -> list[tuple[Promotion | Retraining | Retirement, str, str, str]]:
+    """What became of models and series, in order: promoted, trained again, closed; then models and reason."""
+    rows: list[tuple[Promotion | Retraining | Retirement, str, str, str]] = [
         *(
-            (one, "promoted", _models_of(one.model_before, one.model_after), one.reason)
+            (one, "promoted", models_of(one.model_before, one.model_after), one.reason)
             for one in found.promotions
         ),
         *(
-            (one, "trained again", _models_of(one.champion, one.model), _learned(one))
+            (one, "trained again", models_of(one.champion, one.model),
+             f"on {shown.count(one.trained_on.taken)} judged rows too; in force once promoted")
             for one in found.retrainings
         ),
         *((one, "retired", "", one.reason) for one in found.retirements),
-    ]
-    return [
-        {
-            "recorded": _when(one.recorded),
-            "entry": shown.count(one.entry),
-            "series": shown.name(one.series),
-            "what": what,
-            "models": models,
-            "reason": shown.text(reason, 300),
-        }
-        for one, what, models, reason in sorted(rows, key=lambda row: row[0].entry)
-    ]
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row[0].entry)
 
 
-def _models_of(before: str | None, after: str) -> str:
+def models_of(before: str | None, after: str) -> str:
+    """One model in the place of another, by the first digits of both."""
     return f"{(before or 'none')[:12]} → {after[:12]}"
-
-
-def _learned(one: Retraining) -> str:
-    return f"on {shown.count(one.trained_on.taken)} judged rows too; in force once promoted"
-
-
-def _when(recorded: str) -> str:
-    return shown.name(recorded).replace("T", " ").replace("+00:00", " UTC")
-
-
-def threshold_row(change: ThresholdChange) -> dict[str, object]:
-    """A change of threshold."""
-    return {
-        "recorded": _when(change.recorded),
-        "entry": shown.count(change.entry),
-        "reason": shown.text(change.reason, 300),
-        "models": _models_of(change.model_before, change.model_after),
-        "classes": [
-            f"{shown.name(one.label)}: {shown.number(one.threshold_before)} → "
-            f"{shown.number(one.threshold_after)} ({shown.rule(one.rule_after)})"
-            for one in change.classes
-        ],
-    }

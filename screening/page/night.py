@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -192,24 +191,8 @@ HIGHEST = 10
 """Dots on top of each other at most; on a larger night each stands for several."""
 
 
-@dataclass(frozen=True)
-class Strip:
-    """The strip as the template draws it; positions on a canvas of `width` by `height`."""
-
-    width: int
-    height: int
-    rest: Markup
-    flagged: Markup
-    past: Markup
-    threshold: float | None
-    room: float | None
-    each: str
-    past_cases: str
-    said: str
-
-
-def strip(run: RunDocument) -> Strip | None:
-    """Return the strip of a night; None for a run from before scores were counted for it."""
+def strip(run: RunDocument) -> dict[str, object] | None:
+    """Return every score of a night as dots on a canvas; None where no score was counted for it."""
     scale = run.scale
     if scale is None or not sum(scale.tonight):
         return None
@@ -220,19 +203,19 @@ def strip(run: RunDocument) -> Strip | None:
     one = "patient" if run.groups or run.model.unit_of_review == "row" else run.model.unit_of_review
     n_past = sum(scale.past_cases)
     room = run.stopping
-    return Strip(
-        width=WIDTH,
-        height=HEIGHT,
-        rest=_dots([n - hit for n, hit in zip(counts, flagged, strict=True)], flagged, each),
-        flagged=_dots(flagged, [0] * len(counts), each),
-        past=_behind(scale.past_cases),
-        threshold=_inside((least - scale.low) * across),
-        room=_inside((room.score - scale.low) * across) if room else None,
-        each=f"one dot {one}" if each == 1 else f"one dot up to {shown.plural(each, one)}",
-        past_cases=shown.count(n_past),
-        said=f"From low to high scores: {shown.count(sum(counts) - sum(flagged))} below the threshold, "
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "rest": _dots([n - hit for n, hit in zip(counts, flagged, strict=True)], flagged, each),
+        "flagged": _dots(flagged, [0] * len(counts), each),
+        "past": _behind(scale.past_cases),
+        "threshold": _inside((least - scale.low) * across),
+        "room": _inside((room.score - scale.low) * across) if room else None,
+        "each": f"one dot {one}" if each == 1 else f"one dot up to {shown.plural(each, one)}",
+        "past_cases": shown.count(n_past),
+        "said": f"From low to high scores: {shown.count(sum(counts) - sum(flagged))} below the threshold, "
         f"{shown.count(sum(flagged))} at or above it. Behind them {shown.plural(n_past, 'past case')}.",
-    )
+    }
 
 
 def _flagged(counts: Sequence[int], total: int) -> list[int]:

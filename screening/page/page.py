@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from screening.documents.case import ExplainedCase
 from screening.documents.model import ModelDocument
@@ -13,12 +13,10 @@ from screening.documents.run import RunDocument
 from screening.documents.stored import case_in, model_in, run_in
 from screening.page import (
     card,
-    cases,
     chances,
     lesions,
     night,
     performance,
-    subgroups,
     tradeoff,
     usefulness,
     voxels,
@@ -26,7 +24,7 @@ from screening.page import (
 )
 from screening.page import format as shown
 from screening.page.drawing import draw
-from screening.page.values import Value, others
+from screening.page.values import others
 
 SCRIPTS = ("report.js",)
 LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "review.js")}
@@ -76,17 +74,17 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
     model = run.model
-    places = performance.score_places(model, cases.scores(run))
+    places = performance.score_places(model, worklist.scores(run))
     inputs = card.data_section(run)
     voxel_block = voxels.voxels(run, places)
     return draw(
         "run.html.j2",
         {
             "banner": night.run_banner(run),
-            "tonight": night.tonight(run, inputs.notable),
+            "tonight": night.tonight(run, inputs["notable"]),
             "strip": night.strip(run),
-            "list": worklist.worklist(run, voxel_block.patients if voxel_block else [], places),
-            "review": cases.form(run),
+            "list": worklist.worklist(run, voxel_block["patients"] if voxel_block else [], places),
+            "review": worklist.form(run),
             "evaluation": performance.evaluation(run),
             "inputs": inputs,
             "rarity": night.rarity(run),
@@ -95,8 +93,8 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
         },
         templates=templates,
         **LIST,
-        pictures=bool(voxel_block and voxel_block.pictures),
-        footer=f"run {shown.name(run.run_id)}{cases.trail(run)}",
+        pictures=bool(voxel_block and voxel_block["pictures"]),
+        footer=f"run {shown.name(run.run_id)}{worklist.trail(run)}",
     )
 
 
@@ -104,13 +102,15 @@ def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[
     return {
         "operating": performance.operating_points(model, places, run),
         "panels": tradeoff.panels(model, run, places),
-        "choices": performance.choices(model, places),
+        "choices": performance.choices(model),
+        "places": places,
+        "watched": model.task.watched,
         "per_class": performance.per_class(model),
         "confusion": performance.confusion(model),
         "predictive": chances.predictive(model),
         "workload": chances.workload(model, run),
         "calibration": chances.calibration(model),
-        "subgroups": subgroups.subgroups(model, run),
+        "subgroups": performance.subgroups(model, run),
         "forward": performance.forward(model),
         "beside": usefulness.beside(model),
         "card": card.model_card(model),
@@ -144,43 +144,30 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
             "explained": night.terms(model),
         },
         templates=templates,
-        footer=f"run {shown.name(night_of.run_id)}{cases.trail(night_of)}, one case",
+        footer=f"run {shown.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
     )
 
 
-@dataclass(frozen=True)
-class Told:
-    """One row in words and figures."""
-
-    id: str
-    said: str
-    place: Sequence[str]
-    facts: Sequence[tuple[str, str]]
-    why: Sequence[Value]
-    explained: str
-    missing: Sequence[str]
-
-
-def told(run: RunDocument, case: ExplainedCase) -> Told:
+def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
     """Return one row in words and figures, for the page and for the terminal."""
     model = run.model
-    places = performance.score_places(model, [*cases.scores(run), case.score])
-    line = cases.line_of_case(run, case, places)
+    places = performance.score_places(model, [*worklist.scores(run), case.score])
+    line = worklist.line_of_case(run, case, places)
+    rest = line.rest or worklist.Rest()
     threshold = next(point.threshold for point in model.points if point.label == case.label)
     said = "Flagged" if case.flagged else "Not flagged"
     if case.rank is not None:
         total = shown.count(run.cases_total)
         said += f": number {shown.count(case.rank)} of {total}, the highest score first"
-    facts = [*(line.rest.facts if line.rest else ()), ("Threshold", shown.fixed(threshold, places))]
-    return Told(
-        id=line.id,
-        said=said,
-        place=line.place,
-        facts=facts,
-        why=line.rest.values if line.rest else (),
-        explained=line.rest.explained if line.rest else "",
-        missing=[shown.feature(name) for name in case.missing],
-    )
+    return {
+        "id": line.id,
+        "said": said,
+        "place": line.place,
+        "facts": [*rest.facts, ("Threshold", shown.fixed(threshold, places))],
+        "why": rest.values,
+        "explained": rest.explained,
+        "missing": [shown.feature(name) for name in case.missing],
+    }
 
 
 def render_overview(found: OverviewDocument) -> str:
@@ -227,19 +214,12 @@ def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
 
 
 def _row(line: SeriesNight) -> dict[str, object]:
-    failed = line.status == "failed"
     reasons = [" ".join(filter(None, (one.words, one.remedy))) for one in line.attention]
     said = [line.said] if line.said else []
+    failed = f"FAILED, code {line.exit_code}" if line.status == "failed" else ""
     return {
-        "series": shown.name(line.series),
-        "night": shown.name(line.night),
-        "page": line.page,
-        "model": shown.name(line.model),
-        "status": f"FAILED, code {line.exit_code}" if failed else "ATTENTION" if reasons else line.status,
+        "facts": line,
+        "status": failed or ("ATTENTION" if reasons else line.status),
         "loud": line.scored is None or bool(reasons),
-        "figures": [shown.count(n) for n in (line.scored, line.refused, line.flagged, line.to_review)],
-        "capacity": shown.count(line.capacity),
-        "full": None not in (line.capacity, line.to_review) and line.to_review > line.capacity,  # type: ignore[operator]
-        "drift": shown.p_value(line.drift_p),
         "words": [shown.text(each, 400) for each in (*said, *reasons)],
     }

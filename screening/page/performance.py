@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from screening.documents.figures import OperatingPoint
+from screening.documents.figures import Ends, OperatingPoint
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.validation import LaterClass, OperatingPointFacts
+from screening.documents.validation import LaterClass, Level, OperatingPointFacts, PerClass
 from screening.page import format as shown
 from screening.page import lesions
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure with its interval and what it says, in words."""
-
-    name: str
-    value: str
-    interval: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a rule would choose, in words."""
-
-    rule: str
-    threshold: str
-    sensitivity: str
-    specificity: str
-    ppv: str
-    nne: str
-    flags: str
-    in_use: bool
 
 
 def score_places(model: ModelDocument, others: list[float]) -> int:
@@ -55,17 +31,17 @@ def _operating_point(
 ) -> dict[str, object]:
     return {
         "class": shown.name(point.label),
-        "threshold": _threshold(point, places),
+        "threshold": "none" if point.flags_everything else shown.fixed(point.threshold, places),
         "rule": lesions.rule(point.lesions) if point.lesions else shown.rule(point.rule),
         "chosen_by": "the training run" if point.chosen_by == "training" else shown.text(point.chosen_by),
         "reason": shown.text(point.reason or ""),
         "figures": [
-            _figure("Sensitivity", "of the cases are flagged", *point.sensitivity_ends),
-            _figure("Specificity", "of the others are left alone", *point.specificity_ends),
-            _figure("PPV", "of the flagged are cases", *point.ppv_ends),
-            _figure("NPV", "of the unflagged are not cases", *point.npv_ends),
-            Figure("Reviews per case found", shown.ratio(point.nne), "", "number needed to evaluate (NNE)"),
-            Figure("Flags per 100 rows", shown.per_hundred(point.flag_rate), "", "expected workload"),
+            ("Sensitivity", *_share(point.sensitivity_ends), "of the cases are flagged"),
+            ("Specificity", *_share(point.specificity_ends), "of the others are left alone"),
+            ("PPV", *_share(point.ppv_ends), "of the flagged are cases"),
+            ("NPV", *_share(point.npv_ends), "of the unflagged are not cases"),
+            ("Reviews per case found", shown.ratio(point.nne), "", "number needed to evaluate (NNE)"),
+            ("Flags per 100 rows", shown.per_hundred(point.flag_rate), "", "expected workload"),
         ],
         "basis": _basis(model, point, run),
         "prevalence": shown.percent(point.prevalence),
@@ -76,12 +52,14 @@ def _operating_point(
     }
 
 
-def _threshold(point: OperatingPoint, places: int) -> str:
-    return "none" if point.flags_everything else shown.fixed(point.threshold, places)
+def _share(ends: Ends) -> tuple[str, str]:
+    value, low, high = ends
+    return shown.percent(value), shown.interval(low, high)
 
 
-def _figure(name: str, meaning: str, value: float | None, low: float | None, high: float | None) -> Figure:
-    return Figure(name, shown.percent(value), shown.interval(low, high), meaning)
+def _area(ends: Ends) -> tuple[str, str]:
+    value, low, high = ends
+    return shown.fixed(value, 2), shown.area_interval(low, high)
 
 
 def _basis(model: ModelDocument, point: OperatingPoint, run: RunDocument | None) -> str:
@@ -141,46 +119,20 @@ def _sentence(point: OperatingPoint, kind: str, flagged: str) -> str:
     )
 
 
-def choices(model: ModelDocument, places: int) -> list[dict[str, object]]:
-    """Return the table of operating points of each class, the one in use marked in words."""
+def choices(model: ModelDocument) -> list[dict[str, object]]:
+    """Return the operating points of each class, the one in use among them."""
     tables: list[dict[str, object]] = []
     for point in model.points:
-        table = [_choice(row, point, places) for row in model.validation.points[point.label]]
-        if not any(row.in_use for row in table):
-            table.insert(0, _choice(point, point, places))
-        tables.append({"class": shown.name(point.label), "rows": table})
+        rows = model.validation.points[point.label]
+        if all(row.threshold != point.threshold for row in rows):
+            rows = [point, *rows]
+        tables.append({"class": shown.name(point.label), "in_use": point.threshold, "rows": rows})
     return tables
 
 
-def _choice(row: OperatingPoint, used: OperatingPoint, places: int) -> Choice:
-    return Choice(
-        rule=shown.rule(row.rule),
-        threshold=_threshold(row, places),
-        sensitivity=shown.percent(row.sensitivity),
-        specificity=shown.percent(row.specificity),
-        ppv=shown.percent(row.ppv),
-        nne=shown.ratio(row.nne),
-        flags=shown.per_hundred(row.flag_rate),
-        in_use=row.threshold == used.threshold,
-    )
-
-
-def per_class(model: ModelDocument) -> list[dict[str, object]]:
+def per_class(model: ModelDocument) -> list[PerClass]:
     """Return recall with precision of every class, rare classes first."""
-    rows = sorted(model.validation.per_class or (), key=lambda row: (row.n, row.label))
-    total = sum(row.n for row in rows)
-    return [
-        {
-            "class": shown.name(row.label),
-            "watched": row.label in model.task.watched,
-            "n": shown.count(row.n),
-            "share": shown.percent(row.n / total),
-            "recall": shown.percent(row.recall),
-            "recall_interval": shown.interval(row.recall_low, row.recall_high),
-            "precision": shown.percent(row.precision),
-        }
-        for row in rows
-    ]
+    return sorted(model.validation.per_class or (), key=lambda row: (row.n, row.label))
 
 
 def confusion(model: ModelDocument) -> dict[str, object] | None:
@@ -205,11 +157,6 @@ def confusion(model: ModelDocument) -> dict[str, object] | None:
     return {"classes": [shown.name(classes[i]) for i in order], "rows": rows}
 
 
-def _untold(rows: int) -> str:
-    """What is said of rows without a label."""
-    return f" ({shown.plural(rows, 'row')} without a label left out)" if rows else ""
-
-
 def evaluation(run: RunDocument) -> list[dict[str, object]]:
     """Return promised against observed figures where the night's file carried labels."""
     tables: list[dict[str, object]] = []
@@ -217,32 +164,36 @@ def evaluation(run: RunDocument) -> list[dict[str, object]]:
         seen, past = run.observed(point.label), run.model.validation.summary[point.label]
         if seen is None:
             continue
-        compared = (
-            ("Sensitivity", shown.share_ends, seen.sensitivity_ends, point.sensitivity_ends),
-            ("Specificity", shown.share_ends, seen.specificity_ends, point.specificity_ends),
-            ("Cases among the flagged (PPV)", shown.share_ends, seen.ppv_ends, point.ppv_ends),
-            ("Non-cases among the unflagged (NPV)", shown.share_ends, seen.npv_ends, point.npv_ends),
-            ("Area under the ROC curve", shown.area_ends, seen.auroc_ends, past.auroc_ends),
+        rows = _compared(
+            ("Sensitivity", _share, seen.sensitivity_ends, point.sensitivity_ends),
+            ("Specificity", _share, seen.specificity_ends, point.specificity_ends),
+            ("Cases among the flagged (PPV)", _share, seen.ppv_ends, point.ppv_ends),
+            ("Non-cases among the unflagged (NPV)", _share, seen.npv_ends, point.npv_ends),
+            ("Area under the ROC curve", _area, seen.auroc_ends, past.auroc_ends),
         )
-        rows = [
-            {"name": name, "observed": written(*observed), "promised": written(*promised)}
-            for name, written, observed, promised in compared
-            if observed[0] is not None
-        ]
+        ill, others = seen.n_positive, seen.n_negative
+        unlabelled = run.counts.scored - ill - others
+        left_out = f" ({shown.plural(unlabelled, 'row')} without a label left out)" if unlabelled else ""
         if rows:
-            ill, others = seen.n_positive, seen.n_negative
             tables.append(
                 {
                     "class": shown.name(point.label),
-                    "cases": shown.plural(ill, "case"),
-                    "others": shown.plural(others, "other"),
-                    "untold": _untold(run.counts.scored - ill - others),
+                    "size": f"{shown.plural(ill, 'case')}, {shown.plural(others, 'other')}{left_out}",
                     "prevalence": shown.percent(ill / (ill + others)),
                     "promised_at": shown.percent(point.prevalence),
                     "rows": rows,
                 }
             )
     return tables
+
+
+def _compared(*figures: tuple[str, Callable[[Ends], tuple[str, str]], Ends, Ends]) -> list[dict[str, object]]:
+    """Figures with their intervals in words, those that are known of what was seen."""
+    return [
+        {"name": name, "seen": written(seen), "promised": written(promised)}
+        for name, written, seen, promised in figures
+        if seen[0] is not None
+    ]
 
 
 def forward(model: ModelDocument) -> dict[str, object] | None:
@@ -255,23 +206,44 @@ def forward(model: ModelDocument) -> dict[str, object] | None:
         "past": shown.plural(found.n_past, "row"),
         "later": shown.plural(found.n_later, "row"),
         "why": shown.text(found.reason or ""),
-        "rows": _rows(model, found.classes or {}),
+        "rows": _later(model, found.classes or {}),
     }
 
 
-def _rows(model: ModelDocument, classes: Mapping[str, LaterClass]) -> list[dict[str, object]]:
+def _later(model: ModelDocument, classes: Mapping[str, LaterClass]) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for point in model.points if classes else ():
         later, ranking = classes[point.label], model.validation.summary[point.label]
         which = f", {shown.name(point.label)}" if model.multi else ""
-        compared = (
-            ("Sensitivity", shown.share_ends, later.sensitivity_ends, point.sensitivity_ends),
-            ("Specificity", shown.share_ends, later.specificity_ends, point.specificity_ends),
-            ("Area under the ROC curve", shown.area_ends, later.auroc_ends, ranking.auroc_ends),
+        rows += _compared(
+            (f"Sensitivity{which}", _share, later.sensitivity_ends, point.sensitivity_ends),
+            (f"Specificity{which}", _share, later.specificity_ends, point.specificity_ends),
+            (f"Area under the ROC curve{which}", _area, later.auroc_ends, ranking.auroc_ends),
         )
-        rows += [
-            {"name": words + which, "later": written(*seen), "crossed": written(*crossed)}
-            for words, written, seen, crossed in compared
-            if seen[0] is not None
-        ]
     return rows
+
+
+def subgroups(model: ModelDocument, run: RunDocument | None) -> list[dict[str, object]]:
+    """Return past performance by level of each watched class, beside what was flagged there tonight."""
+    tonight = {(row.column, row.level): row for row in run.subgroups} if run else {}
+    tables: list[dict[str, object]] = []
+    for point in model.points:
+        columns = []
+        for column in model.validation.subgroups.get(point.label, ()):
+            known = [row.level for row in column.rows]
+            # A level that training never met has no past performance, and is shown for that very reason.
+            unmet = [level for name, level in tonight if name == column.column and level not in known]
+            levels = [*column.rows, *(replace(UNMET, level=level) for level in unmet)]
+            rows = [(level, tonight.get((column.column, level.level))) for level in levels]
+            columns.append({"name": shown.feature(column.column), "rows": rows})
+        if any(column["rows"] for column in columns):
+            name = shown.name(point.label) if model.multi else ""
+            tables.append({"class": name, "tonight": run is not None, "columns": columns})
+    return tables
+
+
+UNMET = Level(
+    level=None, n=None, events=None, few=(), flag_rate=None,
+    sensitivity=None, sensitivity_low=None, sensitivity_high=None,
+    specificity=None, specificity_low=None, specificity_high=None,
+)  # fmt: skip

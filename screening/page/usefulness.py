@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 from screening.documents.beside import Beside, Difference
 from screening.documents.model import ModelDocument
@@ -89,27 +90,6 @@ FIGURES = {
 UNKNOWN = Difference(difference=None, low=None, high=None)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A figure of another method, and how far the method's own lies above it."""
-
-    value: str
-    gap: str
-    interval: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """Another method: its figures, and in which of them the method is better or worse."""
-
-    name: str
-    title: str
-    cells: list[Cell]
-    words: str
-    better: list[str]
-    worse: list[str]
-
-
 def beside(model: ModelDocument) -> dict[str, object] | None:
     """Return the comparison with other methods; None where training made none."""
     found = model.validation.comparison
@@ -135,22 +115,23 @@ def beside(model: ModelDocument) -> dict[str, object] | None:
     }
 
 
-def _row(other: Beside, names: list[str]) -> Row:
+def _row(other: Beside, names: list[str]) -> dict[str, Any]:
+    """Another method: its figures, how far the method's own lie above them, and what that shows."""
     assert other.figures is not None and other.differences is not None, "it was trained, so it has both"
     gaps = {name: other.differences.get(name, UNKNOWN) for name in names}
     better = [FIGURES[name] for name, gap in gaps.items() if gap.low is not None and gap.low > 0]
     worse = [FIGURES[name] for name, gap in gaps.items() if gap.high is not None and gap.high < 0]
-    return Row(
-        name=shown.name(other.recipe),
-        title=shown.text(other.title, 200),
-        cells=[
-            Cell(_value(name, other.figures[name]), _signed(name, gap.difference), _ends(name, gap))
+    return {
+        "name": shown.name(other.recipe),
+        "title": shown.text(other.title, 200),
+        "cells": [
+            (_value(name, other.figures[name]), _signed(name, gap.difference), _ends(name, gap))
             for name, gap in gaps.items()
         ],
-        words=_words(better, worse),
-        better=better,
-        worse=worse,
-    )
+        "words": _words(better, worse),
+        "better": better,
+        "worse": worse,
+    }
 
 
 def _words(better: list[str], worse: list[str]) -> str:
@@ -159,15 +140,12 @@ def _words(better: list[str], worse: list[str]) -> str:
     return "; ".join(said) or "no difference shown"
 
 
-def _sentence(row: Row, own: str) -> str:
-    if not row.better and not row.worse:
-        return f"beside {row.name}, these patients show no difference"
-    return f"beside {row.name}, {own} has {_listed(row)}"
-
-
-def _listed(row: Row) -> str:
-    ends = (("a higher", row.better), ("a lower", row.worse))
-    return " and ".join(f"{words} {name}" for words, names in ends for name in map(_in_a_sentence, names))
+def _sentence(row: Mapping[str, Any], own: str) -> str:
+    ends = (("a higher", row["better"]), ("a lower", row["worse"]))
+    figures = [f"{words} {_in_a_sentence(name)}" for words, names in ends for name in names]
+    if not figures:
+        return f"beside {row['name']}, these patients show no difference"
+    return f"beside {row['name']}, {own} has {' and '.join(figures)}"
 
 
 def _in_a_sentence(name: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from screening.documents.run import RunDocument
 from screening.documents.voxels import Slice, Volume
@@ -15,76 +15,26 @@ PICTURE = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}")
 WIDTH = 300
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """Flagged voxels that touch, in words."""
-
-    voxels: str
-    centre: str
-    span: str
-    top_score: str
+Patient = Mapping[str, Any]
+"""The flagged volume of one patient, as the templates write it."""
 
 
-@dataclass(frozen=True)
-class Pictured:
-    """A slice with its two pictures, each with its text alternative."""
-
-    at: str
-    said: str
-    overlay: str
-    heat: str
-    overlay_alt: str
-    heat_alt: str
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
-class Patient:
-    """The flagged volume of one patient; `sides` are the letters left and right of a picture."""
-
-    group: str | None
-    name: str
-    flagged: str
-    voxels: str
-    share: str
-    n_clusters: str
-    clusters: list[Cluster]
-    slices: list[Pictured]
-    sides: list[str]
-
-
-@dataclass(frozen=True)
-class Voxels:
-    """The voxel block of a page."""
-
-    patients: list[Patient]
-    shown: int
-    total: str
-    capped: bool
-    base: str
-    scale: list[str]
-    spacing: str
-    pictures: bool
-
-
-def voxels(run: RunDocument, places: int) -> Voxels | None:
+def voxels(run: RunDocument, places: int) -> dict[str, Any] | None:
     """Return the voxel block of a run; None where rows are no voxels."""
     found = run.voxels
     if found is None:
         return None
     axes = [shown.name(axis) for axis in found.axes]
     patients = [_patient(patient, axes, places) for patient in found.patients]
-    return Voxels(
-        patients=patients,
-        shown=len(patients),
-        total=shown.count(found.patients_flagged),
-        capped=found.patients_flagged > len(patients),
-        base=shown.feature(found.base) if found.base else "",
-        scale=[shown.fixed(end, places) for end in found.scale or ()],
-        spacing=_spacing(found.step, axes),
-        pictures=any(patient.slices for patient in patients),
-    )
+    return {
+        "patients": patients,
+        "shown": len(patients),
+        "total": found.patients_flagged,
+        "base": shown.feature(found.base) if found.base else "",
+        "scale": [shown.fixed(end, places) for end in found.scale or ()],
+        "spacing": _spacing(found.step, axes),
+        "pictures": any(patient["slices"] for patient in patients),
+    }
 
 
 def _spacing(step: Sequence[float | None], axes: list[str]) -> str:
@@ -95,33 +45,34 @@ def _spacing(step: Sequence[float | None], axes: list[str]) -> str:
 
 def _patient(found: Volume, axes: list[str], places: int) -> Patient:
     name = shown.name(found.group) if found.group is not None else "all rows"
-    return Patient(
-        group=found.group,
-        name=name,
-        flagged=shown.count(found.flagged),
-        voxels=shown.count(found.voxels),
-        share=shown.percent(found.flagged / found.voxels),
-        n_clusters="too widely spread to look for clusters"
+    return {
+        "group": found.group,
+        "name": name,
+        "flagged": found.flagged,
+        "voxels": found.voxels,
+        "n_clusters": "too widely spread to look for clusters"
         if found.n_clusters is None
         else shown.plural(found.n_clusters, "connected cluster"),
-        clusters=[
-            Cluster(
-                voxels=shown.count(cluster.voxels),
-                centre=", ".join(f"{axis} {at:.1f}" for axis, at in zip(axes, cluster.centre, strict=True)),
-                span=" × ".join(
+        "clusters": [
+            {
+                "voxels": shown.count(cluster.voxels),
+                "centre": ", ".join(
+                    f"{axis} {at:.1f}" for axis, at in zip(axes, cluster.centre, strict=True)
+                ),
+                "span": " × ".join(
                     f"{shown.number(low)} to {shown.number(high)}"
                     for low, high in zip(cluster.low, cluster.high, strict=True)
                 ),
-                top_score=shown.fixed(cluster.top_score, places),
-            )
+                "top_score": shown.fixed(cluster.top_score, places),
+            }
             for cluster in found.clusters
         ],
-        slices=[drawn for each in found.slices if (drawn := _slice(each, name, axes, found.anatomical))],
-        sides=["R", "L"] if found.anatomical else [],
-    )
+        "slices": [drawn for each in found.slices if (drawn := _slice(each, name, axes, found.anatomical))],
+        "sides": ["R", "L"] if found.anatomical else [],
+    }
 
 
-def _slice(found: Slice, patient: str, axes: list[str], anatomical: bool) -> Pictured | None:
+def _slice(found: Slice, patient: str, axes: list[str], anatomical: bool) -> dict[str, object] | None:
     if not (PICTURE.fullmatch(found.overlay) and PICTURE.fullmatch(found.heat)):
         return None
     at = f"{axes[-1]} {shown.number(found.at)}"
@@ -131,13 +82,13 @@ def _slice(found: Slice, patient: str, axes: list[str], anatomical: bool) -> Pic
     tall = found.height * found.aspect
     scale = WIDTH / max(found.width, tall, 1)
     turned = " The patient's right is on the left, the front above." if anatomical else ""
-    return Pictured(
-        at=at,
-        said=said,
-        overlay=found.overlay,
-        heat=found.heat,
-        overlay_alt=f"Patient {patient}, slice {at}: flagged voxels over the image; {said}.{turned}",
-        heat_alt=f"Patient {patient}, slice {at}: scores as a heat map; {said}.{turned}",
-        width=max(1, round(found.width * scale)),
-        height=max(1, round(tall * scale)),
-    )
+    return {
+        "at": at,
+        "said": said,
+        "overlay": found.overlay,
+        "heat": found.heat,
+        "overlay_alt": f"Patient {patient}, slice {at}: flagged voxels over the image; {said}.{turned}",
+        "heat_alt": f"Patient {patient}, slice {at}: scores as a heat map; {said}.{turned}",
+        "width": max(1, round(found.width * scale)),
+        "height": max(1, round(tall * scale)),
+    }

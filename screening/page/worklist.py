@@ -1,90 +1,300 @@
-"""The list from its top: where the reviews of a night end, what is folded, and what the page filters by."""
+"""The list: one line a patient with the strongest reasons, what unfolds below it, and the review's form."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
+
+from markupsafe import Markup, escape
 
 from screening.documents.case import Case, GroupFacts
 from screening.documents.figures import Share
-from screening.documents.run import RunDocument
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument, Stopping
 from screening.page import format as shown
-from screening.page.cases import Line, line_of_case, line_of_group
-from screening.page.values import others
+from screening.page.values import Value, others, value_of
 from screening.page.voxels import Patient
 
 OPEN = 50
 """Lines in sight at first; the others are folded in stretches."""
 ROWS_OF_PATIENT = 5
 STATES = {"new": "new", "ongoing": "ongoing", "reviewed": "judged not a case", "known": "known"}
+MISSING_SHOWN = 8
+REASONS = 3
+# An id longer than this is cut in its middle where the line is too short for it, and whole in print.
+TAIL = 6
+# Without a calibration of the model the scale of rarity ends at one in so many.
+RAREST = 1000
 
 
 @dataclass(frozen=True)
-class Part:
-    """A stretch of the list; all but the first are folded.
+class Rest:
+    """What unfolds below a line."""
 
-    `stop` says what is found by stopping before it, `title` what the fold holds.
-    """
-
-    lines: Sequence[Line]
-    start: int = 1
-    title: str = ""
-    stop: str = ""
-    judged: bool = False
+    facts: Sequence[tuple[str, str]] = ()
+    values: Sequence[Value] = ()
+    explained: str = ""
+    missing: Sequence[str] = ()
+    more_missing: str = ""
+    volume: Patient | None = None
+    rows: Sequence[Line] = ()
 
 
 @dataclass(frozen=True)
-class Worklist:
-    """Whom to look at, in order."""
+class Line:
+    """A flagged patient, or one of those near the threshold."""
 
-    parts: Sequence[Part]
-    near: Sequence[Line]
-    near_lowest: str
-    others: Sequence[Line]
-    columns: Sequence[str]
-    wards: Sequence[str]
-    states: Sequence[tuple[str, str]]
-    people: str
-    order: str
-    odds: str
-    n_lines: int
-    unnamed: str
-    pictured: bool
+    rank: str
+    id: str
+    as_it_is: Markup
+    odds: Mapping[str, str]
+    score: str
+    exact: str = ""
+    panel: int = 0
+    label: str = ""
+    place: Sequence[str] = ()
+    state: str = ""
+    nights: int = 0
+    remarks: Sequence[str] = ()
+    drawn: bool = False
+    why: Sequence[Value] = ()
+    rest: Rest | None = None
+
+    @property
+    def head(self) -> str:
+        """The id but for its last letters, which stay in sight where the rest is cut."""
+        return self.id[:-TAIL] if len(self.id) > 2 * TAIL else ""
+
+    @property
+    def tail(self) -> str:
+        return self.id[len(self.head) :]
+
+    @property
+    def judged(self) -> bool:
+        """Whether somebody has judged it on a night before: no work of tonight."""
+        return self.state in ("reviewed", "known")
 
 
-def worklist(run: RunDocument, volumes: Sequence[Patient], places: int) -> Worklist:
-    """Return the list of a night.
+def scores(run: RunDocument) -> list[float]:
+    """Return every score named on the page, to settle how many decimals tell them apart."""
+    return [case.score for case in (*run.cases, *run.near_misses)]
 
-    Parameters
-    ----------
-    volumes : sequence of Patient
-        Those of the voxel block.
-    places : int
-        Decimals of scores.
+
+def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
+    """Return the line of a row; those explained unfold."""
+    model = run.model
+    values = [value_of(model, each, places) for each in case.contributions or ()]
+    panels = [point.label for point in model.points]
+    line = _line(run, case, case.id, case.score, rank, places)
+    return replace(
+        line,
+        exact=_on_class_scale(model, case),
+        panel=panels.index(case.label),
+        label=shown.name(case.label) if model.multi else "",
+        why=strongest(values),
+        rest=None if case.contributions is None else _rest(run, case, values, places),
+    )
+
+
+def line_of_group(
+    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: Patient | None, places: int,
+    rank: int | None = None,
+) -> Line:  # fmt: skip
+    """Return the line of a patient with several rows, whose reasons are those of the highest of them.
+
+    `rows` are those that the page names, the highest score first; `volume` is of `screening.page.voxels`.
     """
+    unit, line = run.model.unit_of_review, _line(run, group, group.group, group.top_score, rank, places)
+    told = f"{shown.count(group.flagged)} of {shown.plural(group.rows, unit)}"
+    facts = [
+        ("Flagged", f"{told} ({shown.percent(group.flagged / group.rows)})"),
+        *_facts(run, group, places),
+    ]
+    return replace(
+        line,
+        exact="" if run.model.by_excess else repr(group.top_score),
+        remarks=(told, *line.remarks),
+        why=rows[0].why if rows else (),
+        rest=Rest(facts=facts, volume=volume, rows=rows),
+    )
+
+
+def strongest(values: Sequence[Value]) -> Sequence[Value]:
+    """The few values that raise the score most; what lowers it is below the line."""
+    return [value for value in values if value.raises][:REASONS]
+
+
+def _line(
+    run: RunDocument, case: Case | GroupFacts, name: str, score: float, rank: int | None, places: int
+) -> Line:
+    told = known(case)
+    return Line(
+        rank="" if rank is None else shown.count(rank),
+        id=shown.name(name),
+        as_it_is=as_it_is(name),
+        odds=_odds(run, case),
+        score=shown.fixed(score, places),
+        place=[shown.name(text) for text in (case.display or {}).values()],
+        state=case.state or "",
+        nights=case.nights or 0,
+        remarks=[told] if told else [],
+        drawn=bool(case.drawn),
+    )
+
+
+def _odds(run: RunDocument, case: Case | GroupFacts) -> dict[str, str]:
+    """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
+    if isinstance(case, Case) and case.chance is not None:
+        ends = shown.interval(case.chance_low, case.chance_high)
+        words = shown.percent(case.chance)
+        said = f"chance {words}" + (f", 95% interval {ends}" if ends else "")
+        return _drawn(words, said, case.chance, case.chance_low, case.chance_high)
+    words = f"top {shown.percent(case.p_value)}"
+    ends = shown.interval(case.p_low, case.p_high)
+    said = words + (f", 95% interval {ends}" if ends else "")
+    n = run.discoveries.n_calibration if run.discoveries else RAREST
+    rare = [None if p is None else _rarity(p, n) for p in (case.p_value, case.p_high, case.p_low)]
+    return _drawn(words, said, rare[0] or 0.0, rare[1], rare[2])
+
+
+def _rarity(p: float, n: int) -> float:
+    """Tenfold rarer is a step of the same length; the rarest that n past patients can tell is 1."""
+    return min(1.0, max(0.0, math.log(max(p, 1e-12)) / math.log(1 / (n + 1))))
+
+
+def _drawn(words: str, said: str, value: float, low: float | None, high: float | None) -> dict[str, str]:
+    fill = Markup(f"M0 5h{100 * value:.0f}")
+    reach = "" if low is None or high is None else f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
+    return {"words": words, "said": said, "fill": fill, "reach": Markup(reach)}
+
+
+def _facts(run: RunDocument, case: Case | GroupFacts, places: int) -> list[tuple[str, str]]:
+    found = []
+    if isinstance(case, Case):
+        found += [("Patient", shown.name(case.group))] if case.group is not None else []
+        found += [("Class", shown.name(case.label))] if run.model.multi else []
+        score = case.score
+    else:
+        score = case.top_score
+    found += [("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places))]
+    found += [("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else ""))]
+    if isinstance(case, Case) and case.chance is not None:
+        ends = shown.interval(case.chance_low, case.chance_high)
+        found += [("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else ""))]
+    return found
+
+
+def _rest(run: RunDocument, case: Case, values: Sequence[Value], places: int) -> Rest:
+    facts, missing = _facts(run, case, places), case.missing
+    if case.votes:
+        facts += [("Methods", f"{sum(case.votes.values())} of {len(case.votes)} flag it alone")]
+    history = judged_words(case)
+    facts += [("So far", history)] if history else []
+    return Rest(
+        facts=facts,
+        values=values,
+        explained="" if case.explained is None else shown.percent(case.explained),
+        missing=[shown.feature(name) for name in missing[:MISSING_SHOWN]],
+        more_missing=shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
+    )
+
+
+def _on_class_scale(model: ModelDocument, case: Case) -> str:
+    """Return the score on the scale of the slider, exactly."""
+    own = {point.label: point.threshold for point in model.points}
+    if case.label not in own:
+        raise KeyError("class")
+    return repr(case.score + own[case.label] if model.by_excess else case.score)
+
+
+VERDICTS = (
+    ("confirmed", "confirmed"),
+    ("not", "not"),
+    ("unsure", "unsure"),
+    ("known", "already known"),
+)
+SAID = dict(VERDICTS) | {"not": "judged not a case"}
+
+
+def form(run: RunDocument) -> dict[str, object] | None:
+    """Return what the review needs; None where verdicts on pseudonyms could not be read back."""
+    if run.pseudonymised or not (run.to_review or run.sample):
+        return None
+    return {
+        "run_id": run.run_id,
+        "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
+        "words": VERDICTS,
+        "sampled": [(shown.name(name), as_it_is(name)) for name in run.sample],
+    }
+
+
+def judged_words(case: Case | GroupFacts) -> str:
+    """Return how long a case is flagged and what was last said of it, empty where nothing is known."""
+    words = f"{shown.count(case.nights)} nights in a row" if case.nights and case.nights > 1 else ""
+    last = case.last_verdict
+    if last:
+        words += f"{', ' if words else ''}{SAID[last.verdict]} on {shown.name(last.night)}"
+    return words
+
+
+def known(case: Case | GroupFacts) -> str:
+    """Return what the ledger knows of a case, as its line says it."""
+    nights = f"{shown.count(case.nights)} nights" if case.nights and case.nights > 1 else ""
+    last = case.last_verdict
+    said = f"{SAID[last.verdict]} on {shown.name(last.night)}" if last else ""
+    if case.state == "known":
+        nights = "known"
+    elif case.state == "new" and last:
+        # Back after a night without a flag: new by the count, yet somebody has had a look before.
+        nights = "new again"
+    return ", ".join(words for words in (nights, said) if words)
+
+
+def as_it_is(name: str) -> Markup:
+    """Return an id with every character kept, for an attribute; empty where the reader sees just that."""
+    if shown.name(name) == name:
+        return Markup("")
+    return Markup(str(escape(name)).replace("\r", "&#13;").replace("\n", "&#10;"))
+
+
+def trail(run: RunDocument) -> str:
+    """Return the entry of the audit trail that vouches for this run, for the foot of the page."""
+    book = run.ledger
+    if book is None:
+        return ""
+    again = f", revision {shown.count(book.revision)}" if book.revision > 1 else ""
+    return f"{again} · ledger entry {shown.count(book.entry)}, {shown.text(book.head[:16])}"
+
+
+def worklist(run: RunDocument, volumes: Sequence[Patient], places: int) -> dict[str, Any]:
+    """Return whom to look at, in order; `volumes` are those of the voxel block."""
     lines = _patients(run, volumes, places) if run.groups else _rows(run, places)
     flagged = lines[: run.to_review]
     near = [line_of_case(run, case, places) for case in run.near_misses]
     named: list[Case | GroupFacts] = [*run.cases, *(run.groups or ())]
     columns = list(next((each.display for each in named if each.display), {}))
     states = {line.state for line in flagged}
-    return Worklist(
-        parts=_parts(run, flagged),
-        near=near,
-        near_lowest=near[-1].score if near else "",
-        others=lines[run.to_review :],
-        columns=[shown.feature(name) for name in columns],
-        wards=sorted({line.place[0] for line in flagged if line.place}),
-        states=[(state, words) for state, words in STATES.items() if state in states],
-        people=others(run.model),
-        order="furthest above the threshold first" if run.model.by_excess else "highest score first",
-        odds="Chance" if any(case.chance is not None for case in run.cases) and not run.groups else "Rarity",
-        n_lines=len(flagged),
-        unnamed=_unnamed(run.to_review, len(flagged), erased=bool(run.erased)),
-        pictured=bool(run.groups),
-    )
+    return {
+        "parts": _parts(run, flagged),
+        "near": near,
+        "near_lowest": near[-1].score if near else "",
+        "others": lines[run.to_review :],
+        "columns": [shown.feature(name) for name in columns],
+        "wards": sorted({line.place[0] for line in flagged if line.place}),
+        "states": [(state, words) for state, words in STATES.items() if state in states],
+        "people": others(run.model),
+        "order": "furthest above the threshold first" if run.model.by_excess else "highest score first",
+        "odds": "Chance"
+        if any(case.chance is not None for case in run.cases) and not run.groups
+        else "Rarity",
+        "n_lines": len(flagged),
+        "unnamed": _unnamed(run.to_review, len(flagged), erased=bool(run.erased)),
+        "pictured": bool(run.groups),
+    }
 
 
 def _unnamed(flagged: int, named: int, *, erased: bool) -> str:
@@ -106,7 +316,7 @@ def _patients(run: RunDocument, volumes: Sequence[Patient], places: int) -> list
     for case in run.cases:
         if case.group is not None and len(rows[case.group]) < ROWS_OF_PATIENT:
             rows[case.group].append(line_of_case(run, case, places))
-    pictured = {volume.group: volume for volume in volumes}
+    pictured = {volume["group"]: volume for volume in volumes}
     return [
         line_of_group(
             run, group, rows[group.group], pictured.get(group.group), places,
@@ -116,35 +326,33 @@ def _patients(run: RunDocument, volumes: Sequence[Patient], places: int) -> list
     ]  # fmt: skip
 
 
-def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[Part]:
+def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]:
+    """The stretches of the list: with a title they are folded; `stop` says what stopping before finds."""
     waiting = [line for line in flagged if not line.judged]
     judged = [line for line in flagged if line.judged]
     room = run.stopping.reviews if run.stopping else None
     cuts = sorted({0, len(waiting), *(cut for cut in (OPEN, room) if cut and cut < len(waiting))})
-    parts = []
+    parts: list[dict[str, object]] = []
     for start, stop in pairwise(cuts):
-        beyond = room is not None and start >= room
-        words = f"{shown.count(start + 1)} to {shown.count(stop)} of {shown.count(len(waiting))}"
+        beyond = ", beyond your reviews" if room is not None and start >= room else ""
+        words = f"{shown.count(start + 1)} to {shown.count(stop)} of {shown.count(len(waiting))}{beyond}"
         parts.append(
-            Part(
-                waiting[start:stop],
-                start + 1,
-                f"{words}{', beyond your reviews' if beyond else ''}" if start else "",
-                _stopping(run) if start == room else "",
-            )
+            {
+                "lines": waiting[start:stop],
+                "start": start + 1,
+                "title": words if start else "",
+                "stop": _stopping(run.stopping) if run.stopping and start == room else "",
+                "judged": False,
+            }
         )
     if judged:
-        parts.append(
-            Part(judged, 1, f"{shown.count(len(judged))} judged before: no work of tonight", "", True)
-        )
+        title = f"{shown.count(len(judged))} judged before: no work of tonight"
+        parts.append({"lines": judged, "start": 1, "title": title, "stop": "", "judged": True})
     return parts
 
 
-def _stopping(run: RunDocument) -> str:
+def _stopping(found: Stopping) -> str:
     """What the reviews there is room for find, as past cases tell."""
-    found = run.stopping
-    if found is None:
-        return ""
     return (
         f"Your {shown.plural(found.reviews, 'review')} end here. They find about {_of_hundred(found.found)} "
         f"cases, the whole list about {_of_hundred(found.all_found)}: so {shown.count(found.n_cases)} past "

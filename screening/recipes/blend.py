@@ -38,12 +38,8 @@ def check_blend(recipe: Recipe) -> None:
 def members_for(recipe: Recipe, several_classes: bool, n_positive: int | None = None) -> list[Recipe]:
     """The members that answer a cohort's question; RecipeError where there is none.
 
-    Parameters
-    ----------
-    several_classes : bool
-        Whether the cohort's classes are all told apart.
-    n_positive : int, optional
-        With few of them the `scarce` members stand in; None where that is not known yet.
+    `several_classes` where all are told apart. With few positives the `scarce` members stand in; None where
+    their number is not known yet.
     """
     few = not several_classes and n_positive is not None and n_positive < SCARCE and bool(recipe.scarce)
     named = recipe.scarce if few else recipe.members

@@ -58,12 +58,7 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
 
 
 class Builder:
-    """``build`` for many overrides of one recipe, no blend: its parts are looked up once.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    """
+    """``build`` for many overrides of one recipe, no blend: its parts are looked up once."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._parts = Parts(recipe)
@@ -122,23 +117,11 @@ def _made(parts: Parts, make: Callable[[dict[str, object]], Any], overrides: Map
 
 
 def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dict[str, object]]:
-    """Settings to choose among.
+    """Settings to choose among, each overrides for ``build`` with all names of the grid.
 
-    The first is the default and, where there is a factor, the second its limit (no pass), so that
-    validation can decline the factor; the rest is drawn from the grid without repetition and without
+    The first is the default and, where there is a factor, the second its limit (no pass), so that validation
+    can decline the factor; the rest, up to `n` in all, is drawn from the grid without repetition and without
     settings whose parts do not go together.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    n : int, >= 1
-        Wanted; fewer where the grid has fewer.
-    rng : numpy Generator
-
-    Returns
-    -------
-    list of dict
-        Overrides for ``build``, each with all names of the grid.
     """
     if n < 1:
         raise RecipeError(f"at least one candidate is needed, got {n}")

@@ -44,19 +44,7 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
 
 
 def read_recipe(text: str, source: str = "recipe") -> Recipe:
-    """Read a recipe's TOML text, checked against the parts it names.
-
-    Parameters
-    ----------
-    text : str
-    source : str
-        What errors call it.
-
-    Raises
-    ------
-    RecipeError
-        Naming the key and what is possible there.
-    """
+    """Read a recipe's TOML text, checked against the parts it names; RecipeError says what is possible."""
     recipe = _parsed(text, source)
     try:
         if recipe.machine == "blend":

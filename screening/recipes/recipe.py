@@ -44,15 +44,7 @@ _SCALED = re.compile(r"scale\s*\*(.+)")
 
 
 def check_number(name: str, value: object) -> None:
-    """Refuse a parameter that is infinite, negative, or too small or large for any machine (ValueError).
-
-    Parameters
-    ----------
-    name : str
-        A dotted one says of which part.
-    value : object
-        Numbers, and texts that hold one ("scale*0.3"), are looked at; other texts are the part's own matter.
-    """
+    """Refuse a parameter that is infinite, negative, or too small or large for any machine (ValueError)."""
     number = _number_in(value)
     own = name.rpartition(".")[2]
     if own == "seed" and (isinstance(value, bool) or not isinstance(value, int)):
@@ -90,48 +82,19 @@ Grid = Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], AfterVali
 
 
 class Search(BaseModel):
-    """[search]: what is tried where the caller names no setting.
-
-    Parameters
-    ----------
-    criterion : str
-        What the search maximises on held-out rows.
-    candidates : int
-        Settings tried where the caller does not say how many.
-    grid : dict of list
-        Values that the search tries, by parameter.
-    paper : dict of list
-        The paper's own grid, for data scaled as in the paper.
-    """
+    """[search]: what is tried where the caller names no setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    criterion: Criterion = "auroc"
+    criterion: Criterion = "auroc"  # what the search maximises on held-out rows
+    # settings tried where the caller does not say how many
     candidates: Annotated[int, Field(ge=1, le=MOST_CANDIDATES)] = 8
-    grid: Grid = {}
-    paper: Grid = {}
+    grid: Grid = {}  # values that the search tries, by parameter
+    paper: Grid = {}  # the paper's own grid, for data scaled as in the paper
 
 
 class Recipe(BaseModel):
-    """A method, as its TOML text has it.
-
-    Parameters
-    ----------
-    name, title, paper, about : str
-    machine : {"one_class", "two_class", "multi_class", "baseline", "blend"}
-    parameters : dict
-        What ``build`` lets the caller override, with the defaults.
-    search : Search
-    kernel, factor : dict
-        ``type`` and fixed fields; empty where there is none.
-    remedy : dict of dict
-        Fixed fields by remedy, outermost first.
-    scheme : str or None
-        Of a multi-class machine.
-    baseline : str or None
-    members, scarce : list of str
-        Names of the recipes that a blend averages, and of those that stand in where positives are few.
-    """
+    """A method, as its TOML text has it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -140,14 +103,14 @@ class Recipe(BaseModel):
     paper: str
     machine: Literal["one_class", "two_class", "multi_class", "baseline", "blend"]
     about: str = ""
-    scheme: str | None = None
+    scheme: str | None = None  # of a multi-class machine
     baseline: str | None = None
-    kernel: Values = {}
-    factor: Values = {}
-    remedy: dict[str, Values] = {}
-    members: list[str] = []
-    scarce: list[str] = []
-    parameters: Values = {}
+    kernel: Values = {}  # ``type`` and fixed fields; empty where there is none
+    factor: Values = {}  # likewise
+    remedy: dict[str, Values] = {}  # fixed fields by remedy, outermost first
+    members: list[str] = []  # names of the recipes that a blend averages
+    scarce: list[str] = []  # names of those that stand in where positives are few
+    parameters: Values = {}  # what ``build`` lets the caller override, with the defaults
     search: Search = Search()
     _text: str = PrivateAttr("")
     _every: dict[str, Recipe] = PrivateAttr(default_factory=dict)

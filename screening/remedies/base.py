@@ -25,13 +25,5 @@ class Remedy:
         return solve(training)
 
     def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> float:
-        """What is subtracted from the last pass's decision.
-
-        Parameters
-        ----------
-        machine : TwoClassSVM
-            Unfitted, without this remedy, gamma a number.
-        x, codes, groups
-            The training rows; ``groups`` may be None.
-        """
+        """What is subtracted from the last decision; `machine` is unfitted, without this remedy."""
         return 0.0

@@ -15,13 +15,7 @@ from screening.remedies.base import Remedy
 
 @dataclass(frozen=True)
 class Interpolation:
-    """Images (1 - gap) Phi(x_first) + gap Phi(x_second), that is A by its two entries a row.
-
-    Parameters
-    ----------
-    first, second : ndarray of int, shape (n_new,)
-    gap : ndarray of shape (n_new,), 0 to 1
-    """
+    """Images (1 - gap) Phi(x_first) + gap Phi(x_second), that is A by its two entries a row."""
 
     first: np.ndarray
     second: np.ndarray

@@ -25,17 +25,7 @@ LARGEST_JUMP = 3000
 
 @dataclass(frozen=True)
 class CoupledProblem:
-    """min 1/2 a'Ga - 1'a with G_ij = coupling[y_i, y_j] c_i c_j K_ij, 0 <= a <= upper.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-    codes : ndarray of int, shape (n,)
-        Class numbers.
-    coupling : ndarray of shape (n_classes, n_classes)
-        Positive semidefinite.
-    c, upper : ndarray of shape (n,)
-    """
+    """min 1/2 a'Ga - 1'a with G_ij = coupling[y_i, y_j] c_i c_j K_ij, 0 <= a <= upper."""
 
     gram: np.ndarray
     codes: np.ndarray
@@ -67,15 +57,7 @@ class CoupledProblem:
 
 @dataclass(frozen=True)
 class CrammerSingerProblem:
-    """min 1/2 sum_m A_m' K~ A_m + sum_im A_im (1 - [y_i = m]), A_im <= [y_i = m] upper_i, rows sum to 0.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-    codes : ndarray of int, shape (n,)
-    n_classes : int
-    c, upper : ndarray of shape (n,)
-    """
+    """min 1/2 sum_m A_m' K~ A_m + sum_im A_im (1 - [y_i = m]), A_im <= [y_i = m] upper_i, rows sum to 0."""
 
     gram: np.ndarray
     codes: np.ndarray

@@ -29,13 +29,7 @@ HEAD, TAIL, USED, CAPACITY, FETCHED = 0, 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class KernelRows:
-    """A kernel matrix that is computed by rows when asked for, in place of ``Problem.gram``.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n, n_features)
-    kernel : Gaussian or Laplacian, gamma a number
-    """
+    """A kernel matrix that is computed by rows when asked for, in place of ``Problem.gram``."""
 
     x: np.ndarray
     kernel: Kernel

@@ -21,27 +21,16 @@ _MOST_STEPS = 10_000_000
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Solutions of a problem of which one row is left out.
-
-    Parameters
-    ----------
-    problem : Problem
-        With an equality; the matrix an array. A row whose ``upper`` is 0 is out already.
-    tol : float, > 0
-        As in ``solve``.
-    """
+    """Solutions of a problem with an equality, its matrix an array, of which one row is left out."""
 
     problem: Problem
     tol: float
 
     def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> Solutions:
-        """Solve without each row number in ``left_out`` in turn; its alpha is then 0.
+        """Solve without each of the rows `left_out` in turn; its alpha is then 0.
 
-        Parameters
-        ----------
-        alphas : ndarray of shape (n,)
-            Solution with all rows; the free ones make up for the row first, then the steps of the SMO go on.
-        left_out : ndarray of int, shape (m,)
+        From the solution with all rows: the free alphas make up for the row first, then the steps of the SMO
+        go on.
         """
         engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
         engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit

@@ -24,28 +24,14 @@ class Problem:
     """min 1/2 a'Qa + p'a with Q_ij = s_i s_j c_i c_j K_ij, 0 <= a <= upper, sum s_i a_i = total.
 
     K~ is never formed here: the Gram stays as it is and c enters beside it.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        Base kernel K.
-    signs : ndarray of shape (n,)
-        +1 or -1.
-    c : ndarray of shape (n,), > 0
-        Factor at the rows; ones for the plain kernel.
-    linear : ndarray of shape (n,)
-        p.
-    upper : ndarray of shape (n,), > 0
-        Bound of each alpha (the row's cost).
-    total : float or None
-        Right-hand side of the equality constraint; None where there is none (then there is no intercept).
     """
 
-    gram: Gram
-    signs: np.ndarray
-    c: np.ndarray
-    linear: np.ndarray
-    upper: np.ndarray
+    gram: Gram  # base kernel K, (n, n)
+    signs: np.ndarray  # +1 or -1
+    c: np.ndarray  # > 0, factor at the rows; ones for the plain kernel
+    linear: np.ndarray  # p
+    upper: np.ndarray  # > 0, bound of each alpha (the row's cost)
+    # right-hand side of the equality; None where there is none (then there is no intercept)
     total: float | None
 
     @cached_property
@@ -86,13 +72,9 @@ class Problem:
         """Unit in which a violation is measured at these alphas: ``scale``, or less where p = 0.
 
         Without a margin nothing but the solution says how large f is: where c spans twelve decades its level
-        is 1e-24 of what a row of the largest c could do. Then the unit is at most that level
-        sum alpha_i g_i / sum alpha_i (g the gradient) and the spread of g, which a wide kernel makes small.
-
-        Parameters
-        ----------
-        alphas, signs, levels : ndarray of shape (n,)
-            Alphas in any unit, signs and -s g, of all points or of some.
+        is 1e-24 of what a row of the largest c could do. Then the unit is at most that level sum alpha_i g_i
+        / sum alpha_i (g the gradient) and the spread of g, which a wide kernel makes small. `levels` are -s
+        g, of all points or of some; alphas may have any unit.
         """
         if self.total is None or self.has_margin:
             return self.scale
@@ -122,34 +104,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Decision f(x) = sum_i s_i alphas_i c_i c(x) K(x_i, x) + intercept.
-
-    Parameters
-    ----------
-    alphas : ndarray of shape (n,)
-    intercept : float
-        0 where the problem has no equality constraint.
-    gap : float
-        Largest violation of the optimality conditions, in units of ``Problem.unit``; at most the tolerance
-        where the solver converged.
-    n_iter : int
-    """
+    """Decision f(x) = sum_i s_i alphas_i c_i c(x) K(x_i, x) + intercept."""
 
     alphas: np.ndarray
-    intercept: float
+    intercept: float  # 0 where the problem has no equality constraint
+    # largest violation, in units of ``Problem.unit``; at most the tolerance where the solver converged
     gap: float
     n_iter: int
 
 
 @dataclass(frozen=True)
 class Solutions:
-    """Solutions of problems over the same rows, as ``Solution`` has them.
-
-    Parameters
-    ----------
-    alphas : ndarray of shape (m, n)
-    intercepts, gaps, n_iters : ndarray of shape (m,)
-    """
+    """Solutions of problems over the same rows, alphas (m, n), as ``Solution`` has them."""
 
     alphas: np.ndarray
     intercepts: np.ndarray

@@ -33,24 +33,11 @@ def solve(
     memory: int = DEFAULT_MEMORY,
     max_iter: int = 10_000_000,
 ) -> Solution:
-    """Solve a dual with or without its equality.
+    """Solve a dual with or without its equality, from feasible alphas `start` where they are given.
 
-    Parameters
-    ----------
-    problem : Problem
-        ``gram`` is an array, used as it is where it is float32 or float64, or a ``KernelRows``.
-    tol : float, > 0
-        Largest violation of the optimality conditions, in units of ``problem.unit`` at the solution.
-    start : ndarray of shape (n,), optional
-        Feasible alphas to start from.
-    memory : int, > 0
-        Bytes for cached kernel rows (two rows at least).
-    max_iter : int
-
-    Raises
-    ------
-    ValueError
-        If ``start`` breaks a constraint, or ``total`` cannot be reached within the bounds.
+    `tol` is the largest violation of the optimality conditions, in units of ``problem.unit`` at the solution;
+    `memory` are bytes for cached kernel rows (two rows at least). ValueError where ``start`` breaks a
+    constraint, or ``total`` cannot be reached within the bounds.
     """
     return solve_each([problem], tol, start=start, memory=memory, max_iter=max_iter)[0]
 
@@ -63,14 +50,7 @@ def solve_each(
     memory: int = DEFAULT_MEMORY,
     max_iter: int = 10_000_000,
 ) -> list[Solution]:
-    """Solve duals that differ in c alone, from the second on from the solution before.
-
-    Parameters
-    ----------
-    problems : sequence of Problem
-    tol, start, memory, max_iter
-        As ``solve`` has them.
-    """
+    """Solve duals that differ in c alone, from the second on from the solution before."""
     first = problems[0]
     small = len(first.upper) <= _SMALL and not isinstance(first.gram, KernelRows)
     if small and first.total is not None and first.has_margin:

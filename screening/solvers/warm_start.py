@@ -22,13 +22,7 @@ def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool
     """K over x, or of many rows those that a solver asks for.
 
     A solution looks at a tenth to a fifth of the rows, so making them all pays where there are several.
-
-    Parameters
-    ----------
-    n_solutions : int
-        That are wanted on it.
-    whole : bool
-        Make it whole where it fits the memory, for what reads it in other ways.
+    Unless the `whole` is wanted by what reads it in other ways, and fits the memory.
     """
     n = len(x)
     seldom = n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * x.shape[1]) * n_solutions and not whole
@@ -49,13 +43,6 @@ def solve_each(problems: Sequence[Problem], tol: float = 1e-3) -> list[Solution]
     (the plain one for all factors that are built on it), and another c starts from the last solution with the
     same bounds: the pass before, or the factor before; a larger C from that of the smaller one. A solution
     that meets no bound is one under all wider bounds. The order of the fits decides, never the clock.
-
-    Parameters
-    ----------
-    problems : sequence of Problem
-    tol : float, > 0
-        Largest violation of the optimality conditions left, in units of ``problem.unit``, so that it does
-        not depend on the scale of c.
     """
     first, here = problems[0], shared.current()
     memory = smo.DEFAULT_MEMORY if here is None else here.memory

@@ -30,18 +30,11 @@ RANGE_OF_TWO = 1.128
 
 @dataclass(frozen=True)
 class Limits:
-    """Centre and limits, as the nights of a baseline fix them.
+    """Centre and limits, as the nights of a baseline fix them."""
 
-    Parameters
-    ----------
-    count, of : float
-        Events in the baseline, and what they are a share of.
-    spread : float, >= 1
-        Laney's sigma of z: how much more the nights differ than chance explains; 1 is a p-chart.
-    """
-
-    count: float
-    of: float
+    count: float  # events in the baseline
+    of: float  # what they are a share of
+    # >= 1, Laney's sigma of z: how much more the nights differ than chance explains; 1 is a p-chart
     spread: float
 
     @property
@@ -50,19 +43,10 @@ class Limits:
         return self.count / self.of
 
     def at(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Limits of shares of so many.
+        """Low and high limit of shares of so many, `sizes` (n_nights,) being whole numbers above 0.
 
         Three sigmas, or where chance alone passes them more than once in 740 nights, since counts are small
         or the baseline is, the bound that it passes so seldom.
-
-        Parameters
-        ----------
-        sizes : ndarray of shape (n_nights,)
-            Whole numbers above 0.
-
-        Returns
-        -------
-        low, high : ndarray of shape (n_nights,)
         """
         variance = self.centre * (1 - self.centre) * (1 / sizes + 1 / self.of)
         reach = SIGMAS * self.spread * np.sqrt(variance)
@@ -72,17 +56,9 @@ class Limits:
 
 
 def limits(counts: np.ndarray, sizes: np.ndarray) -> Limits | None:
-    """Centre and spread of a baseline.
+    """Centre and spread of a baseline, from events and what they are a share of, (n_nights,) each.
 
-    Parameters
-    ----------
-    counts, sizes : ndarray of shape (n_nights,)
-        Events, and what they are a share of, night by night; nights of size 0 are left out.
-
-    Returns
-    -------
-    Limits or None
-        None below `LEAST` nights.
+    Nights of size 0 are left out; None below `LEAST` nights.
     """
     counts, sizes = counts[sizes > 0], sizes[sizes > 0]
     if len(sizes) < LEAST:

@@ -14,18 +14,8 @@ def wilson(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Wilson score interval of a proportion of independent rows; (0, 1) where there are no trials.
 
-    Parameters
-    ----------
-    successes, trials : array_like of shape (...)
-        Counts, 0 <= successes <= trials; real numbers (effective sizes) are allowed.
-    level : float
-        Two-sided confidence, in (0, 1).
-    freedom : float, optional
-        Degrees of freedom of Student's quantile, where the effective size was itself estimated.
-
-    Returns
-    -------
-    low, high : ndarray of shape (...)
+    Counts may be real numbers (effective sizes); `freedom` are the degrees of freedom of Student's quantile,
+    where the effective size was itself estimated.
     """
     k, n = np.asarray(successes, float), np.asarray(trials, float)
     # SciPy's (`binomtest`) takes one whole count, not arrays of effective sizes, and no Student's quantile.
@@ -66,14 +56,8 @@ def design_effect(events: np.ndarray, codes: np.ndarray) -> float:
     """How often a row must be counted to tell as much as an independent one, for a mean over rows in groups.
 
     Variance of the mean between whole groups (ratio estimator) over that of independent rows, at least 1; it
-    is rows per group where the rows are all alike.
-
-    Parameters
-    ----------
-    events : ndarray of shape (n_rows,)
-        True or False for a share; numbers for a mean.
-    codes : int ndarray of shape (n_rows,)
-        Group number of each row.
+    is rows per group where the rows are all alike. `events` are true or false for a share, numbers for a
+    mean; `codes` are the group numbers, (n_rows,) both.
     """
     codes = np.unique(codes, return_inverse=True)[1].ravel()
     sizes, counts = np.bincount(codes), np.bincount(codes, weights=events)
@@ -95,14 +79,7 @@ def students_share(n_units: int) -> float:
 
 
 def share_range(events: np.ndarray, codes: np.ndarray | None) -> tuple[float, float, float]:
-    """Share of rows with an event, and its 95 % interval: Wilson, on as many rows as the groups are worth.
-
-    Parameters
-    ----------
-    events : boolean ndarray of shape (n_rows,), n_rows >= 1
-    codes : int ndarray of shape (n_rows,), or None
-        Group number of each row.
-    """
+    """Share of rows with an event, and its 95 % interval: Wilson, on as many rows as the groups are worth."""
     size = len(events) / (1.0 if codes is None else design_effect(events, codes))
     share = float(np.mean(events))
     low, high = wilson(share * size, size)
@@ -113,16 +90,7 @@ def grouped_wilson(counts, sizes, middle) -> tuple[np.ndarray, np.ndarray]:
     """95 % interval of shares of rows that come in groups: Wilson's at the effective number of rows.
 
     Rows count as rows / `shared_design`, and Student's quantile with groups - 1 degrees of freedom stands for
-    the normal one (Korn and Graubard 1998; Dean and Pagano 2015).
-
-    Parameters
-    ----------
-    counts, sizes, middle
-        As for `shared_design`.
-
-    Returns
-    -------
-    low, high : ndarray of shape (n_shares,)
+    the normal one (Korn and Graubard 1998; Dean and Pagano 2015). Arguments as for `shared_design`.
     """
     share = np.sum(counts, axis=0) / np.sum(sizes)
     size = np.sum(sizes) / shared_design(counts, sizes, middle)
@@ -130,27 +98,17 @@ def grouped_wilson(counts, sizes, middle) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shared_design(counts, sizes, middle) -> np.ndarray:
-    """Design effect of shares of rows in groups, with what related shares tell of it.
+    """Design effect of shares of rows in groups, with what related shares tell of it, (n_shares,).
+
+    `counts` (n_groups, n_shares) are the rows of each group that count towards each share, `sizes`
+    (n_groups,) all its rows, at least 1, and `middle` those at or above the median on the scale by which the
+    shares were made.
 
     A share near 0 or 1 is decided by the few groups that hold the exceptions, and most samples show too few
     of these: its bare design effect is too small just when the share is too extreme. Hence, as surveys do
     (Kish 1965), it gives way to one averaged over related shares where that is larger: 1 + (m - 1) r, with m
     the mean size of the group that a row is in, and r the correlation within groups, averaged over the share
-    and the split at the median.
-
-    Parameters
-    ----------
-    counts : array_like of shape (n_groups, n_shares)
-        Rows of each group that count towards each share.
-    sizes : array_like of shape (n_groups,)
-        Rows of each group, at least 1.
-    middle : array_like of shape (n_groups,)
-        Rows of each group at or above the median, on the scale by which the shares were made.
-
-    Returns
-    -------
-    ndarray of shape (n_shares,)
-        1 to m; m where the share is 0 or 1, or where there is one group only.
+    and the split at the median. It is m where the share is 0 or 1, or where there is one group only.
     """
     counts, sizes = np.asarray(counts, float), np.asarray(sizes, float)
     rows, groups = sizes.sum(), len(sizes)
@@ -184,13 +142,8 @@ def predictive_interval(prevalence: float, right: tuple, wrong: tuple) -> tuple[
 
     The log odds of PPV are those of the prevalence, plus log sensitivity, minus log(1 - specificity); the two
     intervals are joined by MOVER (Zou and Donner 2008), so each may come from anywhere. For NPV give the
-    shares of the other side: prevalence of negatives, specificity and 1 - sensitivity.
-
-    Parameters
-    ----------
-    prevalence : float
-    right, wrong : (rate, low, high)
-        Share flagged of what should be, and of what should not be.
+    shares of the other side: prevalence of negatives, specificity and 1 - sensitivity. `right` and `wrong`
+    are (rate, low, high) of the share flagged of what should be, and of what should not be.
     """
     # A rate of 0 has no logarithm; the floor only has to be small beside any interval's end.
     hit, hit_low, hit_high = (np.log(np.maximum(v, 1e-9)) for v in right)
@@ -205,12 +158,7 @@ def ratio_interval(one: tuple, other: tuple) -> tuple[float, float]:
     """95 % interval of a ratio of two independent figures, each of which may come from anywhere.
 
     MOVER for ratios (Donner and Zou 2012): the ends are those of both figures, recovered as variances. The
-    upper end is infinite where the other figure may be 0.
-
-    Parameters
-    ----------
-    one, other : (value, low, high)
-        At least 0 each; `other` above 0.
+    upper end is infinite where the other figure may be 0. Both are (value, low, high), at least 0.
     """
     (a, a_low, a_high), (b, b_low, b_high) = one, other
     product = a * b

@@ -49,37 +49,15 @@ def choose(
 ) -> OperatingPoint:
     """Choose the threshold by `rule` and say what it promises on unseen rows.
 
-    Parameters
-    ----------
-    scores : array_like of shape (n_rows,)
-        Held-out scores, higher is more suspicious: the decision of the machine that had not seen the row,
-        averaged over repeats.
-    y : array_like of shape (n_rows,)
-        True or 1 for positives.
-    rule : Rule
-    groups : array_like of shape (n_rows,), optional
-        What was kept whole in the folds (the patient of a voxel).
-    seed : int
-        Of the draws behind the intervals of flag rate and predictive values.
-    fold : int array_like of shape (n_rows,), optional
-        The fold a row was held out in (of the first repeat); without it, specificity is taken to differ
-        between folds by its rows alone.
-    repeats : array_like of shape (n_repeats, n_rows), optional
-        Each repeat's own held-out scores; three or more tell the spread between deals better than folds do.
-    alike : int array_like of shape (n_rows,), optional
-        A number for each distinct row (`screening.statistics.ties`): the threshold then parts no rows that
-        are alike in every value.
+    `scores` (n_rows,) are held-out, averaged over repeats, and higher for more suspicious; `groups` are what
+    was kept whole in the folds (the patient of a voxel). `fold` is the fold a row was held out in (of the
+    first repeat); without it, specificity is taken to differ between folds by its rows alone. `repeats`
+    (n_repeats, n_rows) hold each repeat's own scores; three or more tell the spread between deals better than
+    folds do. `alike` numbers each distinct row (`ties`): the threshold then parts no rows that are alike in
+    every value. `seed` is of the draws behind the intervals of flag rate and predictive values.
 
-    Returns
-    -------
-    OperatingPoint
-
-    Raises
-    ------
-    UsageError
-        No positive or no negative row.
-    ValueError
-        Scores that are not finite, or shapes that differ.
+    Raises UsageError where there is no positive or no negative row, ValueError where shapes differ or a score
+    is not finite.
 
     Notes
     -----

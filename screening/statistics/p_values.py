@@ -13,18 +13,9 @@ def p_values(calibration: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
     p = (1 + number of calibration scores >= s) / (n + 1). For a negative exchangeable with the calibration
     negatives, P(p <= j / (n + 1)) is j / (n + 1) where scores do not tie, and less where they do (Vovk et al.
-    2005): class-conditional, since positives have no part in it.
-
-    Parameters
-    ----------
-    calibration : ndarray of shape (n,)
-        Held-out scores of known negatives, sorted ascending; where rows come in groups, one a group
-        (`group_maxima`), and then a p-value is asked for a group's highest score.
-    scores : ndarray of any shape
-
-    Returns
-    -------
-    ndarray of the same shape, in [1 / (n + 1), 1]
+    2005): class-conditional, since positives have no part in it. `calibration` are held-out scores of known
+    negatives, sorted ascending; where rows come in groups, one a group (`group_maxima`), and then a p-value
+    is asked for a group's highest score.
     """
     calibration = np.asarray(calibration, float)
     below = np.searchsorted(calibration, np.asarray(scores, float), side="left")

@@ -26,12 +26,8 @@ def checked(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
     """Scores, labels and groups as arrays: group numbers are None where rows are independent.
 
-    Raises
-    ------
-    ValueError
-        Shapes differ, or a score is not finite.
-    UsageError
-        With `both`: no positive or no negative row.
+    Raises ValueError where shapes differ or a score is not finite, and with `both` UsageError where there is
+    no positive or no negative row.
     """
     scores, y = np.asarray(scores, float), np.asarray(y)
     positive = y if y.dtype == bool else y == 1
@@ -52,12 +48,7 @@ def checked(
 def rates(sensitivity: Ends, specificity: Ends, prevalence: float) -> dict[str, float | None]:
     """Rates, predictive values, reviews per case and flag rate at a prevalence, each with its interval.
 
-    Parameters
-    ----------
-    sensitivity, specificity : (rate, low, high)
-        All None where the class is absent; what depends on it is then None.
-    prevalence : float
-        Share of positives, 0 to 1.
+    Rates are (rate, low, high), all None where the class is absent; what depends on it is then None.
     """
     found = {**named("sensitivity", sensitivity), **named("specificity", specificity)}
     if sensitivity[0] is None or specificity[0] is None:
@@ -91,17 +82,9 @@ def named(name: str, triple) -> dict[str, float | None]:
 def performance(scores, y, threshold: float, groups=None) -> Observed:
     """What a threshold chosen elsewhere does on these labelled rows.
 
-    Parameters
-    ----------
-    scores, y, groups
-        As for `choose`; one class may be absent.
-    threshold : float
-
-    Returns
-    -------
-    Observed
-        Rates have their `_low` and `_high` by Wilson, by the effective number of rows where they come in
-        groups; `min_sensitivity` is the smaller of both rates. None where a figure is undefined.
+    One class may be absent: a figure that is undefined is None. Rates have their `_low` and `_high` by
+    Wilson, by the effective number of rows where they come in groups; `min_sensitivity` is the smaller of
+    both rates.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
@@ -169,11 +152,7 @@ def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: 
 
     Bands are pointwise 95 % intervals at a threshold fixed beforehand: Wilson, by the effective number of
     rows where they come in groups. PPV, NPV and flag rate hold at `prevalence` (these rows' own if None).
-
-    Returns
-    -------
-    Curve
-        None in it where nothing (or everything) is flagged.
+    None stands in it where nothing (or everything) is flagged.
     """
     scores, positive, codes, _ = checked(scores, y, groups, both=True)
     tally = Tally(scores, positive, codes, spaced_thresholds(scores, positive, points), seed)

@@ -29,10 +29,7 @@ def widening(n_settings: int = 1) -> float:
 def between_folds(rates: np.ndarray, own: np.ndarray) -> float:
     """Variance of a rate's mean over folds beyond what the folds' rows explain.
 
-    Parameters
-    ----------
-    rates, own : ndarray of shape (n_folds,)
-        Each fold's rate, and the variance that its rows alone give it.
+    `rates` (n_folds,), and `own`, the variance that each fold's rows alone give it.
     """
     if len(rates) < 2:
         return 0.0
@@ -50,10 +47,7 @@ Share = float | np.ndarray
 def predictive(share: Share, hit: Share, false: Share) -> dict[str, np.ndarray]:
     """Flag rate, predictive values and reviews per case found, by Bayes; not finite where undefined.
 
-    Parameters
-    ----------
-    share, hit, false : float or ndarray of one shape, 0 to 1
-        Prevalence, sensitivity and 1 - specificity.
+    From prevalence, sensitivity and 1 - specificity, numbers or arrays of one shape.
     """
     flagged = np.asarray(share * hit + (1 - share) * false)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -67,25 +61,14 @@ def predictive(share: Share, hit: Share, false: Share) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Rows on either side of a threshold, counted as independent ones (real numbers where rows are grouped).
+    """Rows on either side of a threshold, counted as independent ones (real where rows are grouped)."""
 
-    Parameters
-    ----------
-    hits, misses : float, >= 0
-        Positives at or above the threshold, and below.
-    false, clear : float, >= 0
-        Negatives likewise.
-    between : float, >= 0
-        Variance of the specificity between folds (`between_folds` or `between_repeats`).
-    everything : bool
-        Every row is flagged, unseen ones too: nothing is then left to chance but the prevalence.
-    """
-
-    hits: float
-    misses: float
-    false: float
-    clear: float
-    between: float = 0.0
+    hits: float  # positives at or above the threshold
+    misses: float  # and below it
+    false: float  # negatives at or above it
+    clear: float  # and below it
+    between: float = 0.0  # variance of the specificity between folds (`between_folds` or `between_repeats`)
+    # every row is flagged, unseen ones too: nothing is left to chance but the prevalence
     everything: bool = False
 
     def sensitivity_range(self) -> tuple[float, float]:
@@ -113,10 +96,7 @@ class Evidence:
     def drawn(self, prevalence: float | tuple[float, float], seed: int) -> dict[str, np.ndarray]:
         """What `predictive` says in 4,000 draws of prevalence, sensitivity and specificity.
 
-        Parameters
-        ----------
-        prevalence : float or (float, float)
-            As stated; or the independent positives and negatives that it is estimated from.
+        The prevalence is as stated, or the independent positives and negatives that it is estimated from.
         """
         rng = np.random.default_rng(seed)
         if isinstance(prevalence, tuple):

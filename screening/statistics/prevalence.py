@@ -24,19 +24,9 @@ def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> 
 def at_local_prevalence(point: OperatingPoint, share: Share, given: float | None) -> Predictive:
     """PPV, NPV and reviews per case at the local prevalence and the ends of its range, by Bayes.
 
-    Parameters
-    ----------
-    point : OperatingPoint
-    share : Share
-        Of positives in the whole training table: the estimate where none is given.
-    given : float or None
-        Stated by the contract or the caller; then half and twice of it stand for its range.
-
-    Returns
-    -------
-    Predictive
-        Low to high prevalence. At the point's own prevalence the figures are the point's, which hold what is
-        not known of it; at the ends it is taken as known.
+    `share` of positives in the whole training table is the estimate where none is `given`; given, half and
+    twice of it stand for its range. At the point's own prevalence the figures are the point's, which hold
+    what is not known of it; at the ends it is taken as known.
     """
     ends = (share.low, share.value, share.high)
     if given is not None:

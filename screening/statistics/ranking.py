@@ -31,15 +31,9 @@ def delong(
 ) -> tuple[float, float]:
     """95 % interval of the AUROC by DeLong et al. (1988) on the logit scale.
 
-    Separated classes have no placement variance; Wilson on the rarer class then gives the honest end.
-
-    Parameters
-    ----------
-    codes : int ndarray of shape (n_rows,), optional
-        Group of each row: what its rows do to the area is added up (Obuchowski 1997), and Student's quantile
-        stands for the normal one.
-    widening : float
-        Factor on the variance.
+    Separated classes have no placement variance; Wilson on the rarer class then gives the honest end. With
+    `codes`, each row's group, what a group's rows do to the area is added up (Obuchowski 1997), and Student's
+    quantile stands for the normal one. `widening` is a factor on the variance.
     """
     area, pull = placements(scores, positive)
     rarer = fewest_units(positive, codes)
@@ -53,17 +47,9 @@ def delong(
 def placements(scores: np.ndarray, positive: np.ndarray) -> tuple[float, np.ndarray]:
     """AUROC, and how far each row pulls it: the squares of independent rows' pulls sum to DeLong's variance.
 
-    Returns
-    -------
-    area : float
-    pull : ndarray of shape (n_rows,)
-        The share of the other class that a row is on the right side of, less the area, over
-        sqrt(n (n - 1)) with n the rows of its class.
-
-    Raises
-    ------
-    ValueError
-        Labels that are not boolean: -1 - and ~1 of 0/1 integers would give nonsense in silence.
+    A pull is the share of the other class that a row is on the right side of, less the area, over sqrt(n (n -
+    1)) with n the rows of its class. Labels that are not boolean are refused (ValueError): -1 - and ~1 of 0/1
+    integers would give nonsense in silence.
     """
     _check_boolean(positive)
     pull, area = np.empty(len(scores)), np.nan

@@ -19,21 +19,11 @@ SEED = 20
 
 @dataclass(frozen=True)
 class Shift:
-    """How far two counts of scores lie apart.
+    """How far two counts of scores lie apart."""
 
-    Parameters
-    ----------
-    distance : float, 0 to 1
-        Largest difference of their cumulative shares (Kolmogorov and Smirnov's).
-    p : float
-        Of Cramer and von Mises' statistic, by permutation.
-    higher : bool
-        Whether the later ones lie higher on the whole.
-    """
-
-    distance: float
-    p: float
-    higher: bool
+    distance: float  # largest difference of their cumulative shares (Kolmogorov and Smirnov's)
+    p: float  # of Cramer and von Mises' statistic, by permutation
+    higher: bool  # whether the later ones lie higher on the whole
 
 
 def inner_edges(scores: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -58,10 +48,6 @@ def shift(known: Sequence[int] | np.ndarray, counted: Sequence[int] | np.ndarray
     cells included, for independent units (count a patient once). Cramer and von Mises' sum of squared
     differences sees half a standard deviation more often than the largest difference does
     (`benchmarks/drift.py`).
-
-    Parameters
-    ----------
-    known, counted : sequence of int, shape (n_cells,)
     """
     before, later = np.asarray(known, np.int64), np.asarray(counted, np.int64)
     m, n = int(before.sum()), int(later.sum())

@@ -44,14 +44,7 @@ def _number(text: str) -> float | None:
 def levels_of(
     values: np.ndarray, edges: Sequence[float] | None, known: Sequence[str] | None = None
 ) -> np.ndarray:
-    """The level of each row as text; None where it is missing, "other" where it is not among `known`.
-
-    Parameters
-    ----------
-    values : ndarray of str or None, shape (n_rows,)
-    edges : list of float or None
-        Of `banded`.
-    """
+    """The level of each row as text; None where it is missing, "other" where it is not among `known`."""
     texts, codes = coded(values)
     # Asked once a distinct text: a night may have millions of rows.
     found = np.empty(len(texts), dtype=object)
@@ -86,25 +79,10 @@ def performance_by_subgroup(
 ) -> list[SubgroupFacts]:
     """Sensitivity, specificity and flag rate a level of each subgroup column, from held-out scores.
 
-    Parameters
-    ----------
-    subgroups : Columns of text, shape (n_rows, n_columns)
-        None where missing.
-    scores, positive : ndarray, shape (n_rows,)
-    threshold : float
-    groups : ndarray, shape (n_rows,), optional
-        What is one independent observation.
-    share : float, optional
-        Positives in the whole table, where the rows are a sample that holds more of them: flag rates are then
-        those of the table.
-    rule : Rule, optional
-        That chose the threshold; somebody's own if None.
-
-    Returns
-    -------
-    list of SubgroupFacts
-        A column each, the level of missing values last. Where fewer than 5 rows (or groups) stand behind a
-        number it is None, and `few` names it.
+    Levels of missing values (None) come last. Where fewer than 5 rows (or groups, which then are the
+    independent observations) stand behind a number it is None, and `few` names it. Flag rates are those of a
+    table with this `share` of positives, where the rows are a sample that holds more of them. `rule` chose
+    the threshold; None where it is somebody's own.
     """
     own = float(np.mean(positive))
     whole = own if share is None else share
@@ -197,13 +175,7 @@ class _Counted:
 
 
 class SubgroupCounts:
-    """Rows and flags of a night in the subgroups that training knows, batch by batch.
-
-    Parameters
-    ----------
-    described : sequence of SubgroupFacts
-        Of `performance_by_subgroup`.
-    """
+    """Rows and flags of a night in the subgroups that training knows, batch by batch."""
 
     def __init__(self, described: Sequence[SubgroupFacts]):
         self.described = described

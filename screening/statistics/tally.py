@@ -38,16 +38,8 @@ def fewest_units(positive: np.ndarray, codes: np.ndarray | None) -> int:
 class Tally:
     """How many positives and negatives score at or above each of a list of thresholds.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows,)
-    positive : boolean ndarray of shape (n_rows,)
-    codes : int ndarray of shape (n_rows,) or None
-        Group of each row, from `group_codes`; None where rows are independent.
-    thresholds : ndarray of shape (n_thresholds,)
-        Ascending; the first may not exceed the smallest score.
-    seed : int
-        Of the bootstrap.
+    `thresholds` ascend, and the first may not exceed the smallest score; `codes` are the groups' numbers,
+    from `group_codes`, None where rows are independent.
     """
 
     scores: np.ndarray
@@ -83,15 +75,9 @@ class Tally:
         return pair[0], pair[1]
 
     def by_group(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For every group with chosen rows: how many reach each threshold, how many there are, and how many
-        reach the median.
+        """Of groups with chosen rows: how many reach each threshold, are there, reach the median.
 
         Beyond 2,000 groups, random blocks of groups stand for groups, as in `resampled`.
-
-        Returns
-        -------
-        counts : ndarray of shape (n_groups, n_thresholds)
-        sizes, middle : ndarray of shape (n_groups,)
         """
         block, blocks = self._blocks(np.random.default_rng(self.seed))
         scores, own = self.scores[chosen], block[chosen]
@@ -148,10 +134,6 @@ def rate_bands(tally: Tally, of_positives: bool) -> tuple[np.ndarray, np.ndarray
     """95 % interval of the share of positives (or negatives) at or above each threshold, taken as fixed.
 
     Wilson for independent rows, Wilson at the effective number of rows where they come in groups.
-
-    Returns
-    -------
-    low, high : ndarray of shape (n_thresholds,)
     """
     which, chosen = (0, tally.positive) if of_positives else (1, ~tally.positive)
     count, total, units = tally.counts[which], int(chosen.sum()), tally.n_units(chosen)

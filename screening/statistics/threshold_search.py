@@ -103,14 +103,7 @@ class Choice:
         return Tally(scores, self.positive, None, np.concatenate([[below], distinct, [above]]))
 
     def threshold(self, tally: Tally, rule: Rule) -> tuple[float, float]:
-        """The threshold, and how many positive rows of one group tell as much as one independent row.
-
-        Parameters
-        ----------
-        tally : Tally
-            `own`, or that of one repeat.
-        rule : Rule
-        """
+        """The threshold, and how many positive rows of one group tell as much as one independent row."""
         own = np.sort(tally.scores[self.positive])
         everywhere = np.ones(len(tally.thresholds), dtype=bool)
         allowed = everywhere if self.alike is None else between(tally, self.alike)

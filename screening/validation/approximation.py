@@ -39,17 +39,8 @@ def cost_of_landmarks(
 ) -> Approximation:
     """AUROC on held-out rows of a sub-sample, trained exactly and on a fifth of the rows as landmarks.
 
-    Parameters
-    ----------
-    held_out : HeldOut
-        With the chosen setting, the approximation in it; of a blend the first member that has one counts.
-    groups : ndarray of shape (n_rows,) or None
-        Never on both sides.
-
-    Returns
-    -------
-    Approximation
-        For `model.json`.
+    `held_out` has the chosen setting, the approximation in it; of a blend the first member that has one
+    counts. Groups are never on both sides.
     """
     parts = held_out.parts or (held_out,)
     one = next(part for part in parts if "approximation" in part.recipe.names)

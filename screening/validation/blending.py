@@ -34,17 +34,9 @@ def held_out_by(
 ) -> HeldOut:
     """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
 
-    Parameters
-    ----------
-    params : mapping
-        Fixed by the caller; of a blend only what every kernel machine takes (landmarks).
-    search : int, optional
-        Settings that compete, of every member of a blend; the recipe's own number if None.
-
-    Raises
-    ------
-    RecipeError, UsageError
-        The recipe, or every member of a blend, cannot be fitted on this cohort.
+    `params` are fixed by the caller; of a blend only what every kernel machine takes (landmarks). `search`
+    settings compete, of every member of a blend; the recipe's own number if None. RecipeError or UsageError
+    where the recipe, or every member of a blend, cannot be fitted on this cohort.
     """
     if recipe.machine != "blend":
         candidates = candidates_of(recipe, dict(params), search, seed)

@@ -24,17 +24,8 @@ REMEDY = (
 def refuse_too_few(task: Task, watched: np.ndarray, rules: Sequence[Rule]) -> None:
     """Refuse a sensitivity that no method could promise from so few cases, before any is trained.
 
-    Parameters
-    ----------
-    watched : ndarray of bool, shape (n_rows, n_watched)
-        Of which class the rows to train on are cases.
-    rules : sequence of Rule
-        One a watched class.
-
-    Raises
-    ------
-    UsageError
-        Naming the class, its cases and how many the rule needs.
+    `watched` (n_rows, n_watched) says of which class the rows to train on are cases; the UsageError names the
+    class, its cases and how many the rule needs.
     """
     for name, positive, rule in zip(task.watched, watched.T, rules, strict=True):
         if rule.name != "min_sensitivity":
@@ -48,10 +39,7 @@ def refuse_too_few(task: Task, watched: np.ndarray, rules: Sequence[Rule]) -> No
 def check_promise(task: Task, points: Sequence[OperatingPoint]) -> None:
     """Refuse a rule that only flagging every row can keep.
 
-    Raises
-    ------
-    UsageError
-        Naming the class, its cases and how many the rule needs.
+    The UsageError names the class, its cases and how many the rule needs.
     """
     for name, point in zip(task.watched, points, strict=True):
         if point.threshold > FLAG_EVERYTHING or point.rule.name != "min_sensitivity":
@@ -93,19 +81,10 @@ def _needed(rule: Rule) -> str:
 def check_model(
     recipe: str, task: Task, points: Sequence[OperatingPoint], validation: Validation, own: np.ndarray
 ) -> None:
-    """Refuse a model that does not do on its own rows what it promises of others.
+    """Refuse a model that does not do on its own rows what it promises of others (RecipeError).
 
-    Parameters
-    ----------
-    recipe : str
-        Named in the refusal.
-    own : ndarray, shape (n_rows, n_watched)
-        Scores of the training rows by the model as it will be stored.
-
-    Raises
-    ------
-    RecipeError
-        Scores that are constant or not finite, folds that lie apart, or training cases that are not flagged.
+    That is where scores are constant or not finite, folds lie apart, or training cases are not flagged. `own`
+    (n_rows, n_watched) are scores of the training rows by the model as it will be stored.
     """
     for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
         scores, positive = own[:, m], validation.watched[:, m]

@@ -27,23 +27,13 @@ NOT_FINITE = "scores are not finite"
 
 @dataclass(frozen=True)
 class Search:
-    """What was tried and chosen.
+    """What was tried and chosen."""
 
-    Parameters
-    ----------
-    number : int
-        Of the chosen setting among the candidates.
-    candidates : list of dict
-    scores : list of float or None
-        The criterion on the held-out rows of all folds together; None for a setting that was dropped.
-    dropped : list of str or None
-        Why a setting was not considered.
-    """
-
-    number: int
+    number: int  # of the chosen setting among the candidates
     candidates: list[Parameters]
+    # the criterion on the held-out rows of all folds together; None for a setting that was dropped
     scores: list[float | None]
-    dropped: list[str | None]
+    dropped: list[str | None]  # why a setting was not considered
 
     @property
     def chosen(self) -> Parameters:
@@ -62,22 +52,8 @@ def choose_setting(
     """The setting with the best criterion on held-out rows, among those whose folds agree.
 
     Judged on the rows of all folds together: one threshold has to serve several machines, so a setting whose
-    scale drifts from fold to fold must lose, however well it ranks within a fold.
-
-    Parameters
-    ----------
-    name : str
-        The criterion.
-    recipe : str
-        Its name, for the error.
-    decisions : ndarray, shape (n_settings, n_rows, n_outputs)
-    target : ndarray of int, shape (n_rows,)
-    fold : ndarray of int, shape (n_rows,)
-
-    Raises
-    ------
-    RecipeError
-        Every setting was dropped.
+    scale drifts from fold to fold must lose, however well it ranks within a fold. `decisions` are
+    (n_settings, n_rows, n_outputs). RecipeError where every setting was dropped.
     """
     dropped = [unusable(each, target, fold) for each in decisions]
     scores = [
@@ -96,12 +72,7 @@ def choose_setting(
 
 
 def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:
-    """Why held-out decisions cannot carry a threshold; None where they can.
-
-    Parameters
-    ----------
-    decisions : ndarray, shape (n_rows, n_outputs)
-    """
+    """Why held-out decisions cannot carry a threshold; None where they can."""
     if not np.isfinite(decisions).all():
         return NOT_FINITE
     numbers = np.unique(fold)

@@ -17,24 +17,13 @@ AROUND = 0.05
 
 
 def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
-    """Score decision values against their labels; higher is better.
+    """Score decisions, one column or one a class, against their labels; higher is better.
 
-    Parameters
-    ----------
-    name : {"auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"} or a rule
-        "g_mean" judges the machine's own boundary (0, or the largest decision), "best_g_mean" the best
-        threshold on these rows; with several classes each is averaged over one class against the rest.
-        "min_sensitivity=s" is the specificity around sensitivity s, "max_flag_rate=f" the sensitivity at
-        that flag rate, "miss_cost=k" minus the least cost a row; "@p" re-weighs to the prevalence p.
-    decisions : ndarray, shape (n_rows,), (n_rows, 1) or (n_rows, n_classes)
-        Higher means more suspicious, or more like the class of the column.
-    target : ndarray of int, shape (n_rows,)
-        0 / 1, or the number of the column.
-
-    Raises
-    ------
-    RecipeError
-        No criterion has this name.
+    "g_mean" judges the machine's own boundary (0, or the largest decision), "best_g_mean" the best threshold
+    on these rows; with several classes each is averaged over one class against the rest. "min_sensitivity=s"
+    is the specificity around sensitivity s, "max_flag_rate=f" the sensitivity at that flag rate,
+    "miss_cost=k" minus the least cost a row; "@p" re-weighs to the prevalence p. RecipeError where no
+    criterion has this name.
     """
     if name not in CRITERIA and name.partition("=")[0] not in RULES:
         raise RecipeError(f"no criterion {name!r}; there are {', '.join(CRITERIA)}")

@@ -23,23 +23,14 @@ from screening.validation.task import Task
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """Encoded rows that the machines of a recipe learn from.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n_rows, n_encoded)
-    target : ndarray of int, shape (n_rows,)
-    groups : ndarray, shape (n_rows,), or None
-        Kept whole by remedies that validate inside the fit.
-    distances : Distances
-        Between all rows, made once for all folds, settings and methods where memory allows.
-    """
+    """Encoded rows that the machines of a recipe learn from."""
 
     recipe: Recipe
     n_classes: int
-    x: np.ndarray
+    x: np.ndarray  # (n_rows, n_encoded)
     target: np.ndarray
-    groups: np.ndarray | None
+    groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
+    # between all rows, made once for all folds, settings and methods where memory allows
     distances: shared.Distances
 
     def to_travel(self) -> EncodedRows:
@@ -70,12 +61,8 @@ class EncodedRows:
         """The recipe fitted to some of the rows at each of the settings, and what each decides elsewhere.
 
         Neighbours share their work, also where they decide: the decisions are those of ``decisions``, but in
-        float64 throughout, which moves them by 3e-5 of the largest at most.
-
-        Parameters
-        ----------
-        asked : ndarray of shape (m, n_encoded) or None
-            Encoded rows to decide on; with None nothing is decided.
+        float64 throughout, which moves them by 3e-5 of the largest at most. `asked` are the encoded rows to
+        decide on; with None nothing is decided.
         """
         rows = self.learnable(rows)
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
@@ -127,10 +114,6 @@ class EncodedCohort(EncodedRows):
     """A cohort as the numbers its machines learn from: one encoder, fitted once without a label.
 
     A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
-
-    Parameters
-    ----------
-    encoder : Encoder
     """
 
     encoder: Encoder

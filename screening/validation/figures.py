@@ -21,18 +21,10 @@ BINARY = (
 
 @dataclass(frozen=True)
 class Truth:
-    """What the rows of a cohort really are.
+    """What the rows of a cohort really are."""
 
-    Parameters
-    ----------
-    watched : ndarray of bool, shape (n_rows, n_watched)
-    target : ndarray of int, shape (n_rows,), or None
-        Class numbers of a multi-class task.
-    n_classes : int
-    """
-
-    watched: np.ndarray
-    target: np.ndarray | None = None
+    watched: np.ndarray  # (n_rows, n_watched)
+    target: np.ndarray | None = None  # class numbers of a multi-class task
     n_classes: int = 2
 
     def take(self, rows: np.ndarray) -> Truth:
@@ -52,23 +44,11 @@ def truth_of(sample: Cohort, task: Task) -> Truth:
 def measured(
     outcome: Outcome, truth: Truth, asked: float, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Figures of one method on one cohort, over the rows of all folds together.
+    """Figures of one method on one cohort, over the rows of all folds together, (n_draws,) each.
 
-    Several watched classes are averaged.
-
-    Parameters
-    ----------
-    outcome : Outcome
-    truth : Truth
-    asked : float
-        Sensitivity, 0 to 1, at which `specificity_at` is read from the ROC curve.
-    weights : ndarray, shape (n_draws, n_rows), optional
-        How often each row counts in each draw; once, if None.
-
-    Returns
-    -------
-    dict of ndarray, shape (n_draws,)
-        NaN where a draw holds no positive or no negative row.
+    Several watched classes are averaged. `asked` is the sensitivity at which `specificity_at` is read from
+    the ROC curve; `weights` (n_draws, n_rows) say how often each row counts in each draw. NaN where a draw
+    holds no positive or no negative row.
     """
     if weights is None:
         weights = np.ones((1, len(truth.watched)))

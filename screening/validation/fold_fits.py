@@ -27,22 +27,13 @@ MOST_IN_FULL = 20_000_000
 
 @dataclass(frozen=True)
 class FoldFit:
-    """The machines of one fold, one a setting, and their decisions on the rows held out.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (n_held_out,)
-    machines : list of fitted estimators
-    decisions : list of ndarray
-        To choose by, as ``Rows.tried`` has them; of one setting in all, what its machine says by itself.
-    seconds : (float, float)
-        Of fitting one machine, and of scoring a thousand rows by it.
-    """
+    """The machines of one fold, one a setting, and their decisions on the rows held out."""
 
     rows: np.ndarray
     machines: list[Estimator]
+    # to choose by, as `EncodedRows.tried` has them; of one setting, what its machine says by itself
     decisions: list[np.ndarray]
-    seconds: tuple[float, float]
+    seconds: tuple[float, float]  # of fitting one machine, and of scoring a thousand rows by it
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays without objects."""
@@ -75,14 +66,9 @@ def fit_folds(
 ) -> Iterator[FoldFit]:
     """Fit every fold at each setting, and give them in the order of the folds.
 
-    Parameters
-    ----------
-    dealt : ndarray of int, shape (n_rows,)
-        The fold that each row is held out in.
-    jobs : int
-        Folds side by side here; workers of a cluster take those settings of a fold that share their kernel.
-    kept : Path, optional
-        Private folder where what workers fitted waits, for a command that is killed.
+    `dealt` (n_rows,) is the fold that each row is held out in. `jobs` folds are fitted side by side here;
+    workers of a cluster take those settings of a fold that share their kernel, and what they fitted waits in
+    the private folder `kept`, for a command that is killed.
     """
     folds = range(int(dealt.max()) + 1)
     if cluster is None:

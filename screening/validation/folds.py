@@ -24,20 +24,11 @@ CHEAP_ROWS, CHEAP_REPEATS = 5_000, 3
 
 @dataclass(frozen=True)
 class Units:
-    """What must stay on one side of a split, and how many folds that leaves.
+    """What must stay on one side of a split, and how many folds that leaves."""
 
-    Parameters
-    ----------
-    groups : ndarray of shape (n_rows,), or None
-        None where rows are independent.
-    folds : int, >= 2
-    notes : tuple of str
-        What had to be invented or given up.
-    """
-
-    groups: np.ndarray | None
+    groups: np.ndarray | None  # (n_rows,); None where rows are independent
     folds: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what had to be invented or given up
 
 
 def keys(names: np.ndarray, seed: int) -> np.ndarray:
@@ -77,17 +68,7 @@ def units(cohort: Cohort, target: np.ndarray, folds: int) -> Units:
 
     Voxels of fewer patients than folds are cut into slabs along their longest axis, because neighbouring
     voxels are alike. Otherwise there are as many folds as the groups (or the rows) of the rarer class allow.
-
-    Parameters
-    ----------
-    cohort : Cohort
-    target : ndarray of int, shape (n_rows,)
-    folds : int, >= 2
-
-    Raises
-    ------
-    UsageError
-        One group, or one row, holds all of a class.
+    UsageError where one group, or one row, holds all of a class.
     """
     n_groups = 0 if cohort.group is None else len(np.unique(cohort.group))
     if n_groups < folds and cohort.coordinates is not None:
@@ -127,20 +108,10 @@ def _holders(target: np.ndarray, groups: np.ndarray | None) -> list[int]:
 
 
 def deal(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int) -> np.ndarray:
-    """Number of the fold that each row is held out in, shape (n_rows,): stratified, whole groups together.
+    """Number of the fold that each row is held out in, (n_rows,): stratified, whole groups together.
 
-    Parameters
-    ----------
-    target : ndarray of int, shape (n_rows,)
-    groups : ndarray, shape (n_rows,), or None
-    order : ndarray, shape (n_rows,)
-        Keys of the rows, or of their groups, by which they are dealt.
-    folds : int, >= 2
-
-    Raises
-    ------
-    UsageError
-        A fold would leave a class out of its training rows.
+    `order` are keys of the rows, or of their groups, by which they are dealt. UsageError where a fold would
+    leave a class out of its training rows.
     """
     present, strata = np.unique(target, return_inverse=True)
     holders = np.asarray(_holders(target, groups))
@@ -171,21 +142,13 @@ def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, fold
 
 @dataclass(frozen=True)
 class Plan:
-    """How rows are held out.
+    """How rows are held out."""
 
-    Parameters
-    ----------
-    fold : ndarray of int, shape (n_repeats, n_rows)
-    folds : int
-    groups : ndarray, shape (n_rows,), or None
-    asked : bool
-        Whether the caller asked for the repeats. Otherwise machines with a factor are dealt once: each of
-        them costs its own time at every scoring, while plain ones average to a single machine.
-    """
-
-    fold: np.ndarray
+    fold: np.ndarray  # int, (n_repeats, n_rows)
     folds: int
     groups: np.ndarray | None
+    # Whether the caller asked for the repeats. Otherwise machines with a factor are dealt once: each of
+    # them costs its own time at every scoring, while plain ones average to a single machine.
     asked: bool = True
 
 
@@ -209,15 +172,9 @@ def sub_sample(
 ) -> np.ndarray:
     """Row numbers of a sub-sample, sorted, that keeps every group's share of every class.
 
-    Parameters
-    ----------
-    target : ndarray of int, shape (n_rows,)
-        Of rows in hash order, so that a draw by number is a draw by hash.
-    groups : ndarray, shape (n_rows,), or None
-    max_rows : int, > 0
-    rare_share : float, 0 to 1
-        A binary target's positives are kept until they make this share of the sample, so that a rare
-        class survives; 0 keeps the proportions. The prevalence is then no longer the cohort's.
+    Rows are in hash order, so that a draw by number is a draw by hash. A binary target's positives are kept
+    until they make `rare_share` of the sample, so that a rare class survives; 0 keeps the proportions. The
+    prevalence is then no longer the cohort's.
     """
     rng = np.random.default_rng(seed)
     wanted = np.bincount(target) * (max_rows / len(target))

@@ -33,29 +33,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Effort:
-    """How the work of holding rows out is done; none of it changes a figure.
+    """How the work of holding rows out is done; none of it changes a figure."""
 
-    Parameters
-    ----------
-    jobs : int
-        Threads; -1 for one a core.
-    memory : int, optional
-        Bytes for kernel matrices: fewer fits run side by side where two would take more.
-    progress : callable, optional
-        Called with (fits finished, fits in all).
-    cluster : Cluster, optional
-        Workers that fit in place of the threads.
-    kept : Path, optional
-        Private folder where what they fitted waits until all is done.
-    like : EncodedCohort, optional
-        Of the same cohort for another recipe: its encoding and distances are used again where they serve.
-    """
-
-    jobs: int = -1
+    jobs: int = -1  # threads; -1 for one a core
+    # bytes for kernel matrices: fewer fits run side by side where two would take more
     memory: int | None = None
-    progress: Progress | None = None
-    cluster: Cluster | None = None
-    kept: Path | None = None
+    progress: Progress | None = None  # called with (fits finished, fits in all)
+    cluster: Cluster | None = None  # workers that fit in place of the threads
+    kept: Path | None = None  # private folder where what they fitted waits until all is done
+    # Of the same cohort for another recipe: its encoding and distances are used again where they serve.
     like: EncodedCohort | None = None
 
     def encoded(self, cohort: Cohort, recipe: Recipe, task: Task, plan: Plan) -> EncodedCohort:
@@ -69,40 +55,21 @@ EFFORT = Effort()
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What the folds of a recipe say of rows they had not seen, and the machines that said it.
+    """What the folds of a recipe say of rows they had not seen, and the machines that said it."""
 
-    Parameters
-    ----------
-    decisions : ndarray, shape (n_repeats, n_rows, n_outputs)
-        At the chosen setting, of the machine whose fold the row was held out in.
-    fold : ndarray of int, shape (n_repeats, n_rows)
-    ensemble : FoldEnsemble or BlendedEnsemble
-        The machines of all folds and repeats at the chosen setting: the model.
-    recipe : Recipe
-        The settings are of.
-    encoded : EncodedCohort
-        The rows as the machines saw them.
-    search : Search
-    sv_share : float or None
-        Support vectors of a machine as a share of the rows it learned from; None for a baseline.
-    seconds : (float, float)
-        Of fitting one machine, and of scoring a thousand rows by it.
-    parts : tuple of HeldOut
-        The members of a blend.
-    notes : tuple of str
-        What was left out.
-    """
-
+    # (n_repeats, n_rows, n_outputs), at the chosen setting, of the machine whose fold held the row out
     decisions: np.ndarray
-    fold: np.ndarray
+    fold: np.ndarray  # int, (n_repeats, n_rows)
+    # the machines of all folds and repeats at the chosen setting: the model
     ensemble: FoldEnsemble | BlendedEnsemble
-    recipe: Recipe
-    encoded: EncodedCohort
+    recipe: Recipe  # the settings are of
+    encoded: EncodedCohort  # the rows as the machines saw them
     search: Search
+    # support vectors of a machine as a share of the rows it learned from; None for a baseline
     sv_share: float | None
-    seconds: tuple[float, float]
-    parts: tuple[HeldOut, ...] = ()
-    notes: tuple[str, ...] = ()
+    seconds: tuple[float, float]  # of fitting one machine, and of scoring a thousand rows by it
+    parts: tuple[HeldOut, ...] = ()  # the members of a blend
+    notes: tuple[str, ...] = ()  # what was left out
 
     @property
     def one_class(self) -> bool:
@@ -143,19 +110,8 @@ def hold_out(
 ) -> HeldOut:
     """Decide on every row by machines that have not seen it, at every setting, and choose the setting.
 
-    Parameters
-    ----------
-    cohort : Cohort with labels
-    plan : Plan
-        The settings compete in the first repeat; further ones are fitted at the chosen setting alone.
-    candidates : sequence of dict
-        Parameter settings of the recipe; the first is the default.
-    effort : Effort
-
-    Raises
-    ------
-    RecipeError
-        No setting is fit to be used: see `choose_setting`.
+    The settings compete in the first repeat, the first candidate being the default; further repeats are
+    fitted at the chosen setting alone. RecipeError where no setting is fit to be used (`choose_setting`).
     """
     encoded = effort.encoded(cohort, recipe, task, plan)
     most = shared.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)

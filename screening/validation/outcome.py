@@ -47,33 +47,16 @@ class Judged:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Held-out scores of one method, and the thresholds chosen on them.
+    """Held-out scores of one method, and the thresholds chosen on them."""
 
-    Parameters
-    ----------
-    rows : ndarray of int, shape (n_rows,)
-        Row numbers of the cohort the folds were dealt from.
-    fold : ndarray of int, shape (n_rows,)
-        The fold each row was held out in.
-    scores : ndarray, shape (n_rows, n_watched)
-        Of machines that had not seen the row; higher is more suspicious.
-    thresholds : ndarray, shape (n_watched,)
-        By the caller's rule, from these scores.
-    own : ndarray of bool, shape (n_rows, n_watched)
-        Flagged by the machine's own boundary.
-    predicted : ndarray of int, shape (n_rows,)
-        Number of the class with the largest decision; -1 for a binary task.
-    facts : Judged
-        What was chosen, what that cost, and the figures at the thresholds.
-    """
-
-    rows: np.ndarray
-    fold: np.ndarray
+    rows: np.ndarray  # row numbers of the cohort the folds were dealt from
+    fold: np.ndarray  # the fold each row was held out in
+    # (n_rows, n_watched), of machines that had not seen the row; higher is more suspicious
     scores: np.ndarray
-    thresholds: np.ndarray
-    own: np.ndarray
-    predicted: np.ndarray
-    facts: Judged
+    thresholds: np.ndarray  # (n_watched,), by the caller's rule, from these scores
+    own: np.ndarray  # bool, (n_rows, n_watched): flagged by the machine's own boundary
+    predicted: np.ndarray  # number of the class with the largest decision; -1 for a binary task
+    facts: Judged  # what was chosen, what that cost, and the figures at the thresholds
 
     def among(self, place: np.ndarray) -> Outcome:
         """The same on the rows that have a place (a new row number, -1 for none) in ``place``."""

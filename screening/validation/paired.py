@@ -36,23 +36,10 @@ def resampled(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> Draws:
-    """Figures of every method in the same bootstrap samples of groups (or rows).
+    """Figures of every method, (draws,) each, in the same bootstrap samples of groups (or rows).
 
     The fitted models are kept: the spread is that of new rows, not of training on another cohort. Of very
     many rows (``MOST``) only some are resampled, about the figures of all: intervals are then a little wide.
-
-    Parameters
-    ----------
-    methods : mapping from name to Outcome
-    truths : mapping from name to Truth
-    groups : ndarray, shape (n_rows,), or None
-    asked : float
-    seed : int
-
-    Returns
-    -------
-    dict of dict of ndarray, shape (draws,)
-        By method, then by figure.
     """
     rng = np.random.default_rng(seed)
     kept, stands = _standing(truths.values(), rng)
@@ -160,20 +147,8 @@ def auroc_difference(
 ) -> Difference:
     """Difference of two methods' AUROC on the same held-out rows: paired DeLong, its variance widened.
 
-    Parameters
-    ----------
-    scores, others : ndarray, shape (n_rows,)
-        Held-out scores of the method and of the one it is compared with, each row once.
-    positive : ndarray of bool, shape (n_rows,)
-    groups : ndarray, shape (n_rows,), optional
-        What is one independent observation.
-    n_settings : int
-        Tried of the method that tried most.
-
-    Returns
-    -------
-    Difference
-        Both ends None for fewer than two rows of a class.
+    `n_settings` were tried of the method that tried most. Both ends are None for fewer than two rows of a
+    class.
     """
     codes = group_codes(groups)
     (area, pull), (other, other_pull) = (placements(each, positive) for each in (scores, others))
@@ -191,19 +166,9 @@ def specificity_difference(
 ) -> Difference:
     """Difference of two methods' specificity, each at its own threshold, on the same negatives.
 
-    Parameters
-    ----------
-    clear, others : ndarray of bool, shape (n_negative,)
-        Not flagged by the method, and by the one it is compared with.
-    fold : ndarray of int, shape (n_negative,), optional
-        The fold a row was held out in; both methods have the same.
-    groups : ndarray, shape (n_negative,), optional
-
-    Returns
-    -------
-    Difference
-        As seen; its ends lie about one drawn towards 0 by two rows (Agresti and Min
-        2005), with the variance between folds.
+    `clear` and `others` (n_negative,) are true where not flagged by the method, and by the one it is compared
+    with. The difference is as seen; its ends lie about one drawn towards 0 by two rows (Agresti and Min
+    2005), with the variance between folds.
     """
     moved = clear.astype(float) - others.astype(float)
     n, total = len(moved), float(moved.sum())

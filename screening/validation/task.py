@@ -14,26 +14,15 @@ from screening.statistics.tally import units_of
 
 @dataclass(frozen=True)
 class Task:
-    """The question a cohort's label column asks.
+    """The question a cohort's label column asks."""
 
-    Parameters
-    ----------
-    kind : {"binary", "multi"}
-    label : str
-        Name of the label column.
-    positive : tuple of str
-        Label values that count as positive; empty for a multi-class task without `--positive`.
-    classes : tuple of str
-        Binary: ("negative", name of the positive class). Multi-class: the label values, sorted as text.
-    watched : tuple of str
-        The classes that get an operating point and can flag a row.
-    """
-
-    kind: str
-    label: str
+    kind: str  # "binary" or "multi"
+    label: str  # name of the label column
+    # label values that count as positive; empty for a multi-class task without `--positive`
     positive: tuple[str, ...]
+    # binary: ("negative", name of the positive class); else the label values, sorted as text
     classes: tuple[str, ...]
-    watched: tuple[str, ...]
+    watched: tuple[str, ...]  # the classes that get an operating point and can flag a row
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -54,10 +43,7 @@ class Task:
     def target(self, label: np.ndarray) -> np.ndarray:
         """Label text to integers, shape (n_rows,): 0 / 1 for binary, the position in `classes` otherwise.
 
-        Raises
-        ------
-        CohortError
-            A row's label is not one of a multi-class model's classes.
+        CohortError where a row's label is not one of a multi-class model's classes.
         """
         if self.kind == "binary":
             return np.isin(label, self.positive).astype(np.int64)
@@ -95,20 +81,11 @@ class Task:
 def ask(cohort: Cohort, multi_class: bool) -> Task:
     """Turn a cohort's label column, and what its contract says of it, into a Task.
 
-    Parameters
-    ----------
-    cohort : Cohort with labels
-    multi_class : bool
-        Whether the recipe separates all classes rather than one from the rest. The contract's positive
-        values then name the classes to watch; without them the rare classes are watched.
-
-    Raises
-    ------
-    UsageError
-        No label column, one class only, a positive value that does not occur, or a binary recipe with
-        more than two classes and no positive value.
-    CohortError
-        A row has no label: it would count as one without the condition.
+    A `multi_class` recipe separates all classes rather than one from the rest: the contract's positive values
+    then name the classes to watch; without them the rare classes are watched. UsageError where there is no
+    label column, one class only, a positive value that does not occur, or more than two classes for a binary
+    recipe without a positive value; CohortError where a row has no label: it would count as one without the
+    condition.
     """
     classes, column = cohort.classes, cohort.contract.label or "label"
     untold = 0 if cohort.label is None else int((cohort.label == "").sum())

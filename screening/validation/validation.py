@@ -39,39 +39,19 @@ class OfClass(TypedDict):
 
 @dataclass(frozen=True)
 class Validation:
-    """Scores of every row by machines that had not seen it.
+    """Scores of every row by machines that had not seen it."""
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_rows, n_watched)
-        Mean over the repeats.
-    repeats : ndarray, shape (n_repeats, n_rows, n_watched)
-        Of each dealing of the folds.
-    fold : ndarray of int, shape (n_rows,)
-        The fold a row was held out in, in the first repeat.
-    watched : ndarray of bool, shape (n_rows, n_watched)
-        What the rows really are.
-    own : ndarray of bool, shape (n_rows, n_watched)
-        Flagged by the machines' own boundary: a decision above 0, or the largest.
-    predicted : ndarray of int, shape (n_rows,), or None
-        Class with the largest decision; None for a binary task.
-    groups : ndarray, shape (n_rows,), or None
-        What was kept whole.
-    n_settings : int
-        That competed on these rows.
-    alike : ndarray of int, shape (n_rows,), or None
-        A number for each distinct row, where one stands for many (`screening.statistics.ties`).
-    """
-
-    scores: np.ndarray
-    repeats: np.ndarray
-    fold: np.ndarray
-    watched: np.ndarray
+    scores: np.ndarray  # (n_rows, n_watched), mean over the repeats
+    repeats: np.ndarray  # (n_repeats, n_rows, n_watched), of each dealing of the folds
+    fold: np.ndarray  # the fold a row was held out in, in the first repeat
+    watched: np.ndarray  # bool, (n_rows, n_watched): what the rows really are
+    # bool, (n_rows, n_watched): flagged by the machines' own boundary, a decision above 0 or the
+    # largest
     own: np.ndarray
-    predicted: np.ndarray | None
-    groups: np.ndarray | None
-    n_settings: int
-    alike: np.ndarray | None = None
+    predicted: np.ndarray | None  # class with the largest decision; None for a binary task
+    groups: np.ndarray | None  # what was kept whole
+    n_settings: int  # that competed on these rows
+    alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many (`ties`)
 
     @classmethod
     def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
