@@ -175,8 +175,8 @@ def run(
     The exit code is the worst of the series: 1, 4, 3, 2, 75, 5, 0.
     """
     from screening.documents.shape import plain
-    from screening.network.hooks import tell_hooks
     from screening.network.night import run_night
+    from screening.network.processes import tell_hooks
     from screening.network.site import read_network
     from screening.scoring.score import night_of_date
 

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from screening.documents.shape import plain
 from screening.errors import UsageError
-from screening.scoring.cases import because, cases_of
-from screening.scoring.contributions import contributions
+from screening.scoring.cases import because, cases_of, contributions
 from screening.sources.database import Database
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import read_document

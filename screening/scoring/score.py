@@ -26,11 +26,10 @@ from screening.ledger import Ledger, publish_night, record_night, since_last
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
-from screening.scoring.document import run_document, with_id
+from screening.scoring.document import night_of, remembered, run_document, waiting, with_id
 from screening.scoring.flags import write_flagged
 from screening.scoring.fragments import decided_by
 from screening.scoring.night_summary import Blocks, Night
-from screening.scoring.remembering import night_of, remembered, waiting
 from screening.storage.model import Model, ScoreColumns, Scored, score_batch
 from screening.storage.publishing import publish
 from screening.storage.serialization import canonical, written

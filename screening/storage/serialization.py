@@ -10,7 +10,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,30 +43,7 @@ def canonical(document: Mapping[str, object]) -> bytes:
 
     Raises ValueError: a number that is not finite, or half a character.
     """
-    return _laid_out(document, 0).encode() + b"\n"
-
-
-def _laid_out(value: object, depth: int) -> str:
-    """What `json.dumps` writes with an indent of 1, in a third of its time: flat parts go at once."""
-    if not isinstance(value, (dict, list, tuple)) or not value:
-        return _encoder(depth).encode(value)
-    parts = list(value.values()) if isinstance(value, dict) else value
-    start = "\n" + " " * (depth + 1)
-    if not any(isinstance(part, (dict, list, tuple)) for part in parts):
-        inner = _encoder(depth + 1).encode(value)[1:-1]
-    elif isinstance(value, dict):
-        named = (f"{_encoder(0).encode(key)}: {_laid_out(part, depth + 1)}" for key, part in value.items())
-        inner = f",{start}".join(named)
-    else:
-        inner = f",{start}".join(_laid_out(part, depth + 1) for part in value)
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    return f"{opening}{start}{inner}\n{' ' * depth}{closing}"
-
-
-@cache
-def _encoder(depth: int) -> json.JSONEncoder:
-    separators = ",\n" + " " * depth, ": "
-    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=separators)
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
 
 
 def sealed(document: Mapping[str, object]) -> dict[str, object]:
