@@ -90,8 +90,7 @@ def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, K
     before = nights_before(connection, night) if night.recognisable else []
     if not before:
         return {name: Known("new", 1) for name in night.flagged}, 0
-    chosen = (CASES.c.entry == before[-1].entry) & CASES.c.state.is_not(None)
-    yesterday = {row.case_id: row.nights for row in connection.execute(sa.select(CASES).where(chosen))}
+    yesterday = _nights_flagged(connection, before)
     verdicts = _last_verdicts(connection, night)
     nights = [run.night for run in before]
     recent = str(datetime.date.fromisoformat(night.night) - datetime.timedelta(days=night.known_days))
@@ -101,6 +100,12 @@ def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, K
         since = nights[-min(stretch, len(nights))] if stretch else night.night
         cases[name] = Known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
     return cases, len(yesterday.keys() - set(night.flagged))
+
+
+def _nights_flagged(connection: sa.Connection, before: Sequence[Any]) -> dict[str, int]:
+    """Who was flagged on the last of some nights, and on how many in an unbroken row."""
+    flagged = sa.select(CASES).where(CASES.c.entry == before[-1].entry, CASES.c.state.is_not(None))
+    return {row.case_id: row.nights for row in connection.execute(flagged)}
 
 
 def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: str) -> str:
@@ -171,6 +176,5 @@ def since_last(ledger: Ledger, night: NightCases) -> Since | None:
         before = nights_before(connection, night)
         if not before:
             return None
-        flagged = (CASES.c.entry == before[-1].entry) & CASES.c.state.is_not(None)
-        names = set(connection.scalars(sa.select(CASES.c.case_id).where(flagged)))
+        names = _nights_flagged(connection, before).keys()
         return Since(night=before[-1].night, gone=sorted(names - set(night.flagged)))
