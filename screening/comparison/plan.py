@@ -59,13 +59,9 @@ class Checkpoints:
                 )
         write_whole(place, json.dumps(wanted, sort_keys=True).encode())
 
-    def place(self, key: str) -> Path:
-        """The file of an outcome."""
-        return self.folder / f"{key}.npz"
-
     def take(self, key: str) -> Outcome | None:
         """The outcome kept under `key`, or None where there is none that can be read."""
-        arrays = finished.take(self.place(key))
+        arrays = finished.take(self.folder / f"{key}.npz")
         try:
             return None if arrays is None else Outcome.from_arrays(arrays)
         except ModelError:
@@ -73,7 +69,7 @@ class Checkpoints:
 
     def keep(self, key: str, outcome: Outcome) -> None:
         """Keep an outcome; the file appears whole or not at all."""
-        finished.keep(self.place(key), outcome.arrays())
+        finished.keep(self.folder / f"{key}.npz", outcome.arrays())
 
 
 @dataclass(frozen=True)

@@ -51,19 +51,12 @@ from screening.ledger.verifying import verify as verify_trail
 def history(
     ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
 ) -> dict[str, object]:
-    """`history_of` as JSON has it."""
-    return plain(history_of(ledger, series, verify=verify, printed=printed))
-
-
-def history_of(
-    ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
-) -> HistoryDocument:
     """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
 
     `series`: only this one, by its name; one without a name by the first digits it is shown by.
     `verify`: follow the audit trail from its beginning first.
     `printed`: with `verify`: a head printed on a report, which the trail must still hold.
-    Returns `runs`, one entry a run and revision, oldest first; `series`, one entry each;
+    Returns, as JSON has it, `runs`, one entry a run and revision, oldest first; `series`, one entry each;
     `threshold_changes`; `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased`
     parts.
     Raises Unchained: with `verify`: naming the first entry that is not as it was written.
@@ -101,7 +94,7 @@ def history_of(
     of_series = defaultdict(list)
     for night in nights:
         of_series[night.told.series].append(night)
-    return HistoryDocument(
+    document = HistoryDocument(
         runs=[night.told for night in nights],
         series=[_series(name, mine, by_series[name], told, promoted) for name, mine in of_series.items()],
         threshold_changes=told,
@@ -110,6 +103,7 @@ def history_of(
         retirements=closed,
         audit=Trail(entries=head.number, head=head.digest, verified=verify, erased=erased),
     )
+    return plain(document)
 
 
 Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)

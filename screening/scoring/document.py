@@ -16,7 +16,6 @@ from screening.documents.forward import Estimate, SensitivityAndPpv
 from screening.documents.model import FORMAT_VERSION, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import (
-    Counts,
     Discoveries,
     InputFacts,
     LedgerFacts,
@@ -240,17 +239,9 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
     )
 
 
-def _with_states(counts: Counts, states: Mapping[str, int]) -> Counts:
+def _with_states(counts: Counts, states: Mapping[str, Any]) -> Counts:
     """The counts with those of cases, by what the ledger knows of them."""
-    return replace(
-        counts,
-        cases=states.get("cases"),
-        new=states.get("new"),
-        ongoing=states.get("ongoing"),
-        reviewed=states.get("reviewed"),
-        known=states.get("known"),
-        resolved=states.get("resolved"),
-    )
+    return replace(counts, **states)
 
 
 def _with_history(one: Named, fact: Known | None, drawn: bool) -> Named:
