@@ -16,6 +16,7 @@ from screening.documents.forward import Estimate, SensitivityAndPpv
 from screening.documents.model import FORMAT_VERSION, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import (
+    Counts,
     Discoveries,
     InputFacts,
     LedgerFacts,
