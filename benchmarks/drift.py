@@ -20,7 +20,7 @@ import numpy as np
 
 from screening import read_cohort, train
 from screening.documents import ScoreCounts
-from screening.documents.drift_words import alarms
+from screening.documents.drift import alarms
 from screening.ledger import (
     NightCases,
     Verdict,

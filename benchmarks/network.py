@@ -28,8 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
+from screening.documents.model import TrainedOn
 from screening.documents.overview import OverviewDocument, SeriesNight
-from screening.documents.retraining import TrainedOn
 from screening.documents.shape import plain
 from screening.ledger import (
     Due,

@@ -1,7 +1,5 @@
 """Fixtures that open a page in headless Chromium and keep what it complained of or asked for."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small contract, and tables written cell by cell."""
 
-from __future__ import annotations
-
 from screening.cohort.reading import read_cohort
 from screening.contract.contract import Contract
 

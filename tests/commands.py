@@ -1,7 +1,5 @@
 """Running the tool's commands inside a test."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import typer.testing

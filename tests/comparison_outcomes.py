@@ -1,7 +1,5 @@
 """Outcomes of a method for tests of comparisons."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from screening.documents.validation import SearchFacts
@@ -22,11 +20,6 @@ def outcome(scores, rows=None, threshold=0.5) -> Outcome:
         made=Made(search=search, sv_share=None, fit_seconds=0.0, score_seconds=0.0),
     )
     return Outcome(
-        rows=rows,
-        fold=np.arange(len(scores)) % 5,
-        scores=scores,
-        thresholds=np.array([threshold]),
-        own=scores > 0,
-        predicted=np.full(len(scores), -1),
-        facts=facts,
-    )
+        rows=rows, fold=np.arange(len(scores)) % 5, scores=scores, thresholds=np.array([threshold]),
+        own=scores > 0, predicted=np.full(len(scores), -1), facts=facts,
+    )  # fmt: skip

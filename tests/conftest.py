@@ -1,7 +1,5 @@
 """What every test runs under, past cohorts, the places a ledger may lie in, and a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -82,7 +80,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_model(train(tissue, "one_vs_rest", search=1, folds=4, jobs=1), folder / "tissue", render_model)
     night = patients(240, seed=7).drop(columns="ill")
     written(night, folder / "night.csv")
-    written(night.assign(ward=night["ward"].where(night.index > 4, "annex")), folder / "annex.csv")
+    written(night.assign(ward=night["ward"].where(night.index > 14, "annex")), folder / "annex.csv")
     written(voxels(3, seed=5).drop(columns="tissue"), folder / "voxels.parquet")
     return folder
 

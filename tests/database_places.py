@@ -1,7 +1,5 @@
 """The same table in every database that is at hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """A ward's contract, and its gates fed with a table."""
 
-from __future__ import annotations
-
 import pandas as pd
 from flow_cohorts import patients
 

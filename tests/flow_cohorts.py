@@ -1,7 +1,5 @@
 """Small tables for the flow: written as files, because that is how cohorts arrive."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models that are their folds, cheap and with a known truth: linear machines on normal classes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

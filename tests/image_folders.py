@@ -1,7 +1,5 @@
 """Small brains with lesions: as folders of NIfTI files, as a BIDS dataset, and as the table of the voxels."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Made-up scores with their labels, independent or of groups."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Where a ledger may lie: a file, or a PostgreSQL server of our own that ends with the tests."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

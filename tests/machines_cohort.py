@@ -1,7 +1,5 @@
 """Small made-up rows the machines' tests share, and an independent solver of their duals."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from screening.solvers import Problem

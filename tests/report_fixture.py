@@ -1,7 +1,5 @@
 """Documents as training and scoring write them, drawn from a seed, for tests of the page."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from typing import Any
@@ -46,17 +44,10 @@ def figures(scores: np.ndarray, y: np.ndarray, thresholds: np.ndarray) -> dict[s
     with np.errstate(invalid="ignore", divide="ignore"):
         ppv, npv = hit / flags, clear / (len(y) - flags)
     columns = {
-        "threshold": thresholds,
-        "sensitivity": hit / len(positive),
-        "sensitivity_low": se[0],
-        "sensitivity_high": se[1],
-        "specificity": clear / len(negative),
-        "specificity_low": sp[0],
-        "specificity_high": sp[1],
-        "flag_rate": flags / len(y),
-        "ppv": ppv,
-        "npv": npv,
-    }
+        "threshold": thresholds, "sensitivity": hit / len(positive), "sensitivity_low": se[0],
+        "sensitivity_high": se[1], "specificity": clear / len(negative), "specificity_low": sp[0],
+        "specificity_high": sp[1], "flag_rate": flags / len(y), "ppv": ppv, "npv": npv,
+    }  # fmt: skip
     return {k: [float(v) if np.isfinite(v) else None for v in column] for k, column in columns.items()}
 
 
@@ -64,34 +55,21 @@ def intervals(at: dict[str, Any]) -> dict[str, Any]:
     """Predictive values with ends around them, and reviews per case."""
     ppv, npv, rate = at["ppv"], at["npv"], at["flag_rate"]
     return {
-        "ppv_low": ppv and ppv * 0.8,
-        "ppv_high": ppv and ppv * 1.2,
-        "npv_low": npv and npv * 0.99,
-        "npv_high": 0.999,
-        "nne": 1 / ppv if ppv else None,
-        "nne_low": None,
-        "nne_high": None,
-        "flag_rate_low": rate * 0.9,
-        "flag_rate_high": rate * 1.1,
-    }
+        "ppv_low": ppv and ppv * 0.8, "ppv_high": ppv and ppv * 1.2, "npv_low": npv and npv * 0.99,
+        "npv_high": 0.999, "nne": 1 / ppv if ppv else None, "nne_low": None, "nne_high": None,
+        "flag_rate_low": rate * 0.9, "flag_rate_high": rate * 1.1,
+    }  # fmt: skip
 
 
 def operating_point(scores: np.ndarray, y: np.ndarray, label: str, threshold: float) -> dict[str, Any]:
     at = {k: v[0] for k, v in figures(scores, y, np.array([threshold])).items()}
     return {
-        **at,
-        "class": label,
-        "chosen_by": "training",
-        "reason": None,
+        **at, "class": label, "chosen_by": "training", "reason": None,
         "rule": {"name": "min_sensitivity", "value": 0.9, "confidence": None, "prevalence": None},
-        **intervals(at),
-        "misses": 7,
-        "n_positive": int(y.sum()),
-        "n_negative": int((~y).sum()),
-        "n_groups": None,
-        "prevalence": float(y.mean()),
+        **intervals(at), "misses": 7, "n_positive": int(y.sum()), "n_negative": int((~y).sum()),
+        "n_groups": None, "prevalence": float(y.mean()),
         "notes": [f"with {int(y.sum())} positives, sensitivity 0.90 is known to ± 0.07"],
-    }
+    }  # fmt: skip
 
 
 def validation(rng: np.random.Generator, n: int, cases: int, label: str, shift: float) -> dict[str, Any]:
@@ -159,89 +137,56 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     return {
         "format_version": 1,
         "recipe": {
-            "name": "one_class_conformal",
-            "title": "One-class SVM with a conformal kernel",
-            "paper": "Cohen, Hilario, Pellegrini and Geissbuhler 2004, eq. 15",
-            "machine": "one_class",
+            "name": "one_class_conformal", "title": "One-class SVM with a conformal kernel",
+            "paper": "Cohen, Hilario, Pellegrini and Geissbuhler 2004, eq. 15", "machine": "one_class",
             "text": 'name = "one_class_conformal"\n[parameters]\nnu = 0.2\npasses = 1\n',
             "parameters": {"nu": 0.2, "gamma": 0.0123456789, "passes": 1, "factor": "margin density"},
         },
         "contract": {
             "format": 1,
             "cohort": {
-                "id": "patient",
-                "group": None,
-                "label": "infected",
+                "id": "patient", "group": None, "label": "infected",
                 "title": "Nosocomial infection surveillance",
                 "intended_use": "Nightly list of in-patients whose charts should be opened first.",
-                "minutes_per_review": 6.0,
-                "capacity": 90,
-                "prevalence": None,
-                "coordinates": [],
+                "minutes_per_review": 6.0, "capacity": 90, "prevalence": None, "coordinates": [],
                 "subgroup": [],
             },
             "features": declared,
         },
         "task": {
-            "kind": "binary",
-            "label": "infected",
-            "positive": ["yes"],
-            "classes": ["no", "yes"],
+            "kind": "binary", "label": "infected", "positive": ["yes"], "classes": ["no", "yes"],
             "watched": ["yes"],
         },
         "operating_points": [part["point"]],
         "validation": {
-            "folds": 5,
-            "repeats": 1,
-            "grouped": False,
-            "n_rows": n,
-            "n_positive": cases,
-            "n_groups": None,
-            "n_machines": 5,
-            "encoded_by": "negatives",
+            "folds": 5, "repeats": 1, "grouped": False, "n_rows": n, "n_positive": cases, "n_groups": None,
+            "n_machines": 5, "encoded_by": "negatives",
             "search": {
-                "criterion": "auroc",
-                "n_candidates": 8,
+                "criterion": "auroc", "n_candidates": 8,
                 "candidates": [{"nu": 0.2, "gamma": 0.0123 * i} for i in range(1, 9)],
-                "chosen": {"nu": 0.2, "gamma": 0.0123},
-                "scores": [0.8] * 8,
-                "dropped": [None] * 8,
+                "chosen": {"nu": 0.2, "gamma": 0.0123}, "scores": [0.8] * 8, "dropped": [None] * 8,
             },
-            "summary": {"yes": part["summary"]},
-            "curves": {"yes": part["curve"]},
+            "summary": {"yes": part["summary"]}, "curves": {"yes": part["curve"]},
             "points": {"yes": part["points"]},
-            "prevalence": {"yes": {"value": cases / n, "low": 0.09, "high": 0.14}},
-            "subgroups": {},
-            "predictive": {},
-            "calibration": {},
+            "prevalence": {"yes": {"value": cases / n, "low": 0.09, "high": 0.14}}, "subgroups": {},
+            "predictive": {}, "calibration": {},
         },
         "training": {
-            "source": table("nosocomial_past.csv", n),
-            "n_rows_read": n,
-            "n_rows_used": n,
-            "n_by_class": {"no": n - cases, "yes": cases},
-            "max_rows": None,
-            "window": ["2023-01-01", "2024-12-31"],
-            "seed": 0,
+            "source": table("nosocomial_past.csv", n), "n_rows_read": n, "n_rows_used": n,
+            "n_by_class": {"no": n - cases, "yes": cases}, "max_rows": None,
+            "window": ["2023-01-01", "2024-12-31"], "seed": 0,
             "command": "screen train nosocomial_past.csv --label infected --out model",
             "notes": ["delimiter ',' and encoding utf-8 detected"],
-            "missing": {name: 0.02 for name in names},
-            "features": listed,
-            "profile": None,
-            "leaks": [],
+            "missing": {name: 0.02 for name in names}, "features": listed, "profile": None, "leaks": [],
         },
         "machine": {
-            "n_support_vectors": 142,
-            "sv_share": 0.234,
-            "passes": [{}, {"factor": [{"tau": 2.5}]}],
+            "n_support_vectors": 142, "sv_share": 0.234, "passes": [{}, {"factor": [{"tau": 2.5}]}],
             "kkt_gap": 3.2e-4,
         },
-        "versions": {"screening": "0.1.0", "numpy": "2.1.0", "python": "3.11"},
-        "attention": [],
-        "arrays_sha256": digest("arrays"),
-        "validation_sha256": digest("validation"),
+        "versions": {"screening": "0.1.0", "numpy": "2.1.0", "python": "3.11"}, "attention": [],
+        "arrays_sha256": digest("arrays"), "validation_sha256": digest("validation"),
         "sha256": digest("model"),
-    }
+    }  # fmt: skip
 
 
 def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -257,14 +202,10 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
         change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
         found.append(
             {
-                "feature": name,
-                "value": value,
-                "unit": unit,
-                "usual": usual,
-                "change": change,
+                "feature": name, "value": value, "unit": unit, "usual": usual, "change": change,
                 "direction": "raises" if change > 0 else "lowers",
-            }
-        )
+            },
+        )  # fmt: skip
     return sorted(found, key=lambda c: -abs(c["change"]))
 
 
@@ -278,38 +219,26 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
 
     def case(i: int) -> dict[str, Any]:
         return {
-            "id": f"{100234 + 7 * i:08d}",
-            "group": None,
-            "row": 1 + (37 * i) % n,
-            "score": float(scores[i]),
-            "p_value": max(1, int(609 * np.exp(-3 * (scores[i] + 0.5)))) / 609,
-            "class": "yes",
-            "contributions": contributions(rng),
-            "missing": ["albumin"] if i % 9 == 0 else [],
-            "chance": None,
-            "chance_low": None,
+            "id": f"{100234 + 7 * i:08d}", "group": None, "row": 1 + (37 * i) % n,
+            "score": float(scores[i]), "p_value": max(1, int(609 * np.exp(-3 * (scores[i] + 0.5)))) / 609,
+            "class": "yes", "contributions": contributions(rng),
+            "missing": ["albumin"] if i % 9 == 0 else [], "chance": None, "chance_low": None,
             "chance_high": None,
-        }
+        }  # fmt: skip
 
     names = list(model["training"]["missing"])
     return {
-        "format_version": 1,
-        "run_id": "20250311-5f3a9c",
-        "date": "2025-03-11",
+        "format_version": 1, "run_id": "20250311-5f3a9c", "date": "2025-03-11",
         "times": {"started": "x", "seconds": 1.2},
         "model": {"id": "5f3a9c1e22b0", "digest": digest("directory"), **model},
         "input": table("night_2025-03-11.csv", n) | {"notes": ["3 rows refused: see reasons"]},
         "versions": {"screening": "0.1.0"},
         "counts": {
-            "read": n + refused,
-            "scored": n,
-            "refused": refused,
-            "flagged": flagged,
+            "read": n + refused, "scored": n, "refused": refused, "flagged": flagged,
             "flagged_by_class": {"yes": flagged},
         },
         "refused": {"temperature outside its plausible range": refused} if refused else {},
-        "evaluation": None,
-        "attention": [],
+        "evaluation": None, "attention": [],
         "data": [
             {
                 "name": m,
@@ -322,20 +251,12 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
         ],
         "groups": None,
         "score_counts": {"yes": {"thresholds": scores[::-1].tolist(), "counts": list(range(n, 0, -1))}},
-        "cases": [{"rank": i + 1, **case(i)} for i in range(flagged)],
-        "cases_total": flagged,
-        "cases_shown": flagged,
-        "cases_explained": flagged,
-        "sample": [],
-        "unflagged": {"cases": n - flagged},
-        "drift": None,
-        "discoveries": None,
-        "subgroups": [],
-        "prevalence_estimate": None,
-        "voxels": None,
-        "sha256": digest("run"),
+        "cases": [{"rank": i + 1, **case(i)} for i in range(flagged)], "cases_total": flagged,
+        "cases_shown": flagged, "cases_explained": flagged, "sample": [],
+        "unflagged": {"cases": n - flagged}, "drift": None, "discoveries": None, "subgroups": [],
+        "prevalence_estimate": None, "voxels": None, "sha256": digest("run"),
         "near_misses": [case(i) for i in range(flagged, near)],
-    }
+    }  # fmt: skip
 
 
 def judged(document: dict[str, Any]) -> dict[str, Any]:
@@ -378,3 +299,11 @@ def hostile(document: Any, keep: frozenset[str] = KEPT) -> Any:
     if isinstance(document, (list, tuple)):
         return [hostile(v, keep) for v in document]
     return document + HOSTILE if isinstance(document, str) else copy.copy(document)
+
+
+def with_lines(n: int = 12, rows: int = 240) -> dict[str, Any]:
+    """A night whose last `n` flagged have no reasons: they are listed on a line each."""
+    run = nosocomial_run(rows)
+    for case in run["cases"][-n:]:
+        del case["contributions"]
+    return run

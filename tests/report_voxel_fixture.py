@@ -1,7 +1,5 @@
 """Documents of a multi-class voxel model and of a grouped run, for tests of the page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -20,14 +18,10 @@ def voxel_model() -> dict[str, Any]:
         name="shao_weighted", title="Adaptive multi-class SVM, class-weighted", machine="multi_class"
     )
     model["contract"]["cohort"].update(
-        title="Prostate MRI voxels",
-        group="patient",
-        coordinates=["x", "y", "z"],
-        label="class",
-        capacity=None,
-        minutes_per_review=None,
+        title="Prostate MRI voxels", group="patient", coordinates=["x", "y", "z"], label="class",
+        capacity=None, minutes_per_review=None,
         intended_use="Draw a second reader's eye to regions; not a diagnosis.",
-    )
+    )  # fmt: skip
     channels = [("T2W", 310.0), ("ADC", 1150.0), ("C_grade", 2.4)]
     model["contract"]["features"] = {c: {"type": "number", "unit": None, "usual": None} for c, _ in channels}
     model["training"]["features"] = [
@@ -38,20 +32,12 @@ def voxel_model() -> dict[str, Any]:
     model["training"]["missing"] = {c: 0.0 for c, _ in channels}
     model["training"]["max_rows"] = 20000
     model["task"] = {
-        "kind": "multi",
-        "label": "class",
-        "positive": [],
-        "classes": CLASSES,
-        "watched": list(parts),
-    }
+        "kind": "multi", "label": "class", "positive": [], "classes": CLASSES, "watched": list(parts),
+    }  # fmt: skip
     model["operating_points"] = [{**p["point"], "n_groups": 21} for p in parts.values()]
     model["validation"].update(
-        grouped=True,
-        n_groups=21,
-        n_rows=27630,
-        summary={c: p["summary"] for c, p in parts.items()},
-        curves={c: p["curve"] for c, p in parts.items()},
-        points={c: p["points"] for c, p in parts.items()},
+        grouped=True, n_groups=21, n_rows=27630, summary={c: p["summary"] for c, p in parts.items()},
+        curves={c: p["curve"] for c, p in parts.items()}, points={c: p["points"] for c, p in parts.items()},
         confusion={"classes": CLASSES, "counts": counts.tolist()},
         per_class=[
             {
@@ -64,7 +50,7 @@ def voxel_model() -> dict[str, Any]:
             }
             for c, n in zip(CLASSES, shares, strict=True)
         ],
-    )
+    )  # fmt: skip
     return model
 
 
@@ -73,12 +59,9 @@ def voxel_run() -> dict[str, Any]:
     run, model, rng = nosocomial_run(refused=0), voxel_model(), np.random.default_rng(3)
     run["model"] = {"id": "77aa01", "digest": digest("voxels"), **model}
     run["counts"] = {
-        "read": 4200,
-        "scored": 4200,
-        "refused": 0,
-        "flagged": 95,
+        "read": 4200, "scored": 4200, "refused": 0, "flagged": 95,
         "flagged_by_class": {"G4+3": 41, "G4+4": 54},
-    }
+    }  # fmt: skip
     run["groups"] = [
         {"group": f"P{i:02d}", "rows": 1400, "flagged": n, "top_score": 1.7 - i / 10, "p_value": 0.1}
         | {"discovery": False}

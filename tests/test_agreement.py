@@ -1,7 +1,5 @@
 """Decision values of the recipes against implementations written from the equations alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Rows alike in every value are flagged together: what is promised of them is what new ones get."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

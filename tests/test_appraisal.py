@@ -1,7 +1,5 @@
 """What is said of a model beyond its operating point: subgroups, predictive values, chances, time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

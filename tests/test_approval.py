@@ -1,7 +1,5 @@
 """A model is a draft until somebody answers for it; its pages say who, its nights that it is not fit."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What deserves attention: each rule fires where it should and nowhere else, and all places say the same."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os
@@ -247,14 +245,16 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
     assert [shown.text(each).split() for each in said(reasons)] == [each.split() for each in told]
 
 
-NIGHTS = [
-    ("good", "night.csv"), ("good", "annex.csv"), ("blind", "night.csv"), ("mute", "night.csv"),
-    ("tissue", "voxels.parquet"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("trained", [datetime.date(2015, 3, 11), datetime.date(2026, 1, 1)])
-@pytest.mark.parametrize(("model", "table"), NIGHTS)
+@pytest.mark.parametrize(
+    ("model", "table", "trained"),
+    [
+        ("good", "night.csv", datetime.date(2015, 3, 11)),
+        ("good", "annex.csv", datetime.date(2026, 1, 1)),
+        ("good", "night.csv", datetime.date(2026, 1, 1)),
+        ("mute", "night.csv", datetime.date(2015, 3, 11)),
+        ("tissue", "voxels.parquet", datetime.date(2026, 1, 1)),
+    ],
+)
 def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, model, table, trained):
     book, out, copy = tmp_path / "book.db", tmp_path / "run", tmp_path / "model"
     shutil.copytree(judged / model, copy)
@@ -296,10 +296,38 @@ def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(judged, tm
         assert "not_better_than_chance" in {each.code for each in document.attention}
 
 
-def test_another_threshold_makes_a_model_no_younger(judged, tmp_path):
-    import os
-    import shutil
+def test_a_night_like_those_of_training_exits_0_with_strict(judged, tmp_path):
+    words = ("score", judged / "good", judged / "night.csv", "--out", tmp_path / "run", "--json")
+    answer = screen(*words, "--strict")
 
+    assert json.loads(answer.stdout)["attention"] == []
+    assert answer.stderr == ""
+
+
+def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(judged, tmp_path):
+    words = ("score", judged / "good", judged / "annex.csv", "--out", tmp_path / "run", "--json")
+    answer = screen(*words, "--strict", code=5)
+
+    names = {"flagged.csv", "report.html", "run.json", "scores.parquet"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == names
+    (why,) = answer.stderr.splitlines()
+    reasons = json.loads(answer.stdout)["attention"]
+    assert "a category never seen in training" in why
+    assert all(reason["words"] in why for reason in reasons)
+
+
+def test_three_nights_in_a_row_without_a_flag_are_said_on_the_third(judged, tmp_path):
+    said = []
+    for day in ("01", "02", "03", "03"):
+        words = ("score", judged / "mute", judged / "night.csv", "--ledger", tmp_path / "book.db", "--json")
+        out = tmp_path / f"run-{len(said)}"
+        answer = screen(*words, "--date", f"2026-03-{day}", "--out", out, "--strict", code=5)
+        said.append("quiet_nights" in {reason["code"] for reason in json.loads(answer.stdout)["attention"]})
+
+    assert said == [False, False, True, True]
+
+
+def test_another_threshold_makes_a_model_no_younger(judged, tmp_path):
     old = shutil.copytree(judged / "good", tmp_path / "old")
     past = datetime.datetime(2016, 3, 1).timestamp()
     os.utime(old / "arrays.npz", (past, past))

@@ -1,7 +1,5 @@
 """Models, runs and ledgers from before the first release are refused by name, and nothing is touched."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import sqlalchemy as sa
 from commands import screen
 from flow_cohorts import patients, written
 
-from screening import read_cohort, save_model, score, train
+from screening import score
 from screening.errors import ModelError
 from screening.ledger import open_ledger
 from screening.ledger.database import SETTINGS
@@ -21,7 +19,7 @@ from screening.storage.serialization import canonical
 def as_before(document: Path, number: int) -> None:
     """Give a document the key and the number that it had before the first release."""
     content = json.loads(document.read_bytes())
-    del content["format_version"]
+    content.pop("format_version", None)
     document.write_bytes(canonical(content | {"format": number}))
 
 
@@ -32,15 +30,14 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def made(logistic_model, tmp_path_factory):
     """A model and a run as an earlier version left them, a table, and a ledger of today with a night."""
     folder = tmp_path_factory.mktemp("made")
-    past = written(patients(), folder / "past.csv")
-    cohort = read_cohort(past, label="ill", positive="yes", id="patient")
-    save_model(train(cohort, "logistic", search=1, beside=()), folder / "model")
     tonight = written(patients(60, seed=1).drop(columns="ill"), folder / "tonight.csv")
     with open_ledger(folder / "ledger.db", make=True) as ledger:
-        score(load_model(folder / "model"), tonight, folder / "run", ledger=ledger)
+        score(load_model(logistic_model), tonight, folder / "run", ledger=ledger)
+    (folder / "model").mkdir()
+    (folder / "model" / "model.json").write_bytes((logistic_model / "model.json").read_bytes())
     as_before(folder / "model" / "model.json", 4)
     as_before(folder / "run" / "run.json", 4)
     (folder / "verdicts.json").write_text("{}")
@@ -48,11 +45,8 @@ def made(tmp_path_factory) -> Path:
 
 
 COMMANDS = {
-    "score": ("score", "model", "tonight.csv", "--out", "new"),
-    "score, known ledger": ("score", "model", "tonight.csv", "--out", "new", "--ledger", "ledger.db"),
-    "score, new ledger": ("score", "model", "tonight.csv", "--out", "new", "--ledger", "new.db"),
+    "score": ("score", "model", "tonight.csv", "--out", "new", "--ledger", "ledger.db"),
     "threshold": ("threshold", "model", "--g-mean", "--reason", "tried", "--ledger", "new.db"),
-    "report": ("report", "model"),
     "report of a run": ("report", "run"),
     "review": ("review", "run", "verdicts.json", "--ledger", "ledger.db"),
     "export": ("export", "run", "--to", "csv", "--out", "new.csv"),
@@ -71,24 +65,20 @@ def test_a_model_or_run_of_before_is_refused_and_nothing_is_made_or_changed(made
     assert contents(made) == before
 
 
-@pytest.mark.parametrize("number", [1, 2, 7])
+@pytest.mark.parametrize("number", [1, 7])
 def test_a_document_of_before_is_never_taken_for_a_newer_one(made, tmp_path, number):
     (tmp_path / "model.json").write_bytes((made / "model" / "model.json").read_bytes())
-    content = json.loads((tmp_path / "model.json").read_bytes())
-    (tmp_path / "model.json").write_bytes(canonical(content | {"format": number}))
+    as_before(tmp_path / "model.json", number)
 
     with pytest.raises(ModelError, match="made by a version before the first release; train again"):
         load_model(tmp_path)
 
 
-@pytest.mark.parametrize("how", [{"make": True}, {}, {"read_only": True}])
+@pytest.mark.parametrize("how", [{"make": True}, {"read_only": True}])
 def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
     with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
         connection.execute(SETTINGS.update().values(name="format", value="2"))
     engine = sa.create_engine(place if "://" in place else f"sqlite:///{place}")
-    if "://" not in place:
-        Path(place).chmod(0o640)
-        before = contents(Path(place).parent)
 
     with pytest.raises(ModelError, match="made by a version before the first release; begin a new one"):
         open_ledger(place, **how)
@@ -96,13 +86,12 @@ def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
     with engine.connect() as connection:
         assert connection.execute(sa.select(SETTINGS)).all() == [("format", "2")]
     engine.dispose()
-    if "://" not in place:
-        assert contents(Path(place).parent) == before
 
 
-def test_a_command_ends_with_code_4_at_a_ledger_of_before(tmp_path):
+def test_a_command_ends_with_code_4_at_a_ledger_of_before_and_touches_nothing(tmp_path):
     with open_ledger(tmp_path / "old.db", make=True) as ledger, ledger.writing() as connection:
         connection.execute(SETTINGS.update().values(name="format", value="2"))
+    (tmp_path / "old.db").chmod(0o640)
     before = contents(tmp_path)
 
     refused = screen("history", "--ledger", tmp_path / "old.db", code=4)

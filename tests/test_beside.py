@@ -1,7 +1,5 @@
 """The method beside others: on its own folds, by its own rule; noise shows no difference."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The blend: every member on the same folds, its scores standardised, and nothing chosen between them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chances of the gates: valid at any size, and those that textbooks give where textbooks give one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given

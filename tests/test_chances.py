@@ -1,7 +1,5 @@
 """A chance is the same wherever it is written, and is written only where a calibration was earned."""
 
-from __future__ import annotations
-
 import json
 import re
 from types import SimpleNamespace

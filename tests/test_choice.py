@@ -1,12 +1,13 @@
-"""Settings whose folds' machines disagree carry no threshold; those that only score coarsely do."""
-
-from __future__ import annotations
+"""Settings whose folds' machines disagree carry no threshold, and are judged by the figure that is named."""
 
 import numpy as np
 import pytest
 
+from screening.errors import RecipeError
+from screening.recipes.recipe import CRITERIA
 from screening.statistics.ranking import auroc
 from screening.validation.choice import APART, CONSTANT, NOT_FINITE, choose_setting, unusable
+from screening.validation.criteria import criterion
 
 N = 300
 FOLD = np.arange(N) % 5
@@ -70,3 +71,37 @@ def test_scores_that_are_constant_or_not_finite_carry_no_threshold():
 
     assert why(np.full(N, 3.0)) == CONSTANT
     assert why(np.where(np.arange(N) == 7, np.inf, decisions)) == NOT_FINITE
+
+
+DECISION = np.array([-2.0, -1.0, 0.5, -0.2, 1.0, 2.0])
+TRUTH = np.array([0, 0, 0, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("auroc", 8 / 9),
+        ("g_mean", 2 / 3),
+        ("best_g_mean", np.sqrt(2 / 3)),
+        ("balanced_accuracy", 2 / 3),
+        ("average_precision", (1 + 1 + 3 / 4) / 3),
+    ],
+)
+def test_a_binary_criterion_has_its_textbook_value(name, value):
+    assert criterion(name, DECISION, TRUTH) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_a_perfect_ranking_is_worth_one(name):
+    assert criterion(name, TRUTH - 0.5, TRUTH) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_perfect_decisions_for_three_classes_are_worth_one(name):
+    target = np.array([0, 1, 2, 2, 1, 0])
+    assert criterion(name, np.eye(3)[target], target) == pytest.approx(1.0)
+
+
+def test_an_unknown_criterion_is_refused_with_the_list():
+    with pytest.raises(RecipeError, match="auroc"):
+        criterion("accuracy", DECISION, TRUTH)

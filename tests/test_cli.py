@@ -1,7 +1,5 @@
 """The commands keep their manners: exit codes, one answer on stdout, the same bytes for the same seed."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.resources import files
@@ -79,18 +77,12 @@ def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_pa
         screen("init", desk / "past.csv", "--out", tmp_path / "c.toml", "--json"),
         screen("check", desk / "tonight.csv", "--model", model, "--json"),
         screen(
-            "train",
-            desk / "past.csv",
-            "--contract",
-            desk / "cohort.toml",
-            *QUICK,
-            "--out",
-            tmp_path / "m",
+            "train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", tmp_path / "m",
             "--json",
         ),
         screen("score", model, desk / "tonight.csv", "--out", tmp_path / "r", "--json"),
         screen("report", run, "--json"),
-    ]
+    ]  # fmt: skip
     assert [len(answer.stdout.splitlines()) for answer in answers] == [1] * len(answers)
     assert {type(json.loads(answer.stdout)) for answer in answers} == {dict}
 
@@ -154,23 +146,12 @@ def test_a_night_with_labels_is_evaluated_and_the_labels_are_not_kept(desk, mode
 )
 def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(desk, tmp_path, words, told):
     result = screen(
-        "train",
-        desk / "past.csv",
-        "--contract",
-        desk / "cohort.toml",
-        *words,
-        "--out",
-        tmp_path / "m",
+        "train", desk / "past.csv", "--contract", desk / "cohort.toml", *words, "--out", tmp_path / "m",
         code=2,
-    )
+    )  # fmt: skip
     assert told in result.stderr
     assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
-
-
-def test_no_label_is_a_usage_error_that_names_the_option(desk, tmp_path):
-    result = screen("train", desk / "tonight.csv", *QUICK, "--out", tmp_path / "m", code=2)
-    assert "--label" in result.stderr
 
 
 def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model, tmp_path):

@@ -1,7 +1,5 @@
 """Work by other processes: the same bytes as alone, nothing shipped but places, nobody else let in."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import socket

@@ -1,15 +1,20 @@
 """The contract: what it accepts, what it says when it does not, and that its texts read back."""
 
-from __future__ import annotations
-
 import json
+import re
+import runpy
+import tomllib
+from pathlib import Path
 
 import pytest
+from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screening.cohort.starter import starter_contract
 from screening.contract.contract import Contract
 from screening.contract.feature import Feature
+from screening.contract.keys import keys_of
 from screening.errors import CohortError, UsageError
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
@@ -17,26 +22,18 @@ BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(lambda pair: 
 TEXTS = st.lists(NAMES.map(str.strip).filter(bool), min_size=1, max_size=4, unique=True)
 FEATURES = st.one_of(
     st.builds(
-        Feature,
-        type=st.just("number"),
-        unit=st.none() | NAMES,
-        usual=st.none() | BOUNDS,
-        plausible=st.none() | BOUNDS,
-        missing=st.sampled_from(["impute", "indicator", "refuse"]),
-        missing_values=TEXTS,
-        censored=st.sampled_from(["refuse", "limit", "half"]),
+        Feature, type=st.just("number"), unit=st.none() | NAMES, usual=st.none() | BOUNDS,
+        plausible=st.none() | BOUNDS, missing=st.sampled_from(["impute", "indicator", "refuse"]),
+        missing_values=TEXTS, censored=st.sampled_from(["refuse", "limit", "half"]),
     ),
     st.builds(Feature, type=st.sampled_from(["ordinal", "category"]), categories=TEXTS),
     st.builds(Feature, type=st.just("boolean"), description=st.none() | NAMES),
-)
+)  # fmt: skip
 CONTRACTS = st.builds(
-    Contract,
-    title=st.none() | NAMES,
-    features=st.dictionaries(NAMES, FEATURES, max_size=5),
-    prevalence=st.none() | st.floats(0.001, 0.999),
-    capacity=st.none() | st.integers(1, 1000),
+    Contract, title=st.none() | NAMES, features=st.dictionaries(NAMES, FEATURES, max_size=5),
+    prevalence=st.none() | st.floats(0.001, 0.999), capacity=st.none() | st.integers(1, 1000),
     on_violation=st.sampled_from(["stop", "refuse_rows"]),
-)
+)  # fmt: skip
 
 
 @given(CONTRACTS, st.lists(st.text(), max_size=2))
@@ -117,3 +114,48 @@ def test_a_contract_that_is_not_there_is_a_usage_error(tmp_path):
 )
 def test_a_typed_value_is_shown_as_a_reader_would_write_it(feature, value, text):
     assert feature.shown(value) == text
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+MODELS = (Contract, Feature)
+
+
+@pytest.fixture(scope="module")
+def starter(tmp_path_factory):
+    """Text of a starter contract."""
+    path = written(patients(), tmp_path_factory.mktemp("starter") / "past.csv")
+    contract, notes = starter_contract(path)
+    return contract.to_toml(notes)
+
+
+def test_the_reference_is_the_one_the_types_give():
+    assert runpy.run_path(str(DOCS / "contract.py"))["reference"]() == (DOCS / "contract.md").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_key_has_a_meaning_and_nothing_that_is_no_key_has_one(model):
+    documented = {key.name for key in keys_of(model) if key.meaning}
+
+    assert documented == set(model.model_fields) - {"features", "format"}
+
+
+def test_a_starter_contract_names_and_explains_every_key(starter):
+    words = " ".join(line.lstrip("# ") for line in starter.splitlines())
+
+    for key in (key for model in MODELS for key in keys_of(model)):
+        assert re.search(rf"^(# )?{key.name} = |^#   {key.name} \(", starter, flags=re.MULTILINE)
+        assert key.meaning in words
+
+
+def test_a_starter_contract_says_what_was_guessed(starter):
+    assert "# guessed role id: patient" in starter
+    assert "# guessed role label: ill" in starter
+
+
+def test_a_key_of_the_cohort_may_be_set_by_taking_its_mark_away(starter):
+    freed = re.sub(r"^# (\w+ = )", r"\1", starter, flags=re.MULTILINE)
+
+    assert {key.name for key in keys_of(Contract)} == set(tomllib.loads(freed)["cohort"])
+    Contract.from_dict(tomllib.loads(freed))

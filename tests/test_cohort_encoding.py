@@ -1,7 +1,5 @@
 """The encoder: learned on training rows only, kept as arrays."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What a table may look like, and what is read from it."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np

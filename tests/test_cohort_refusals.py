@@ -1,7 +1,5 @@
 """What a table is refused for, and that no refusal shows a value."""
 
-from __future__ import annotations
-
 import gzip
 
 import pyarrow as pa

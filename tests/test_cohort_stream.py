@@ -1,7 +1,5 @@
 """Streaming: the rows of a whole read, memory that does not grow, normalisation within groups."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Comparing methods: the same folds, honest thresholds, paired differences, and going on after a stop."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -46,7 +44,7 @@ def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("cohorts")
     table(90, 0).to_csv(place / "one.csv", index=False)
     table(80, 1).to_csv(place / "two.csv", index=False)

@@ -1,7 +1,5 @@
 """Control charts: quiet nights stay inside their limits, a change leaves them, a new model starts anew."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """CSV is read as Python's strict reader reads it, in bounded memory; what is broken is named by its row."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

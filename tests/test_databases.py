@@ -1,7 +1,5 @@
 """A cohort in a database is the cohort in a file: same rows, same scores, read-only, and no password told."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -15,7 +13,7 @@ from flow_cohorts import patients, written
 from ledger_places import schema
 from typer.testing import CliRunner
 
-from screening import Database, load_model, read_cohort, save_model, score, train
+from screening import Database, load_model, read_cohort, score
 from screening.cli import app
 from screening.cohort.reading import check_cohort
 from screening.errors import CohortError, UsageError
@@ -40,13 +38,6 @@ def kept(request, tmp_path):
     return put
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model") / "model"
-    save_model(train(read_cohort(patients(), **ROLES), "logistic", search=1, jobs=1), folder)
-    return folder
-
-
 def flagged(run) -> bytes:
     return (run.directory / "flagged.csv").read_bytes()
 
@@ -56,7 +47,7 @@ def said(*words: object) -> tuple[int, str, str]:
     return answer.exit_code, answer.stdout, answer.stderr
 
 
-def test_a_table_scores_the_same_from_every_place(model, kept, tmp_path):
+def test_a_table_scores_the_same_from_every_place(logistic_model, kept, tmp_path):
     night = patients(120, seed=3).drop(columns="ill")
     night["crp"] = night["crp"].round(3)
     places = {
@@ -66,7 +57,10 @@ def test_a_table_scores_the_same_from_every_place(model, kept, tmp_path):
         "database": Database(kept(night, "tonight"), table="tonight"),
     }
 
-    runs = {name: score(load_model(model), place, tmp_path / f"run_{name}") for name, place in places.items()}
+    runs = {
+        name: score(load_model(logistic_model), place, tmp_path / f"run_{name}")
+        for name, place in places.items()
+    }
 
     first = pq.read_table(runs["csv"].directory / "scores.parquet")
     assert first["flagged"].to_numpy().any()
@@ -75,7 +69,7 @@ def test_a_table_scores_the_same_from_every_place(model, kept, tmp_path):
         assert flagged(run) == flagged(runs["csv"])
 
 
-def test_a_query_is_answered_and_its_digest_stands_in_the_run(model, kept, tmp_path):
+def test_a_query_is_answered_and_its_digest_stands_in_the_run(logistic_model, kept, tmp_path):
     night = patients(120, seed=3)
     query = tmp_path / "icu.sql"
     query.write_text(
@@ -83,7 +77,7 @@ def test_a_query_is_answered_and_its_digest_stands_in_the_run(model, kept, tmp_p
     )
     url = kept(night)
 
-    code, _, _ = said("score", model, url, "--query", query, "--out", tmp_path / "run")
+    code, _, _ = said("score", logistic_model, url, "--query", query, "--out", tmp_path / "run")
 
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     (file,) = document["input"]["files"]
@@ -208,22 +202,14 @@ def test_a_table_that_is_not_there_is_named(table, kept):
 def test_a_command_that_does_not_find_a_table_says_that_alone(tmp_path):
     url = in_duckdb(patients(20), tmp_path)
     words = [
-        sys.executable,
-        "-m",
-        "screening",
-        "init",
-        url,
-        "--table",
-        "nowhere",
-        "--out",
-        tmp_path / "c.toml",
-    ]
+        sys.executable, "-m", "screening", "init", url, "--table", "nowhere", "--out", tmp_path / "c.toml",
+    ]  # fmt: skip
     ended = subprocess.run(words, capture_output=True, text=True)
 
     assert ended.stderr == "screen: the database has no table or view nowhere\n"
 
 
-def test_a_database_that_goes_away_in_the_middle_leaves_nothing(model, postgres, tmp_path):
+def test_a_database_that_goes_away_in_the_middle_leaves_nothing(logistic_model, postgres, tmp_path):
     url = schema(postgres, "gone")
     query = tmp_path / "q.sql"
     # The server ends its own connection when half of the rows are sent.
@@ -233,22 +219,21 @@ def test_a_database_that_goes_away_in_the_middle_leaves_nothing(model, postgres,
         "FROM generate_series(1, 90000) n"
     )
 
-    code, _, err = said("score", model, url, "--query", query, "--out", tmp_path / "runs" / "run")
+    code, _, err = said("score", logistic_model, url, "--query", query, "--out", tmp_path / "runs" / "run")
 
     assert code == 2
     assert "stopped answering behind row" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["q.sql"]
 
 
-@pytest.mark.parametrize("secret", ["s3cr3t", "p%40ss%2Fw", "s3:cr?t"])
 @pytest.mark.parametrize("command", ["check", "train", "score", "init", "compare"])
-def test_no_command_tells_the_password(command, secret, model, tmp_path):
-    url = f"postgresql://reader:{secret}@127.0.0.1:1/ward?application_name=hid{secret}den"
+def test_no_command_tells_the_password(command, logistic_model, tmp_path):
+    url = "postgresql://reader:s3cr3t%40%2F:?x@127.0.0.1:1/ward?application_name=hids3cr3tden"
     place = [url, "--table", "past", "--json"]
     words = {
-        "check": ["check", *place, "--model", model],
+        "check": ["check", *place, "--model", logistic_model],
         "init": ["init", *place, "--out", tmp_path / "c.toml"],
-        "score": ["score", model, *place, "--out", tmp_path / "run"],
+        "score": ["score", logistic_model, *place, "--out", tmp_path / "run"],
         "train": ["train", *place, "--label", "ill", "--out", tmp_path / "m"],
         "compare": ["compare", *place, "--recipes", "svm", "--label", "ill", "--out", tmp_path / "c"],
     }
@@ -257,7 +242,7 @@ def test_no_command_tells_the_password(command, secret, model, tmp_path):
 
     assert code == 2
     assert "postgresql://127.0.0.1:1/ward" in err
-    assert secret not in out + err and "p@ss/w" not in out + err
+    assert "s3cr3t" not in out + err
 
 
 def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
@@ -291,23 +276,13 @@ def test_errors_of_values_repeat_no_value(kept, tmp_path):
     assert "Smith" not in words + out + err
 
 
-def hostile() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(60, 2000)), columns=[f"v{i}" for i in range(2000)])
-    return pd.DataFrame({"patient": [f"{i:05d}" for i in range(60)]}).join(table)
-
-
-def test_two_thousand_columns_are_read(kept):
+def test_eight_hundred_columns_are_read(kept):
     # PostgreSQL has 1,600 at most, and rows of 8 KB.
-    table = hostile().iloc[:, :800]
+    values = np.random.default_rng(0).normal(size=(60, 800))
+    table = pd.DataFrame(values, columns=[f"v{i}" for i in range(800)])
+    table.insert(0, "patient", [f"{i:05d}" for i in range(60)])
 
-    assert len(read_cohort(Database(kept(table), table="past"), id="patient").names) == 799
-
-
-def test_two_thousand_columns_of_a_duckdb_file_are_read(tmp_path):
-    url = in_duckdb(hostile(), tmp_path)
-
-    assert len(read_cohort(Database(url, table="past"), id="patient").names) == 2000
+    assert len(read_cohort(Database(kept(table), table="past"), id="patient").names) == 800
 
 
 def test_control_characters_in_names_of_columns_reach_no_terminal(kept, tmp_path):
@@ -428,13 +403,13 @@ def test_its_picture_in_a_notebook_or_log_shows_no_url():
     assert "pw" not in repr(Database("postgresql://u:pw@h/d", table="t"))
 
 
-def test_a_case_of_a_run_from_a_database_is_explained_from_it(model, kept, tmp_path):
+def test_a_case_of_a_run_from_a_database_is_explained_from_it(logistic_model, kept, tmp_path):
     night = patients(120, seed=3)
     place = [kept(night), "--table", "past"]
-    said("score", model, *place, "--out", tmp_path / "run")
+    said("score", logistic_model, *place, "--out", tmp_path / "run")
     name = pd.read_csv(tmp_path / "run" / "flagged.csv", dtype=str)["id"][0]
 
-    code, out, err = said("explain", tmp_path / "run", name, "--model", model, "--cohort", *place)
+    code, out, err = said("explain", tmp_path / "run", name, "--model", logistic_model, "--cohort", *place)
 
     assert code == 0, err
     assert name in out

@@ -1,7 +1,5 @@
 """Rows of one patient are seen before they make a promise too good; others are left in peace."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

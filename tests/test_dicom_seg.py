@@ -1,9 +1,6 @@
 """DICOM SEG: the same voxels on the series of the archive, whichever way its slices lie, never elsewhere."""
 
-from __future__ import annotations
-
 import io
-import sqlite3
 from pathlib import Path
 
 import highdicom
@@ -105,19 +102,6 @@ def test_the_same_run_gives_the_same_segmentation(run, tmp_path):
 
     assert one == other
     assert pydicom.dcmread(io.BytesIO(one["P10_flags.dcm"])).Modality == "SEG"
-
-
-def test_no_database_of_the_library_stays_open(run, tmp_path, monkeypatch):
-    made, connect = [], sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *words: made.append(connect(*words)) or made[-1])
-    for name, volumes in NIGHT.items():
-        series_of(volumes["flair"], AFFINE, tmp_path / "dicom" / name)
-
-    assert exported(run, tmp_path / "dicom", tmp_path / "out")[0] == 0
-    assert made
-    for connection in made:
-        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-            connection.execute("SELECT 1")
 
 
 def test_without_a_series_there_is_no_segmentation(run, tmp_path):

@@ -1,7 +1,5 @@
 """Columns to display: beside the patient on the page and in flagged.csv, never learned from, never told."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

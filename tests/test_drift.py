@@ -1,7 +1,5 @@
 """Gates before scoring: other units stop the run, other patients are said aloud, the same night is silent."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The gates on a stream and in the commands: what stops a night, and where it is said."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

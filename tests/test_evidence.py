@@ -1,7 +1,5 @@
 """Intervals for a model that is its folds: the formulae computed another way, and how often they hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from fold_machines import drawn, folded

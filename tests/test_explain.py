@@ -1,7 +1,5 @@
 """One case explained alone, and templates of a site's own, from the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy
@@ -43,13 +41,10 @@ def run(folder):
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory):
+def images(tissue, trained, tmp_path_factory):
     """A run of voxels, grouped by patient."""
     place = tmp_path_factory.mktemp("images")
-    past = written(voxels(), place / "past.csv")
-    model = train(
-        read_cohort(past, label="tissue", group="patient"), "one_vs_rest", search=1, folds=3, forward=False
-    )
+    model = trained(tissue, "one_vs_rest", search=1, folds=4)
     tonight = written(voxels(3, seed=5).drop(columns="tissue"), place / "tonight.csv")
     score(model, tonight, place / "run", date="2026-03-01")
     return place / "run"
@@ -147,19 +142,6 @@ def test_a_patient_of_a_voxel_run_is_explained_by_the_row_that_scores_highest(im
     told = json.loads(screen("explain", images, first["group"], "--json").stdout)
 
     assert (told["id"], told["rank"]) == (first["id"], 1)
-
-
-def test_a_template_of_the_site_stands_in_the_place_of_the_shipped_one(folder, tmp_path):
-    (tmp_path / "banner.html.j2").write_text('<p>St Elsewhere & Co</p>{% include "shipped/banner.html.j2" %}')
-    (tmp_path / "report.css").write_text("body{color:#123}")
-    words = ("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "page.html")
-    screen(*words)
-    page = (tmp_path / "page.html").read_text()
-
-    assert "<p>St Elsewhere & Co</p><header" in page
-    assert "<style>body{color:#123}" in page
-    assert "Whom to look at" in page
-    assert "St Elsewhere" not in (folder / "run" / "report.html").read_text()
 
 
 def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_path):

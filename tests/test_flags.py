@@ -1,7 +1,5 @@
 """Rows of a night that its page will not show: sorted or looked through outside memory as within it."""
 
-from __future__ import annotations
-
 import tracemalloc
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The folds' machines as one: the mean of what each says, whatever rows they share."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

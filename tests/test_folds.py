@@ -1,7 +1,5 @@
 """Nobody is on both sides of a fold, rows are dealt by what they are called, a sub-sample keeps the rare."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

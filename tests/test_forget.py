@@ -1,7 +1,5 @@
 """One patient is erased everywhere by one command; what is left verifies, scores and adds up."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import shutil
@@ -17,7 +15,6 @@ from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
 from screening.cli import app
-from screening.errors import ModelError
 from screening.files import digest_of
 from screening.ledger import Ledger, history, open_ledger
 from screening.ledger import audit as trail
@@ -312,16 +309,6 @@ def outcome(act) -> type[BaseException] | None:
     return None
 
 
-def test_the_ledger_on_a_server_is_erased_too(place, tmp_path):
-    site = made(tmp_path, place)
-    said = forget(site, ledger=place)
-
-    assert said["ledger"]["verdicts"] == 2
-    assert naming(site) == []
-    with open_ledger(place) as ledger:
-        history(ledger, verify=True)
-
-
 def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
     model = load_model(site / "models/a")
     nobody = Columns.of(model.validation.assign(held=False))
@@ -411,5 +398,4 @@ def test_a_model_without_anybody_else_is_refused(site):
     alone = Columns.of(model.validation.assign(id=SECRET))
     save_model(replace(model, held_out=alone, directory=None), site / "models/a")
 
-    with pytest.raises(ModelError, match="nobody else"), open_ledger(site / "screening.db") as ledger:
-        Erasure(Whom(SECRET), ledger, Places(), DAY)._model(erasing.Report(), site / "models/a")
+    assert "nobody else" in screen("forget", SECRET, *places(site), code=4).stderr

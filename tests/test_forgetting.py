@@ -1,7 +1,5 @@
 """One patient, or the patients of old nights, leave the ledger; every count and the trail stay."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 

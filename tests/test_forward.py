@@ -1,7 +1,5 @@
 """The past tested on what came after, and a model's appraisal on its night's page."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

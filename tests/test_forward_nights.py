@@ -1,7 +1,5 @@
 """What a model's nights show beside what its page promised, and when it is to be reviewed."""
 
-from __future__ import annotations
-
 import datetime
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A table in memory is a cohort like one on disk."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The nights add up to a story: what reviews found, what was missed, and whether patients have changed."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

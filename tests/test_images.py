@@ -1,7 +1,5 @@
 """Folders of images: the voxels of a table, patient by patient, and nothing of a hostile file believed."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import sys
@@ -58,10 +56,9 @@ def test_images_score_as_the_table_of_the_same_voxels_does(model, run, tmp_path)
     pd.testing.assert_frame_equal(one, same)
 
 
-@pytest.mark.parametrize("batch_rows", [7, 10_000])
-def test_batches_of_images_change_nothing(night, batch_rows):
+def test_batches_of_images_change_nothing(night):
     whole = read_cohort(night, label="lesion")
-    parts = read_cohort(night, label="lesion", batch_rows=batch_rows)
+    parts = read_cohort(night, label="lesion", batch_rows=7)
 
     pd.testing.assert_frame_equal(whole.features, parts.features)
 
@@ -160,43 +157,34 @@ def test_without_nibabel_images_are_refused_with_the_remedy(night, monkeypatch):
         read_cohort(night)
 
 
-def spoiled(folder, what):
-    """A folder of two patients with a fault in the first."""
-    folder_of({"secret": brain(1), "other": brain(2)}, folder)
-    place = folder / "secret"
-    volumes = brain(1)
-    if what == "missing channel":
-        (place / "t1.nii.gz").unlink()
-    if what == "another shape":
-        save(place / "t1.nii.gz", volumes["t1"][:-1])
-    if what == "another place":
-        save(place / "t1.nii.gz", volumes["t1"], AFFINE + np.eye(4) * 0.01)
-    if what == "a series":
-        save(place / "t1.nii.gz", np.stack([volumes["t1"]] * 3, axis=-1))
-    if what == "an empty mask":
-        save(place / "mask.nii.gz", 0 * volumes["mask"])
-    if what == "cut short":
-        content = gzip.decompress((place / "t1.nii.gz").read_bytes())
-        (place / "t1.nii.gz").write_bytes(gzip.compress(content[:-8]))
-    if what == "a damaged archive":
-        content = (place / "t1.nii.gz").read_bytes()
-        (place / "t1.nii.gz").write_bytes(content[: len(content) // 2])
-    if what == "more than it says":
-        with gzip.open(place / "t1.nii.gz", "ab") as file:
-            file.write(bytes(10_000_000))
-    if what == "a huge header":
-        content = bytearray(gzip.decompress((place / "t1.nii.gz").read_bytes()))
-        content[40:48] = struct.pack("<4h", 3, 30_000, 30_000, 30_000)
-        (place / "t1.nii.gz").write_bytes(gzip.compress(content))
-    if what == "a far offset":
-        content = bytearray(gzip.decompress((place / "t1.nii.gz").read_bytes()))
-        content[108:112] = struct.pack("<f", 4e9)
-        (place / "t1.nii.gz").write_bytes(gzip.compress(content))
-    if what == "no NIfTI":
-        (place / "t1.nii.gz").write_bytes(b"PK\3\4 something else")
-    if what == "colours":
-        save(place / "t1.nii.gz", np.zeros((9, 8, 7), dtype=[("R", "u1"), ("G", "u1"), ("B", "u1")]))
-    return folder
+def rewritten(change):
+    """A fault in the bytes that a packed image holds."""
+
+    def spoil(path):
+        path.write_bytes(gzip.compress(change(gzip.decompress(path.read_bytes()))))
+
+    return spoil
+
+
+def saved(change, affine=AFFINE):
+    """A fault in the voxels of an image, or in their place."""
+    return lambda path: save(path, change(brain(1)["t1"]), affine)
+
+
+FAULTS = {
+    "missing channel": lambda path: path.unlink(),
+    "another shape": saved(lambda t1: t1[:-1]),
+    "another place": saved(lambda t1: t1, AFFINE + np.eye(4) * 0.01),
+    "a series": saved(lambda t1: np.stack([t1] * 3, axis=-1)),
+    "an empty mask": lambda path: save(path.with_name("mask.nii.gz"), 0 * brain(1)["mask"]),
+    "cut short": rewritten(lambda content: content[:-8]),
+    "a damaged archive": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "more than it says": rewritten(lambda content: content + bytes(10_000_000)),
+    "a huge header": rewritten(lambda c: c[:40] + struct.pack("<4h", 3, *[30_000] * 3) + c[48:]),
+    "a far offset": rewritten(lambda content: content[:108] + struct.pack("<f", 4e9) + content[112:]),
+    "no NIfTI": lambda path: path.write_bytes(b"PK\3\4 something else"),
+    "colours": saved(lambda t1: np.zeros(t1.shape, dtype=[("R", "u1"), ("G", "u1"), ("B", "u1")])),
+}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +207,8 @@ def spoiled(folder, what):
 def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_name(
     model, tmp_path, what, words
 ):
-    folder = spoiled(tmp_path / "night", what)
+    folder = folder_of({"secret": brain(1), "other": brain(2)}, tmp_path / "night")
+    FAULTS[what](folder / "secret" / "t1.nii.gz")
 
     with pytest.raises(CohortError, match=words) as error:
         score(model, folder, tmp_path / "run")
@@ -242,22 +231,6 @@ def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
         assert np.asarray(flags.dataobj).sum() == own["flagged"].sum() > 0
         assert np.array_equal(np.asarray(scores.dataobj)[at], own["score"].astype(np.float32))
         assert np.array_equal(np.isfinite(np.asarray(scores.dataobj)), volumes["mask"] > 0)
-
-
-def test_what_was_exported_is_read_back_as_images(run, tmp_path):
-    out = tmp_path / "maps"
-    screen("export", run.directory, "--to", "nifti", "--out", out)
-    for name in NIGHT:
-        for what in ("flags", "scores"):
-            (tmp_path / "again" / name).mkdir(parents=True, exist_ok=True)
-            (out / f"{name}_{what}.nii.gz").rename(tmp_path / "again" / name / f"{what}.nii.gz")
-        save(tmp_path / "again" / name / "mask.nii.gz", NIGHT[name]["mask"])
-
-    again = read_cohort(tmp_path / "again", label="flags")
-    rows = pd.read_parquet(run.directory / "scores.parquet")
-
-    assert np.array_equal(again.features["scores"], rows["score"].astype(np.float32))
-    assert np.array_equal(again.label == "1", rows["flagged"])
 
 
 def test_a_run_of_a_table_is_not_exported_as_images(model, tmp_path):

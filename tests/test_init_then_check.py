@@ -1,7 +1,5 @@
 """What `init` writes, `check` reads: whatever the table's cells look like."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Compiled loops are kept where numba has a place for them, and the user is told once where it has none."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

@@ -1,12 +1,10 @@
 """What reviews say: of those judged, and of all flagged where lots chose among them; counts by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states
 
-from screening.documents.forward import Estimate
+from screening.documents.history import Estimate
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
 from screening.ledger.review_stats import tally, weighted

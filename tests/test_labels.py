@@ -1,7 +1,5 @@
 """A slip of the pen in the label is no class; ids that are row numbers are said at the head."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Imports point down, from the commands to the cohort; nothing below knows what stands above it."""
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What looks like the answer itself is named; what is known only afterwards is never used."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flow_cohorts import patients, written

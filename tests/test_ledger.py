@@ -1,7 +1,5 @@
 """The ledger tells new from known, says the same of the same night, and forgets nothing."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nobody changes the ledger unseen, two may write at once, and the file is nobody else's to read."""
 
-from __future__ import annotations
-
 import multiprocessing
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An operating point by lesions: openings held to brute force, promises to patients held out, one rule."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,13 +1,13 @@
 """Whatever a night's table looks like: a page, or exit 3 naming the column."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 
+import numpy as np
+import pandas as pd
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
-from mutations import MUTATIONS, mutated
 from typer.testing import CliRunner
 
 from screening import read_cohort, train
@@ -15,6 +15,54 @@ from screening.cli import app
 from screening.cohort.starter import starter_contract
 from screening.storage.model import save_model
 
+Mutation = Callable[[pd.DataFrame, str, np.random.Generator], pd.DataFrame]
+
+FEATURES = ("fever", "crp", "ward")
+
+
+def _as_texts(table: pd.DataFrame, column: str, rng: np.random.Generator) -> pd.DataFrame:
+    return table.assign(**{column: [f"about {value}" for value in table[column]]})
+
+
+def _in_other_units(table: pd.DataFrame, column: str, rng: np.random.Generator) -> pd.DataFrame:
+    name = {"fever": "fever", "crp": "crp", "ward": "fever"}[column]
+    values = 1.8 * table[name] + 32 if name == "fever" else table[name] * rng.choice([0.1, 10, 1000])
+    return table.assign(**{name: values})
+
+
+def _shifted_by_ward(table: pd.DataFrame, column: str, rng: np.random.Generator) -> pd.DataFrame:
+    ward = rng.choice(["icu", "medicine", "surgery"])
+    return table.assign(crp=table["crp"] * np.where(table["ward"] == ward, 8, 1))
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "as it is": lambda table, column, rng: table,
+    "recoded": lambda table, column, rng: table.assign(ward=table["ward"].str.upper() + " 2"),
+    "renamed": lambda table, column, rng: table.rename(columns={column: f"{column}_new"}),
+    "reordered": lambda table, column, rng: table[rng.permutation(table.columns)].sample(
+        frac=1, random_state=int(rng.integers(1000))
+    ),
+    "all missing": lambda table, column, rng: table.assign(**{column: np.nan}),
+    "all unseen": lambda table, column, rng: table.assign(ward=[f"ward {i}" for i in range(len(table))]),
+    "one row": lambda table, column, rng: table[:1],
+    "no rows": lambda table, column, rng: table[:0],
+    "duplicated": lambda table, column, rng: pd.concat([table, table]),
+    "other units": _in_other_units,
+    "other types": _as_texts,
+    "shifted by ward": _shifted_by_ward,
+}
+
+
+def mutated(number: int) -> tuple[str, str, pd.DataFrame]:
+    """The number-th mutated night: what was done, to which column, and the table."""
+    rng = np.random.default_rng(number)
+    name = list(MUTATIONS)[number % len(MUTATIONS)]
+    column = FEATURES[number // len(MUTATIONS) % len(FEATURES)]
+    night = patients(int(rng.choice([1, 4, 20, 90])), seed=number + 1).drop(columns="ill")
+    return name, column, MUTATIONS[name](night, column, rng)
+
+
+NEVER_STOPS = {"recoded", "all unseen", "one row", "reordered", "all missing"}
 # What ends without a page: what is done, and a word of the answer besides the column's name.
 REFUSED = {"renamed": "missing column", "no rows": "no data rows", "duplicated": "more than once"}
 
@@ -45,19 +93,8 @@ def test_a_mutated_night_is_a_page_or_exit_3_that_names_the_column(models, tmp_p
     assert (answer.exit_code, drawn) in {(0, True), (3, False)}
     # An empty table has no column to blame.
     named = column in answer.stderr or "column" in answer.stderr or "no data rows" in answer.stderr
-    assert drawn or named
+    assert drawn or (named and name not in NEVER_STOPS)
     assert REFUSED.get(name, "") in answer.stderr
-
-
-@pytest.mark.parametrize("kind", ["inferred", "listed"])
-@pytest.mark.parametrize("name", ["recoded", "all unseen", "one row", "reordered", "all missing"])
-def test_recoded_unseen_and_missing_values_never_stop_a_ward(models, tmp_path, name, kind):
-    number = list(MUTATIONS).index(name)
-    source = written(mutated(number)[2], tmp_path / "night.csv")
-
-    screen("score", models / kind, source, "--out", tmp_path / "run", code=0)
-
-    assert (tmp_path / "run" / "report.html").exists()
 
 
 @pytest.fixture(scope="module")

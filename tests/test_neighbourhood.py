@@ -1,7 +1,5 @@
 """Features of a voxel's surroundings, and robust scales in a patient, held to what can be counted by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

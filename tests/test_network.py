@@ -1,7 +1,5 @@
 """A site's night: every series by itself, nothing twice or missed, one overview that names no patient."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

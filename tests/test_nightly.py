@@ -1,7 +1,5 @@
 """docs/nightly.md works as pasted: accounts, site file, cron lines, units and hooks are those of its text."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import os

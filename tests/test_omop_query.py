@@ -1,7 +1,5 @@
 """The example query of docs/sources.md yields a cohort from a small made OMOP database of every kind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every figure of a model's page is of one rule: `threshold` gives those of a training with that rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

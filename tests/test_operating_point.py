@@ -1,7 +1,5 @@
 """Thresholds: chosen by the stated rule, exactly, and honest about what they promise."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import floor
 

@@ -1,7 +1,5 @@
 """The figures of an operating point: intervals by rows, folds and groups, curves, and what is stored."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 

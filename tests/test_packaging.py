@@ -1,7 +1,5 @@
 """What is shipped is whole: a wheel works away from the checkout, and a factor is added by two files."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -36,13 +34,10 @@ def python(site: Path, *words: object) -> str:
     away = site.parent / "away"
     away.mkdir(exist_ok=True)
     answer = subprocess.run(
-        [sys.executable, *map(str, words)],
-        cwd=away,
-        env=os.environ | {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, *map(str, words)], cwd=away,
+        env=os.environ | {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 
@@ -58,17 +53,9 @@ def site(tmp_path_factory):
     python(folder / "none", "-m", "pip", "--quiet", *build)
     (wheel,) = folder.glob("screening-*.whl")
     python(
-        folder / "none",
-        "-m",
-        "pip",
-        "--quiet",
-        "install",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        folder / "site",
-        wheel,
-    )
+        folder / "none", "-m", "pip", "--quiet", "install", "--no-deps", "--no-index", "--target",
+        folder / "site", wheel,
+    )  # fmt: skip
     return folder / "site"
 
 
@@ -88,16 +75,9 @@ def test_a_wheel_lists_its_recipes_away_from_the_checkout(site):
 def test_a_wheel_trains_on_its_own_sample_and_draws_the_report_again(site):
     samples = site / "screening" / "sample_cohorts"
     python(
-        site,
-        *TRAIN,
-        "--recipe",
-        "logistic",
-        samples / PAST,
-        "--contract",
-        samples / CONTRACT,
-        "--out",
+        site, *TRAIN, "--recipe", "logistic", samples / PAST, "--contract", samples / CONTRACT, "--out",
         "model",
-    )
+    )  # fmt: skip
     page = site.parent / "away" / "model" / "report.html"
     first = page.read_bytes()
     page.unlink()
@@ -124,13 +104,9 @@ def test_every_folder_of_the_package_is_listed_for_the_wheel():
 
 def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own():
     names = {
-        "sklearn": "scikit-learn",
-        "imblearn": "imbalanced-learn",
-        "llvmlite": "numba",
-        "markupsafe": "jinja2",
-        "pydantic_core": "pydantic",
-        "python_calamine": "python-calamine",
-    }
+        "sklearn": "scikit-learn", "imblearn": "imbalanced-learn", "llvmlite": "numba",
+        "markupsafe": "jinja2", "pydantic_core": "pydantic", "python_calamine": "python-calamine",
+    }  # fmt: skip
     imported = set()
     for path in (ROOT / "screening").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

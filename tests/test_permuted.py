@@ -1,7 +1,5 @@
 """Labels that mean nothing are not learned: the printed AUROC intervals hold one half."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Some rows of a part, read by themselves, are those that reading all of it gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

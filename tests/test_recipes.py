@@ -1,7 +1,5 @@
 """One suite over the folder of recipes, and what recipe files are refused for."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from pathlib import Path
@@ -21,11 +19,6 @@ from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS, Recipe
 RECIPES = list_recipes()
 FOLDER = Path(__file__).parents[1] / "models"
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-every_stored_recipe = pytest.mark.parametrize(
-    "recipe",
-    [one for one in RECIPES if one.persistable and not one.lacks and one.machine != "blend"],
-    ids=lambda recipe: recipe.name,
-)
 every_single_recipe = pytest.mark.parametrize(
     "recipe", [one for one in RECIPES if one.machine != "blend"], ids=lambda recipe: recipe.name
 )
@@ -65,19 +58,6 @@ def test_recipe_builds_a_scikit_learn_estimator(recipe):
     results = check_estimator(build(recipe.name, **QUICK.get(recipe.name, {})), on_fail=None, on_skip=None)
     failed = {one["check_name"] for one in results if one["status"] == "failed"}
     assert failed <= UNEQUAL.get(recipe.name, set())
-
-
-@every_stored_recipe
-def test_recipe_learns_and_its_state_restores_bit_for_bit(recipe):
-    x, y = rows_for(recipe)
-    new = np.random.default_rng(3).normal(size=(50, x.shape[1]))
-    fitted = build(recipe.name).fit(x, y)
-
-    again = build(read_recipe(recipe.text), **recipe.parameters).restore(fitted.state())
-
-    np.testing.assert_array_equal(again.decision_function(new), fitted.decision_function(new))
-    with pytest.raises(ValueError, match="features"):
-        again.decision_function(new[:, 1:])
 
 
 @every_recipe

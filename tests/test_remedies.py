@@ -1,7 +1,5 @@
 """Remedies: what they make of the rows, against independent reckoning."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -127,11 +125,6 @@ def test_inner_folds_keep_groups_whole_and_classes_present():
         assert not set(groups[train]) & set(groups[test])
         assert set(codes[train]) == {0, 1}
     assert list(inner_folds(np.array([0, 0, 1]), None, 5, 0)) == []
-
-
-def test_there_is_no_stopping_by_test_rows():
-    with pytest.raises(ValueError, match="inner"):
-        TwoClassSVM(factor=MarginDecay(), stop="test").fit(*two_clouds(20))
 
 
 AWKWARD = [

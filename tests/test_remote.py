@@ -1,7 +1,5 @@
 """Files elsewhere are read as files here are, and nothing of them stays behind."""
 
-from __future__ import annotations
-
 import gc
 import tempfile
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The rule book of accessibility, axe-core, finds nothing in any page, whoever looks at it and however."""
-
-from __future__ import annotations
+"""axe-core, the rule book of accessibility, finds nothing in any page; nor does one scroll on a telephone."""
 
 import re
 from collections.abc import Callable
@@ -8,11 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_fixture import nosocomial_model, nosocomial_run
-from report_lines_fixture import with_lines
-from report_voxel_fixture import voxel_run
+from report_fixture import nosocomial_model, nosocomial_run, with_lines
+from report_voxel_fixture import voxel_model, voxel_run
+from test_comparison import QUICK, cohort, table
+from test_history import simulate
 
+from screening.comparison import compare as comparison
+from screening.ledger import history, open_ledger
 from screening.page import render_model, render_run
+from screening.page.comparison import render_comparison
+from screening.page.history import render_history
 from screening.page.page import render_case
 
 SMALL = 60
@@ -34,7 +37,7 @@ def few_voxels() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def axe() -> str:
+def axe():
     """axe-core, as the Python package carries it: a rule book of accessibility that runs in the page."""
     package = pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
     return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
@@ -47,14 +50,14 @@ def faults(view: Any, axe: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing_at_all(opened: Any, axe: str, name: str) -> None:
+def test_axe_finds_nothing_at_all(opened, axe, name):
     scheme, draw = PAGES[name]
     view, _ = opened(draw(), color_scheme=scheme)
 
     assert faults(view, axe) == []
 
 
-def test_axe_finds_nothing_while_somebody_explores_and_judges(opened: Any, axe: str) -> None:
+def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe):
     view, _ = opened(render_run(with_lines(4, SMALL)))
     for fold in view.locator("details:not(details details) > summary").all():
         fold.click()
@@ -66,7 +69,7 @@ def test_axe_finds_nothing_while_somebody_explores_and_judges(opened: Any, axe: 
     assert faults(view, axe) == []
 
 
-def test_axe_would_find_a_picture_without_words_and_ink_too_pale(opened: Any, axe: str) -> None:
+def test_axe_would_find_a_picture_without_words_and_ink_too_pale(opened, axe):
     broken = (
         render_run(nosocomial_run(20))
         .replace("--ink:#15202b", "--ink:#ddd")
@@ -75,3 +78,69 @@ def test_axe_would_find_a_picture_without_words_and_ink_too_pale(opened: Any, ax
     view, _ = opened(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", broken))
 
     assert {fault.partition(":")[0] for fault in faults(view, axe)} >= {"image-alt", "color-contrast"}
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    with open_ledger(tmp_path_factory.mktemp("book") / "screening.db", make=True) as ledger:
+        simulate(ledger, nights=8)
+        return render_history(history(ledger))
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cohorts")
+    table(90, 0).to_csv(folder / "one.csv", index=False)
+    found = comparison.compare({"one": cohort(folder, "one", drop=["ward"])}, ["logistic"], **QUICK)
+    return render_comparison(found.document)
+
+
+@pytest.fixture(params=["nights", "compared", "model", "voxel model", "voxel run", "case"])
+def page(request):
+    run = nosocomial_run()
+    made = {
+        "model": lambda: render_model(nosocomial_model()),
+        "voxel model": lambda: render_model(voxel_model()),
+        "voxel run": lambda: render_run(voxel_run()),
+        "case": lambda: render_case(run, run["cases"][0] | {"flagged": True}),
+    }
+    return made[request.param]() if request.param in made else request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_no_page_scrolls_sideways_on_a_telephone(opened, page, width):
+    view, seen = opened(page)
+    view.set_viewport_size({"width": width, "height": 800})
+
+    assert view.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen == []
+
+
+def test_a_night_says_beside_each_figure_what_it_is(opened, nights):
+    view, _ = opened(nights)
+    view.set_viewport_size({"width": 390, "height": 800})
+    said = view.locator(".runs tbody tr").first.evaluate(
+        "row => [...row.cells].map(cell => getComputedStyle(cell, '::before').content)"
+    )
+    heads = view.locator(".runs thead th").all_text_contents()
+
+    assert [words.strip('" ') for words in said[1:11]] == [head.lower() for head in heads[1:11]]
+    assert said[11] == '"found "' and said[12] == '"drift, p "'
+
+
+def test_a_date_stands_on_one_line_on_paper_and_on_any_screen(opened, nights):
+    view, _ = opened(nights)
+    heights = []
+    for width, media in ((1280, "screen"), (390, "screen"), (703, "print")):
+        view.set_viewport_size({"width": width, "height": 900})
+        view.emulate_media(media=media)
+        heights.append(view.locator(".runs .night").first.bounding_box()["height"])
+
+    assert max(heights) < 24
+
+
+def test_axe_finds_nothing_on_a_telephone(opened, axe, page):
+    view, _ = opened(page)
+    view.set_viewport_size({"width": 390, "height": 800})
+
+    assert faults(view, axe) == []

@@ -1,7 +1,5 @@
 """Blocks of the page below the list: what they say, what they withhold, and that no text in them can act."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -14,8 +12,8 @@ from test_report import Outline
 from screening.documents import ScoreCounts
 from screening.documents.shape import plain
 from screening.documents.stored import model_in
-from screening.page import render_run
-from screening.page.card import completeness
+from screening.page import render_model, render_run
+from screening.page.card import completeness, pruning_chart
 from screening.scoring.png import as_text, palette_png, ramp
 from screening.statistics.calibration import calibrate
 
@@ -101,7 +99,7 @@ def appraised_run() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
+def text():
     return Outline(render_run(appraised_run())).text
 
 
@@ -220,3 +218,27 @@ def test_workload_is_counted_in_patients_where_rows_are_grouped_even_beyond_thos
     assert "in 450 of 900 patients" in text
     assert "about 15.0 hours" in text
     assert "450 patients flagged, but capacity is 100 reviews a night" in text
+
+
+PATH = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
+
+
+def model_with(path: object) -> dict:
+    model = nosocomial_model()
+    model["machine"]["passes"] = [{}, {"pruning_path": path}]
+    return model
+
+
+def test_pruned_model_shows_what_the_removals_cost():
+    page = render_model(model_with(PATH))
+
+    assert "Support vectors removed" in page
+    assert "3 support vectors of the larger class removed" in page
+    assert "went from 25" in page
+    assert len(pruning_chart(model_in(model_with(PATH))).lines) == 2
+
+
+@pytest.mark.parametrize("path", [[], None])
+def test_without_a_path_there_is_no_chart(path):
+    assert pruning_chart(model_in(model_with(path))) is None
+    assert "Support vectors removed" not in render_model(model_with(path))

@@ -1,18 +1,18 @@
 """How a patient's values, and a class that no threshold can single out, are put on the page."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any
 
 import pytest
-from report_fixture import judged, nosocomial_run
+from report_fixture import judged, nosocomial_run, observed
 from report_voxel_fixture import voxel_run
+from test_report import Outline
+from test_report_blocks import appraised_run
 
-from screening.documents.contract import Declared
+from screening.documents.model import Declared
 from screening.page import format as shown
-from screening.page.page import render_run
+from screening.page import render_run
 from screening.page.values import value_text
 
 
@@ -43,28 +43,28 @@ def with_one_value(value: str, **declared: Any) -> str:
 
 
 @pytest.mark.parametrize("value", ["237", "237.0"])
-def test_a_value_above_its_usual_range_is_marked(value: str) -> None:
+def test_a_value_above_its_usual_range_is_marked(value):
     assert with_one_value(value, type="number", usual=[0, 10]) == "crp 237 mg/L H usual range 0–10 ▲ +0.300"
 
 
-def test_a_value_below_or_inside_its_usual_range_is_told_apart() -> None:
+def test_a_value_below_or_inside_its_usual_range_is_told_apart():
     assert with_one_value("-1", type="number", usual=[0, 10]) == "crp −1 mg/L L usual range 0–10 ▲ +0.300"
     assert with_one_value("10", type="number", usual=[0, 10]) == "crp 10 mg/L usual range 0–10 ▲ +0.300"
 
 
-def test_without_a_range_in_the_contract_the_range_is_that_of_past_patients() -> None:
+def test_without_a_range_in_the_contract_the_range_is_that_of_past_patients():
     assert with_one_value("237", type="number") == "crp 237 mg/L H range in past patients 0–10 ▲ +0.300"
 
 
-def test_a_missing_value_has_neither_unit_nor_range() -> None:
+def test_a_missing_value_has_neither_unit_nor_range():
     assert with_one_value("missing", type="number", usual=[0, 10]) == "crp missing ▲ +0.300"
 
 
-def test_a_raw_value_is_not_held_against_a_range_of_normalised_values() -> None:
+def test_a_raw_value_is_not_held_against_a_range_of_normalised_values():
     assert with_one_value("345.8", type="number", normalise="within_group") == "crp 345.8 mg/L ▲ +0.300"
 
 
-def test_truth_values_and_ordinals_are_put_in_words() -> None:
+def test_truth_values_and_ordinals_are_put_in_words():
     ordinal = Declared(type="ordinal", categories=["none", "some", "much"])
 
     assert value_text(1.0, Declared(type="boolean")) == "yes"
@@ -78,11 +78,11 @@ def test_truth_values_and_ordinals_are_put_in_words() -> None:
     ("written", "printed"),
     [("degC", "°C"), ("10^9/L", "10⁹/L"), ("m^-2", "m⁻²"), ("mg/L", "mg/L"), (None, "")],
 )
-def test_units_are_printed_as_a_laboratory_prints_them(written: str | None, printed: str) -> None:
+def test_units_are_printed_as_a_laboratory_prints_them(written, printed):
     assert shown.unit(written) == printed
 
 
-def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class() -> None:
+def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
     # Patients are not rows of one class, so only a run without them is marked line by line.
     run = voxel_run() | {"groups": None, "groups_total": None, "groups_flagged": None}
     page = render_run(run)
@@ -93,7 +93,7 @@ def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class() -> N
     assert "furthest above the threshold first" in page
 
 
-def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis() -> None:
+def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis():
     run = voxel_run()
     run["model"]["operating_points"][0].update(
         threshold=-1e12, sensitivity=1.0, specificity=0.0, flag_rate=1.0
@@ -105,3 +105,118 @@ def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endles
     assert "Every row is flagged: with so few past cases" in page
     assert "000000000000" not in re.sub(r"<script.*?</script>|data-score=\S+", "", page, flags=re.S)
     assert -10 < inlined(page)["low"] < inlined(page)["high"] < 10
+
+
+def test_those_reviewed_before_are_no_work_of_this_night():
+    run = nosocomial_run(refused=0)
+    flagged = run["counts"]["flagged"]
+    run["model"]["contract"]["cohort"] |= {"capacity": 5, "minutes_per_review": 10}
+    run["counts"] |= {"cases": flagged, "new": 2, "ongoing": 1, "reviewed": flagged - 3, "resolved": 0}
+    text = Outline(render_run(run)).text
+
+    assert f"3 patients to look at {flagged} flagged, the others judged before; about 30 minutes" in text
+    assert "but capacity is" not in text
+
+
+def test_an_estimate_at_the_end_of_its_scale_does_not_say_that_nobody_is_ill():
+    run = appraised_run()
+    run["prevalence_estimate"] = {"value": 0.0, "low": 0.0, "high": 0.33}
+    text = Outline(render_run(run)).text
+
+    assert "By the share flagged alone, between 0% and 33% of tonight’s rows have the condition" in text
+
+
+def test_a_threshold_that_found_no_past_case_is_attention():
+    run = nosocomial_run(refused=0)
+    run["model"]["operating_points"][0] |= {"sensitivity": 0.0, "ppv": None}
+
+    text = Outline(render_run(judged(run))).text
+
+    assert "This threshold would have found none of the past cases of yes." in text
+
+
+def test_where_patients_have_several_rows_the_promise_says_that_it_is_of_rows():
+    run = nosocomial_run(refused=0)
+    alone = Outline(render_run(run)).text
+    run["model"]["operating_points"][0] |= {"n_groups": 60}
+    grouped = Outline(render_run(run)).text
+
+    assert " of 100 cases (" in alone and "positive rows" not in alone
+    assert " of 100 positive rows (" in grouped and "Of 100 flagged rows, about " in grouped
+
+
+def test_finding_all_past_cases_does_not_promise_to_miss_none():
+    run = nosocomial_run(refused=0)
+    run["model"]["operating_points"][0] |= {
+        "sensitivity": 1.0,
+        "sensitivity_low": 0.95,
+        "sensitivity_high": 1.0,
+    }
+    text = Outline(render_run(run)).text
+
+    assert "about 100 of 100 cases (95% interval 95–100); that none is missed is not promised." in text
+    assert "to miss about 0" not in text
+
+
+def test_the_page_says_how_old_the_patients_behind_the_threshold_are():
+    run = nosocomial_run()
+    run["model"]["training"]["window"], run["date"] = ["2025-01-01", "2025-12-01"], "2026-03-01"
+
+    assert (
+        "of 2025-01-01 to 2025-12-01; the last is 90 days older than this night."
+        in Outline(render_run(run)).text
+    )
+
+
+def test_the_observed_predictive_value_is_shown_with_its_interval_and_what_it_moves_with():
+    run = nosocomial_run()
+    shares = {"ppv": 0.125, "ppv_low": 0.082, "ppv_high": 0.188, "n_positive": 24, "n_negative": 216}
+    run["evaluation"] = {"yes": observed(**shares)}
+    text = Outline(render_run(run)).text
+
+    assert "Cases among the flagged (PPV) 12% 8–19%" in text
+    assert "PPV and NPV move with how common the condition is: 10% tonight" in text
+
+
+def test_a_term_that_the_model_has_no_use_for_is_not_explained():
+    run = nosocomial_run()
+    run["model"]["machine"]["passes"] = [{}]
+    run["model"]["validation"]["calibration"] = {}
+    words = Outline(render_run(run)).text.partition("How to read the figures")[2]
+
+    assert "Geometry, and unrelated" not in words
+    assert "calibrated probability of the condition" not in words
+
+
+def test_one_that_comes_back_with_an_old_verdict_is_new_again():
+    run = nosocomial_run()
+    run["cases"][0] |= {
+        "state": "new",
+        "nights": 1,
+        "last_verdict": {"night": "2026-01-27", "verdict": "not"},
+    }
+
+    assert "new again, judged not a case on 2026-01-27" in Outline(render_run(run)).text
+
+
+def test_what_may_be_expected_is_qualified_where_the_data_differ_from_training():
+    same, other = nosocomial_run(), nosocomial_run()
+    same["data"] = []
+    said = "tonight 1 feature differs notably"
+
+    assert [feature["name"] for feature in other["data"] if feature["missing"] > 0.2] == ["albumin"]
+    assert said not in Outline(render_run(same)).text
+    assert said in Outline(render_run(other)).text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.84, 0.951, "84–95%"),
+        (0.9991, 0.99996, "99.9–100.0%"),
+        (0.9971, 0.9994, "99.7–99.9%"),
+        (1, 1, "100–100%"),
+    ],
+)
+def test_rounding_does_not_close_an_interval(low, high, said):
+    assert shown.interval(low, high) == said

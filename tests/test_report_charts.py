@@ -1,23 +1,19 @@
 """Scales, curves and figures of the page."""
 
-from __future__ import annotations
-
 import unicodedata
-from collections.abc import Callable
 from itertools import combinations
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.documents.rule import Rule
+from screening.documents.figures import Rule
 from screening.page import format as shown
 from screening.page.charts import Axes
 
 
 @given(st.floats(1e-6, 1.0))
-def test_ticks_in_per_cent_can_be_told_apart(largest: float) -> None:
+def test_ticks_in_per_cent_can_be_told_apart(largest):
     axes = Axes("a", "", "", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
 
     words = [tick.text for tick in axes.y_ticks]
@@ -27,7 +23,7 @@ def test_ticks_in_per_cent_can_be_told_apart(largest: float) -> None:
 
 
 @given(st.text(max_size=300))
-def test_text_is_visible_and_can_be_written_as_utf8(value: str) -> None:
+def test_text_is_visible_and_can_be_written_as_utf8(value):
     written = shown.text(value)
 
     assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
@@ -55,7 +51,7 @@ def rule(name: str, value: float | None, confidence: float | None = None) -> Rul
         (rule("g_mean", None), "largest geometric mean of sensitivity and specificity"),
     ],
 )
-def test_rules_are_put_in_words(value: Rule, words: str) -> None:
+def test_rules_are_put_in_words(value, words):
     assert shown.rule(value) == words
 
 
@@ -69,13 +65,11 @@ def test_rules_are_put_in_words(value: Rule, words: str) -> None:
         (shown.usual, None, ""), (shown.count, 1234567, "1,234,567"), (shown.name, "a\nb", "a b"),
     ],
 )  # fmt: skip
-def test_figures_are_written_as_a_reader_expects(
-    write: Callable[[Any], str], value: Any, figure: str
-) -> None:
+def test_figures_are_written_as_a_reader_expects(write, value, figure):
     assert write(value) == figure
 
 
-def test_a_label_without_room_beside_its_mark_goes_below_it() -> None:
+def test_a_label_without_room_beside_its_mark_goes_below_it():
     axes = Axes("a", "t", "d", (0, 1), (0, 1), "x", "y", width=330)
     axes.mark(0.1, 0.5, "validated", "validated threshold")
     axes.mark(0.9, 0.5, "validated", "validated threshold")
@@ -86,7 +80,7 @@ def test_a_label_without_room_beside_its_mark_goes_below_it() -> None:
     assert right.y > left.y
 
 
-def test_the_words_of_rules_near_each_other_do_not_lie_on_each_other() -> None:
+def test_the_words_of_rules_near_each_other_do_not_lie_on_each_other():
     axes = Axes("a", "t", "d", (1, 20), (0, 1), "x", "y", width=560)
     for night in (9, 15, 16):
         axes.upright(night, "validated", "threshold changed")

@@ -1,9 +1,6 @@
 """Real runs of a hostile table: ids, wards, columns and classes that try to act are shown as text."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -35,7 +32,7 @@ def attacked(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def ward(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def ward(tmp_path_factory):
     """Model, run, one case and a page of nights, all of the same hostile table."""
     folder = tmp_path_factory.mktemp("ward")
     past = written(attacked(patients(200)), folder / "past.csv")
@@ -57,7 +54,7 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def images(tmp_path_factory):
     """Page of a voxel run whose patients, classes and channels are hostile."""
     folder = tmp_path_factory.mktemp("images")
     channels = {"t2": IMAGE, "adc": SCRIPT}
@@ -82,7 +79,7 @@ def words_of(view: Any) -> str:
 
 
 @pytest.mark.parametrize("page", ["model", "run", "case", "history"])
-def test_nothing_in_a_hostile_table_acts_on_any_page(opened: Any, ward: dict[str, Path], page: str) -> None:
+def test_nothing_in_a_hostile_table_acts_on_any_page(opened, ward, page):
     view, seen = opened(ward[page].read_text(encoding="utf-8"))
 
     assert seen == []
@@ -91,9 +88,7 @@ def test_nothing_in_a_hostile_table_acts_on_any_page(opened: Any, ward: dict[str
     assert view.evaluate("document.documentElement.scrollWidth") <= 1100
 
 
-def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(
-    opened: Any, ward: dict[str, Path]
-) -> None:
+def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(opened, ward):
     view, _ = opened(ward["run"].read_text(encoding="utf-8"))
     words = words_of(view)
 
@@ -104,7 +99,7 @@ def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(
     assert "LONGTAIL (10,000 characters)" in words and "A" * 80 not in words
 
 
-def test_hostile_patients_channels_and_classes_of_images_are_text_too(opened: Any, images: Path) -> None:
+def test_hostile_patients_channels_and_classes_of_images_are_text_too(opened, images):
     view, seen = opened(images.read_text(encoding="utf-8"))
     words = words_of(view)
 
@@ -115,9 +110,7 @@ def test_hostile_patients_channels_and_classes_of_images_are_text_too(opened: An
     assert view.evaluate("document.documentElement.scrollWidth") <= 1100
 
 
-def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(
-    opened: Any, ward: dict[str, Path], tmp_path: Path
-) -> None:
+def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(opened, ward, tmp_path):
     view, seen = opened(ward["run"].read_text(encoding="utf-8"))
     for fold in view.locator("#list .part > summary").all():
         fold.click()

@@ -1,7 +1,5 @@
 """How large a page grows: in real runs of a ward, and of thousands of flagged rows."""
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A model trained again on verdicts: what it learns from, and that it is in force nowhere by itself."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from dataclasses import replace

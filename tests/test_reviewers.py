@@ -1,7 +1,5 @@
 """Who said it: the system's user and a token stand with each verdict, and the contract may ask for more."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

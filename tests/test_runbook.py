@@ -1,7 +1,5 @@
 """Every command line of the runbook does what is said beside it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """All scores of a night beside those held out in training: quiet nights, and changed ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
 from screening.documents import Reason, ScoreCounts
-from screening.documents.drift_words import alarms, reason, words
+from screening.documents.drift import alarms, reason, words
 from screening.ledger.control import drift_over
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
@@ -199,9 +197,8 @@ def test_the_reference_stands_at_the_prevalence_in_use(model):
     assert np.quantile(rarer[0], 0.9) < np.quantile(edges, 0.9)
 
 
-def test_images_count_once_by_their_highest_voxel(tmp_path):
-    past = read_cohort(written(voxels(8), tmp_path / "past.csv"), label="tissue", group="patient")
-    model = train(past, "one_vs_rest", search=1, forward=False)
+def test_images_count_once_by_their_highest_voxel(tissue, trained, tmp_path):
+    model = trained(tissue, "one_vs_rest", search=1, folds=4)
     run = score(model, written(voxels(3, seed=9), tmp_path / "n.csv"), tmp_path / "run").document
 
     assert run["drift"]["unit"] == "group"

@@ -1,7 +1,5 @@
 """From a model and a new table to a run directory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -17,14 +15,8 @@ from screening.storage.model import CHANCES
 
 
 @pytest.fixture(scope="module")
-def past(tmp_path_factory):
-    path = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-    return read_cohort(path, label="ill", id="patient", need_label=True)
-
-
-@pytest.fixture(scope="module")
-def model(past):
-    return train(past, "svm_weighted", search=1)
+def model(cohort, trained):
+    return trained(cohort, "svm_weighted", search=1)
 
 
 @pytest.fixture
@@ -39,12 +31,6 @@ def run(model, night, tmp_path):
 
 def table(run):
     return pd.read_parquet(run.directory / "scores.parquet")
-
-
-def test_a_run_directory_holds_its_four_files(run):
-    names = sorted(path.name for path in run.directory.iterdir())
-
-    assert names == ["flagged.csv", "report.html", "run.json", "scores.parquet"]
 
 
 def test_scores_have_the_promised_columns_and_no_label(run):
@@ -64,9 +50,8 @@ def test_counts_add_up_everywhere(run):
     assert counts["flagged"] == table(run)["flagged"].sum() == len(flagged) == run.document["cases_total"]
 
 
-@pytest.mark.parametrize("batch_rows", [1, 7, 64])
-def test_scores_do_not_depend_on_the_batches(model, night, run, tmp_path, batch_rows):
-    other = score(model, night, tmp_path / "other", date="2026-01-31", batch_rows=batch_rows)
+def test_scores_do_not_depend_on_the_batches(model, night, run, tmp_path):
+    other = score(model, night, tmp_path / "other", date="2026-01-31", batch_rows=7)
 
     assert table(other).equals(table(run))
     assert (other.directory / "report.html").read_bytes() == (run.directory / "report.html").read_bytes()
@@ -122,10 +107,10 @@ def test_a_label_that_is_the_same_number_in_another_notation_is_the_same(tmp_pat
     assert run.document["evaluation"]["1"]["n_positive"] == int((night["ill"][:40] == 1).sum()) > 0
 
 
-def test_what_a_session_shows_of_a_model_a_run_and_a_cohort_names_no_patient(model, past, run):
-    assert repr(model) == f"<Model: {model.facts.recipe.title}, trained on {past.n_rows} rows>"
+def test_what_a_session_shows_of_a_model_a_run_and_a_cohort_names_no_patient(model, cohort, run):
+    assert repr(model) == f"<Model: {model.facts.recipe.title}, trained on {cohort.n_rows} rows>"
     assert repr(run).startswith("<Run: Night of 2026-01-31: ") and repr(run).endswith(" of 90 rows flagged>")
-    assert repr(past) == f"<Cohort: 240 rows, {len(past.names)} features>"
+    assert repr(cohort) == f"<Cohort: 240 rows, {len(cohort.names)} features>"
     assert "<table>" in model._repr_html_()
 
 
@@ -145,8 +130,8 @@ def test_a_date_that_is_none_is_refused(model, night, tmp_path):
         score(model, night, tmp_path / "run", date="31.1.2026")
 
 
-def test_a_night_without_a_single_flag_is_a_run_too(past, night, tmp_path):
-    strict = train(past, "svm_weighted", search=1, rule=Rule("threshold", 50.0))
+def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):
+    strict = train(cohort, "svm_weighted", search=1, rule=Rule("threshold", 50.0))
 
     run = score(strict, night, tmp_path / "run")
 
@@ -154,44 +139,43 @@ def test_a_night_without_a_single_flag_is_a_run_too(past, night, tmp_path):
     assert (run.directory / "flagged.csv").read_text().count("\n") == 1
 
 
-def test_the_same_night_has_the_same_identity_and_another_date_another(model, night, run, tmp_path):
+def test_the_same_night_has_the_same_identity_and_another_date_label_or_table_another(
+    model, night, run, tmp_path
+):
     again = score(model, night, tmp_path / "again", date="2026-01-31")
-    later = score(model, night, tmp_path / "later", date="2026-02-01")
+    other = written(patients(30, seed=8), tmp_path / "other.csv")
+    others = [
+        score(model, night, tmp_path / "later", date="2026-02-01"),
+        score(model, night, tmp_path / "labelled", date="2026-01-31", label="ill"),
+        score(model, other, tmp_path / "another", date="2026-01-31"),
+    ]
 
-    assert again.document["run_id"] == run.document["run_id"] != later.document["run_id"]
+    assert again.document["run_id"] == run.document["run_id"]
+    assert len({each.document["run_id"] for each in (run, *others)}) == 4
 
 
-def test_a_night_that_was_scored_with_its_labels_is_another_run(model, night, run, tmp_path):
-    labelled = score(model, night, tmp_path / "labelled", date="2026-01-31", label="ill")
-
-    assert labelled.document["run_id"] != run.document["run_id"]
-
-
-def test_a_value_at_the_training_median_contributes_nothing(model, past):
-    middle = past.take([0, 1])
+def test_a_value_at_the_training_median_contributes_nothing(model, cohort):
+    middle = cohort.take([0, 1])
     middle.values["fever"][:] = model.encoder.medians["fever"]
 
     moved = changes(model, middle, np.zeros(2, dtype=int))
 
-    assert moved[:, past.names.index("fever")] == pytest.approx(0, abs=1e-12)
+    assert moved[:, cohort.names.index("fever")] == pytest.approx(0, abs=1e-12)
     assert np.abs(moved).max() > 0
 
 
-def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(model, past):
-    rows = past.take(np.arange(5))
+def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(model, cohort):
+    rows = cohort.take(np.arange(5))
     usual = rows.values.but({"crp": np.full(5, model.encoder.medians["crp"])})
     neutral = model.scores(model.encoder.transform(replace(rows, values=usual)))[:, 0]
 
-    moved = changes(model, rows, np.zeros(5, dtype=int))[:, past.names.index("crp")]
+    moved = changes(model, rows, np.zeros(5, dtype=int))[:, cohort.names.index("crp")]
 
     assert moved == pytest.approx(model.scores(model.encoder.transform(rows))[:, 0] - neutral)
 
 
-def test_a_voxel_run_counts_by_patient_and_scores_every_class(tmp_path):
-    past = written(voxels(), tmp_path / "past.parquet")
-    model = train(
-        read_cohort(past, label="tissue", group="patient", need_label=True), "one_vs_rest", search=1, folds=4
-    )
+def test_a_voxel_run_counts_by_patient_and_scores_every_class(tissue, trained, tmp_path):
+    model = trained(tissue, "one_vs_rest", search=1, folds=4)
 
     new = written(voxels(2, 50, seed=9), tmp_path / "new.parquet")
     run = score(model, new, tmp_path / "run", label="tissue")

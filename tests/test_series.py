@@ -1,7 +1,5 @@
 """A series is one screen of one place: nights of one never touch the cases or counts of another."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

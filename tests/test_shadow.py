@@ -1,7 +1,5 @@
 """A shadow is scored, recorded and compared beside the champion, and changes nothing of the champion's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

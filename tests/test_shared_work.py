@@ -1,7 +1,5 @@
 """Fits that share distances, kernels and first passes, as a search does, give what each gives alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

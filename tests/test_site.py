@@ -1,7 +1,5 @@
 """The documents hold together: links lead somewhere, commands run, and what is generated says everything."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy
@@ -15,7 +13,7 @@ from commands import screen
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import screening
-from screening.documents.schemas import DOCUMENTS
+from screening.documents.stored import DOCUMENTS
 from screening.recipes.loading import list_recipes
 
 ROOT = Path(__file__).parents[1]
@@ -209,3 +207,25 @@ def test_every_how_to_works_from_where_the_tutorial_ends(desk, monkeypatch):
     assert all(
         Path(name).exists() for name in ("list.csv", "list.xlsx", "compared/report.html", "teaching.html")
     )
+
+
+def shown(page: str) -> dict[str, str]:
+    """The pictures of a document, with what it says of each."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return {name: words for words, name in re.findall(r"!\[(.*?)\]\([a-z/]*images/(.*?)\)", text)}
+
+
+def test_the_gallery_shows_every_picture_that_the_script_makes_and_says_what_is_on_it():
+    made = runpy.run_path(str(ROOT / "docs" / "images.py"))
+
+    assert sorted(shown("docs/gallery.md")) == sorted(made["SHOTS"])
+    assert {path.name for path in made["FOLDER"].iterdir()} == set(made["SHOTS"])
+    assert set(shown("README.md")) < set(made["SHOTS"])
+    assert all(len(words) > 30 for page in ("README.md", "docs/gallery.md") for words in shown(page).values())
+
+
+def test_pictures_are_small_and_are_pictures():
+    pictures = [path.read_bytes() for path in (ROOT / "docs" / "images").iterdir()]
+
+    assert all(one.startswith(b"\x89PNG\r\n") for one in pictures)
+    assert max(map(len, pictures)) < 150_000

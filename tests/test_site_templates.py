@@ -1,7 +1,5 @@
 """A site's own templates draw the page of whatever is made, and are looked at before it is made."""
 
-from __future__ import annotations
-
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
@@ -27,6 +25,7 @@ def place(tmp_path_factory):
     (folder / "own" / "banner.html.j2").write_text(
         "<p>St Elsewhere</p>{% include 'shipped/banner.html.j2' %}"
     )
+    (folder / "own" / "report.css").write_text("body{color:#123}")
     (folder / "own" / "compare.html.j2").write_text(
         "<p>St Elsewhere</p>{% include 'shipped/compare.html.j2' %}"
     )
@@ -57,8 +56,9 @@ def test_the_page_of_a_training_is_the_sites_and_the_model_is_the_same(place, mo
 
 def test_the_page_of_a_night_is_the_sites(place, model, tmp_path):
     screen("score", model, place / "night.csv", "--out", tmp_path / "run", "--templates", place / "own")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
-    assert "<p>St Elsewhere</p>" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<p>St Elsewhere</p><header" in page and "<style>body{color:#123}" in page
 
 
 def test_another_threshold_keeps_the_sites_page(place, model):
@@ -69,16 +69,8 @@ def test_another_threshold_keeps_the_sites_page(place, model):
 
 
 def test_the_page_of_a_comparison_is_the_sites(place, tmp_path):
-    words = (
-        "compare",
-        place / "past.csv",
-        "--recipes",
-        "svm,logistic",
-        *QUICK,
-        "--out",
-        tmp_path / "compared",
-    )
-    screen(*words, "--templates", place / "own")
+    words = ("compare", place / "past.csv", "--recipes", "svm,logistic", *QUICK)
+    screen(*words, "--out", tmp_path / "compared", "--templates", place / "own")
 
     assert "<p>St Elsewhere</p>" in (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
 

@@ -1,7 +1,5 @@
 """The SMO against libsvm, an interior-point method and its own optimality conditions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,12 +1,10 @@
 """`flagged.csv`: the promised columns, what the ledger knows, and nothing a spreadsheet would run."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from flow_cohorts import patients, voxels, written
 
-from screening import read_cohort, score, train
+from screening import score
 from screening.ledger import Verdict, open_ledger, record_verdicts
 from screening.storage.loading import load_model
 
@@ -51,10 +49,8 @@ def test_with_a_ledger_the_state_of_every_case_stands_behind(model, ledger, tmp_
         assert (table["state"] == state).sum() == run.document["counts"][state] > 0
 
 
-def test_rows_of_a_group_have_the_state_of_their_patient(ledger, tmp_path):
-    past = written(voxels(), tmp_path / "past.parquet")
-    cohort = read_cohort(past, label="tissue", group="patient", need_label=True)
-    model = train(cohort, "one_vs_rest", search=1, folds=4, jobs=1)
+def test_rows_of_a_group_have_the_state_of_their_patient(ledger, tissue, trained, tmp_path):
+    model = trained(tissue, "one_vs_rest", search=1, folds=4)
     three = voxels(3, 50, seed=9)
     for day, rows in ((1, three[three["patient"] != "P91"]), (2, three)):
         night = written(rows, tmp_path / f"{day}.parquet")

@@ -1,7 +1,5 @@
 """Where scores and values lie among those of past patients, and what stopping early finds."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -105,7 +103,7 @@ def test_the_share_of_past_negatives_that_score_as_high_lies_in_its_interval(n, 
 
 
 @pytest.fixture(scope="module")
-def past() -> Past:
+def past():
     table = pd.DataFrame(
         {
             "fever": np.r_[np.linspace(36, 40, 200)],

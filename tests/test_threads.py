@@ -1,7 +1,5 @@
 """Threads of the compiled loops: how many, shared out between fits, and the same scores by any number."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flow_cohorts import patients, written

@@ -1,7 +1,5 @@
 """From a labelled table to a model: what is tuned on what, and what is stored."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flow_cohorts import patients, written

@@ -1,7 +1,5 @@
 """Units: conversions are told by their exact factor, honest differences are not taken for one."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

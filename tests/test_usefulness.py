@@ -1,7 +1,5 @@
 """The model page begins with a verdict: useful here or not, why, and what it costs beside others."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

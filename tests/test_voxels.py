@@ -1,7 +1,5 @@
 """Voxel runs: volumes, clusters and slices, held to coordinates that can be counted by hand."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib
@@ -108,9 +106,8 @@ def test_steps_and_slices_are_those_of_the_grid():
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    past = written(voxels(8), tmp_path_factory.mktemp("past") / "past.parquet")
-    return train(read_cohort(past, label="tissue", group="patient"), "one_vs_rest", search=1)
+def model(tissue, trained):
+    return trained(tissue, "one_vs_rest", search=1, folds=4)
 
 
 def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
@@ -205,7 +202,7 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
     assert [line.rest.volume["flagged"] for line in lines] == [1, 2]
 
 
-@pytest.mark.parametrize("codes", ["RAS", "LPS", "PIR", "SLA", "ASL"], ids=lambda codes: f"stored as {codes}")
+@pytest.mark.parametrize("codes", ["RAS", "LPS", "PIR"], ids=lambda codes: f"stored as {codes}")
 def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stored(tmp_path, codes):
     """A bright spot at the patient's right, front and top is drawn at the upper left of the top slice."""
     body = np.zeros((12, 10, 8))

@@ -1,7 +1,5 @@
 """A sheet of Excel is read as the same table in CSV would be."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

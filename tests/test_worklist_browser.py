@@ -1,14 +1,10 @@
 """The worklist under a tired reader's hands: keys to a verdict, filters, folds, paper, a telephone."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from report_fixture import nosocomial_run
-from report_lines_fixture import with_lines
+from report_fixture import nosocomial_run, with_lines
 from report_voxel_fixture import voxel_run
 
 from screening.page import render_run
@@ -30,7 +26,7 @@ def placed(n: int = 240, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("run", [nosocomial_run, placed, voxel_run])
-def test_the_first_case_has_its_verdict_within_eight_tab_presses(opened: Any, run: Any) -> None:
+def test_the_first_case_has_its_verdict_within_eight_tab_presses(opened, run):
     view, _ = opened(render_run(run()))
     presses = 0
     while presses < 20 and not view.evaluate(AT_FIRST):
@@ -42,7 +38,7 @@ def test_the_first_case_has_its_verdict_within_eight_tab_presses(opened: Any, ru
     assert view.locator(".t").first.locator("input:checked").get_attribute("value") == "confirmed"
 
 
-def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened: Any, tmp_path: Path) -> None:
+def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp_path):
     run = nosocomial_run()
     view, seen = opened(render_run(run))
     first = view.locator(".list .c").first
@@ -65,7 +61,7 @@ def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened: Any
     assert seen == []
 
 
-def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_many(opened: Any) -> None:
+def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_many(opened):
     run = placed()
     view, _ = opened(render_run(run))
     view.locator(".t input[value=confirmed]").first.check()
@@ -84,7 +80,7 @@ def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_man
     assert view.locator("#shown").inner_text() == ""
 
 
-def test_another_order_keeps_every_line_and_the_first_order_comes_back(opened: Any) -> None:
+def test_another_order_keeps_every_line_and_the_first_order_comes_back(opened):
     ids = "[...document.querySelectorAll('#list .c:not([data-flagged]) .id bdi')].map(one => one.textContent)"
     view, _ = opened(render_run(placed()))
     before = view.evaluate(ids)
@@ -97,7 +93,7 @@ def test_another_order_keeps_every_line_and_the_first_order_comes_back(opened: A
     assert view.evaluate(ids) == before
 
 
-def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened: Any) -> None:
+def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened):
     run = nosocomial_run()
     run["cases"][0] |= {
         "state": "known", "nights": 3, "last_verdict": {"night": "2025-03-09", "verdict": "confirmed"},
@@ -110,7 +106,7 @@ def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened: A
     assert "known, confirmed on 2025-03-09" in line.inner_text()
 
 
-def test_a_capacity_line_runs_through_the_list_and_says_what_stopping_there_finds(opened: Any) -> None:
+def test_a_capacity_line_runs_through_the_list_and_says_what_stopping_there_finds(opened):
     run = nosocomial_run()
     share = {"value": 0.8, "low": 0.7, "high": 0.88}
     run["stopping"] = {
@@ -126,7 +122,7 @@ def test_a_capacity_line_runs_through_the_list_and_says_what_stopping_there_find
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_five_patients_are_whole_on_the_first_screen_of_a_telephone(opened: Any, scheme: str) -> None:
+def test_five_patients_are_whole_on_the_first_screen_of_a_telephone(opened, scheme):
     view, _ = opened(render_run(placed()), color_scheme=scheme)
     view.set_viewport_size({"width": 390, "height": 844})
     whole = view.evaluate(
@@ -140,9 +136,7 @@ def test_five_patients_are_whole_on_the_first_screen_of_a_telephone(opened: Any,
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", [UUID, SIXTY])
-def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(
-    opened: Any, name: str, width: int
-) -> None:
+def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(opened, name, width):
     run = nosocomial_run()
     run["cases"][0]["id"] = name
     view, _ = opened(render_run(run))
@@ -157,7 +151,7 @@ def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(
     assert view.evaluate("getComputedStyle(document.querySelector('.id span')).overflow") == "visible"
 
 
-def test_verdict_boxes_are_at_least_24_pixels_each_way(opened: Any) -> None:
+def test_verdict_boxes_are_at_least_24_pixels_each_way(opened):
     view, _ = opened(render_run(nosocomial_run()))
     for width in (1280, 390):
         view.set_viewport_size({"width": width, "height": 900})
@@ -166,7 +160,7 @@ def test_verdict_boxes_are_at_least_24_pixels_each_way(opened: Any) -> None:
         assert min(min(box["width"], box["height"]) for box in boxes) >= 24
 
 
-def test_paper_has_every_line_that_waits_folded_or_not(opened: Any) -> None:
+def test_paper_has_every_line_that_waits_folded_or_not(opened):
     run = with_lines()
     view, _ = opened(render_run(run), java_script_enabled=False)
     view.emulate_media(media="print")
@@ -179,7 +173,7 @@ def test_paper_has_every_line_that_waits_folded_or_not(opened: Any) -> None:
     assert hidden == 0
 
 
-def test_a_line_beyond_the_fold_takes_a_verdict_when_the_keyboard_comes_to_it(opened: Any) -> None:
+def test_a_line_beyond_the_fold_takes_a_verdict_when_the_keyboard_comes_to_it(opened):
     view, seen = opened(render_run(with_lines()))
     view.locator(".part.more > summary").first.click()
     last = view.locator("#list .part.more .t").last
@@ -192,7 +186,7 @@ def test_a_line_beyond_the_fold_takes_a_verdict_when_the_keyboard_comes_to_it(op
 
 
 @pytest.mark.parametrize("flagged", [0, 1])
-def test_a_night_of_nobody_and_of_one_says_so(opened: Any, flagged: int) -> None:
+def test_a_night_of_nobody_and_of_one_says_so(opened, flagged):
     run = nosocomial_run(refused=0)
     run["cases"] = run["cases"][:flagged]
     run["counts"] |= {"flagged": flagged}

@@ -3,8 +3,6 @@
 A second run finds all of it compiled, and takes seconds.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np

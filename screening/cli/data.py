@@ -82,7 +82,7 @@ def schema(
     name: Annotated[str, typer.Argument(help="model, run, comparison, history or overview.")],
 ) -> None:
     """Print the JSON Schema of model.json, run.json, comparison.json, or what `history` or `run` print."""
-    from screening.documents.schemas import schema_of
+    from screening.documents.stored import schema_of
 
     typer.echo(json.dumps(schema_of(name), indent=1, sort_keys=True))
 

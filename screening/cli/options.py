@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from screening.cli import logs
-from screening.documents.rule import RuleName
+from screening.documents.figures import RuleName
 from screening.documents.series import series_name
 from screening.errors import UsageError
 

@@ -32,22 +32,8 @@ def alike(
 ) -> Iterator[tuple[str, Case]]:
     """Yield what a copy shows of the listed rows, each with whose row it was.
 
-    Parameters
-    ----------
-    cases : sequence of Case
-        The highest score first.
-    features : mapping
-        The features as training saw them, by name.
-    ranks : mapping
-        By class.
-    key : SiteKey
-    numbered : bool
-        Whether lines have a rank; all of a group have the same.
-
-    Yields
-    ------
-    str, Case
-        Rows of classes with fewer than five patients are left out.
+    `cases` come with the highest score first. Where lines are `numbered` all of a group have the same rank.
+    Rows of classes with fewer than five patients are left out.
     """
     by_kind: dict[tuple[str, bool], list[int]] = {}
     for i, case in enumerate(cases):

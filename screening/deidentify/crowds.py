@@ -22,17 +22,9 @@ def crowds(facts: Sequence[frozenset[Hashable]], owners: Sequence[Hashable]) -> 
     among equals, until five patients stand together; what is left over at the end joins the group with which
     it shares most (k-member clustering, Byun et al. 2007).
 
-    Parameters
-    ----------
-    facts : sequence of frozenset, length n
-        What could be told of each row, most suspicious row first.
-    owners : sequence, length n
-        Whose row it is: rows of one patient hide nobody.
-
-    Returns
-    -------
-    list of list of int
-        Row numbers, each in one group; no group where there are fewer than five patients.
+    `facts` say what could be told of each row, the most suspicious first, `owners` whose row it is: rows of
+    one patient hide nobody. Each row number is in one group; there is none where there are fewer than five
+    patients.
     """
     left, groups, common = list(range(len(facts))), [], []
     while len({owners[i] for i in left}) >= LEAST:
@@ -88,14 +80,7 @@ def at_least(value: float) -> float:
 
 
 def band(values: Sequence[float], step: float) -> tuple[float, float]:
-    """Return the ends of the band in which all values lie.
-
-    Parameters
-    ----------
-    values : sequence of float, finite
-    step : float, > 0
-        The ends are multiples of it, whatever the values: with few digits (`even_step`), and nobody's own.
-    """
+    """Return the ends of the band in which all values lie: multiples of the step, and nobody's own."""
     low = math.floor(min(values) / step)
     return low * step, (math.floor(max(values) / step) + 1) * step
 
@@ -112,33 +97,19 @@ def widened(usual: Range | None, step: float) -> Range | None:
 
 
 def step_of(usual: Range | None, values: Sequence[float]) -> float:
-    """The step of a feature's bands: a fifth of its usual range, or of what the values span if that is more.
-
-    Parameters
-    ----------
-    usual : (low, high), optional
-    values : sequence of float
-        May be empty.
-    """
+    """The step of a feature's bands: a fifth of its usual range, or of the values' span if that is more."""
     low, high = usual or (None, None)
     spans = [high - low] if low is not None and high is not None else []
     spans.append(max(values, default=0.0) - min(values, default=0.0))
     return even_step(max(spans) or max(map(abs, values), default=0.0) or 1.0)
 
 
-DIGITS = 1
-
-
 @dataclass(frozen=True)
 class Ranks:
     """Where a score lies among the thresholds of a class's curve, from 0 (below all) to 100 (above all).
 
-    Parameters
-    ----------
-    knots : sequence of float
-        Ascending; between two of them the rank is a straight line.
-    origin : float, optional
-        What a stored score is counted from: the class's threshold where several classes are watched.
+    `knots` ascend; between two of them the rank is a straight line. `origin` is what a stored score is
+    counted from: the class's threshold where several classes are watched.
     """
 
     knots: Sequence[float]
@@ -152,15 +123,15 @@ class Ranks:
         if right in (0, len(self.knots)):
             return 0.0 if right == 0 else 100.0
         low, high = self.knots[right - 1], self.knots[right]
-        return round(100 * (right - 1 + (value - low) / (high - low)) / (len(self.knots) - 1), DIGITS)
+        return round(100 * (right - 1 + (value - low) / (high - low)) / (len(self.knots) - 1), 1)
 
     def of_score(self, score: float) -> float:
         """The rank of a stored score, counted from the rank of what the score is counted from."""
-        return round(self._above(score), DIGITS)
+        return round(self._above(score), 1)
 
     def of_change(self, score: float, change: float) -> float:
         """How many ranks a change of the score is worth."""
-        return round(self._above(score) - self._above(score - change), DIGITS)
+        return round(self._above(score) - self._above(score - change), 1)
 
     def _above(self, score: float) -> float:
         if self.origin is None:

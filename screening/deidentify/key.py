@@ -19,13 +19,7 @@ FEWEST_DAYS, MOST_DAYS = 200, 3000
 
 @dataclass(frozen=True)
 class SiteKey:
-    """Names and dates under a secret.
-
-    Parameters
-    ----------
-    secret : bytes
-        At least 32, random. Whoever has them can try names until a pseudonym fits.
-    """
+    """Names and dates under a secret of 32 random bytes or more: who has it can try names until one fits."""
 
     secret: bytes = field(repr=False)
 
@@ -49,17 +43,9 @@ class SiteKey:
 
 
 def site_key(path: Path) -> SiteKey:
-    """Read the secret of a site.
+    """Read the secret of a site from a file that only its owner may read: random bytes or hexadecimal digits.
 
-    Parameters
-    ----------
-    path : Path
-        File that only its owner may read: at least 32 random bytes, or 64 hexadecimal digits.
-
-    Raises
-    ------
-    UsageError
-        It cannot be read, is too short, not random, or open to others.
+    Raises UsageError where it cannot be read, is too short, not random, or open to others.
     """
     content = read_secret(path, LARGEST_KEY)
     try:

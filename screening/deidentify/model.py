@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from screening.deidentify.crowds import Ranks, ranks_of, share, step_of, told, widened
 from screening.deidentify.key import SiteKey
-from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking
+from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking, Rule
 from screening.documents.model import (
     FORMAT_VERSION,
     FeatureFacts,
@@ -18,7 +18,6 @@ from screening.documents.model import (
     TaskFacts,
     TrainingFacts,
 )
-from screening.documents.rule import Rule
 from screening.documents.run import RunModel
 from screening.documents.tables import table
 from screening.documents.validation import (
@@ -47,6 +46,7 @@ PREDICTIVE = (
     *("flag_rate", "flag_rate_low", "flag_rate_high", "prevalence"),
 )
 SIZES = ("n_positive", "n_negative", "n_groups")
+OF_POINT = (*SENSITIVITY, *SPECIFICITY, *PREDICTIVE, *SIZES)
 AREAS = (
     *("prevalence", "auroc", "auroc_low", "auroc_high"),
     *("average_precision", "average_precision_low", "average_precision_high"),
@@ -59,13 +59,7 @@ def picked(kind: type[T], whole: object, names: Sequence[str], /, **others: obje
 
 
 def deidentified_model(model: ModelDocument, key: SiteKey) -> RunModel:
-    """Return what may be told of a model.
-
-    Parameters
-    ----------
-    model : ModelDocument
-    key : SiteKey
-    """
+    """Return what may be told of a model."""
     cohort, features = model.of_contract("cohort"), model.of_contract("features")
     return RunModel(
         format_version=FORMAT_VERSION,
@@ -109,20 +103,18 @@ def _of_rule(point: OperatingPoint, ranks: Ranks) -> dict[str, Any]:
     return {"threshold": threshold, "rule": _rule(point.rule, threshold)}
 
 
-def _threshold(point: OperatingPoint, ranks: Ranks) -> dict[str, object]:
-    return _of_rule(point, ranks) | {"misses": None, "notes": ()}
-
-
 def _operating_points(model: ModelDocument) -> list[OperatingPointFacts]:
-    ranks, names = ranks_of(model), (*SENSITIVITY, *SPECIFICITY, *PREDICTIVE, *SIZES)
+    ranks = ranks_of(model)
     return [
         picked(
             OperatingPointFacts,
             point,
-            (*names, "label"),
+            (*OF_POINT, "label"),
             chosen_by=point.chosen_by if point.chosen_by in CHOOSERS else "somebody",
             reason=None,
-            **_threshold(point, ranks[point.label]),
+            **_of_rule(point, ranks[point.label]),
+            misses=None,
+            notes=(),
         )
         for point in model.operating_points
     ]
@@ -130,7 +122,6 @@ def _operating_points(model: ModelDocument) -> list[OperatingPointFacts]:
 
 def _validation(model: ModelDocument) -> ValidationFacts:
     found, ranks = model.validation, ranks_of(model)
-    names = (*SENSITIVITY, *SPECIFICITY, *PREDICTIVE, *SIZES)
     of_rule = {point.label: _of_rule(point, ranks[point.label]) for point in model.operating_points}
     whole = ("folds", "repeats", "grouped", "n_rows", "n_positive", "n_groups", "n_machines", "encoded_by")
     return picked(
@@ -148,7 +139,10 @@ def _validation(model: ModelDocument) -> ValidationFacts:
         summary={name: picked(Ranking, each, (*SIZES, *AREAS)) for name, each in found.summary.items()},
         curves={name: _curve(each, ranks[name]) for name, each in found.curves.items() if name in ranks},
         points={
-            name: [picked(OperatingPoint, each, names, **_threshold(each, ranks[name])) for each in points]
+            name: [
+                picked(OperatingPoint, each, OF_POINT, **_of_rule(each, ranks[name]), misses=None, notes=())
+                for each in points
+            ]
             for name, points in found.points.items()
             if name in ranks
         },

@@ -33,15 +33,9 @@ NAME = "copy"
 class Copy:
     """A copy, and how well it hides.
 
-    Parameters
-    ----------
-    run : RunDocument
-    smallest_group : int or None
-        Fewest patients that share what the page shows of one of them; None where it lists nobody.
-    listed, left_out : int
-        Rows of the list, and of the night's list those that the copy does not have.
-    values_withheld : float
-        Share of the listed rows' contributing values that the copy does not even show as a band.
+    `smallest_group` counts the fewest patients that share what the page shows of one of them (None where it
+    lists nobody), `listed` its rows, `left_out` those of the night's list that it does not have;
+    `values_withheld` is the share of the listed rows' contributing values not even shown as a band.
     """
 
     run: RunDocument
@@ -54,16 +48,8 @@ class Copy:
 def deidentified(run: RunDocument, key: SiteKey) -> Copy:
     """Return a copy of a night in which nobody stands out from fewer than five.
 
-    Parameters
-    ----------
-    run : RunDocument
-    key : SiteKey
-        Makes the pseudonyms and shifts the dates.
-
-    Raises
-    ------
-    UsageError
-        One to four patients are flagged: nobody can be hidden among so few.
+    The key makes the pseudonyms and shifts the dates. Raises UsageError where one to four patients are
+    flagged.
     """
     flagged = len({owner(case) for case in run.cases})
     if 0 < flagged < LEAST:

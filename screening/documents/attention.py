@@ -61,18 +61,11 @@ def of_run(
     recognisable: bool = True,
     trained: datetime.datetime | None = None,
 ) -> list[Reason]:
-    """Reasons to look twice at a night.
+    """Reasons to look twice at a night, whose `attention` holds what the gates found in the data.
 
-    Parameters
-    ----------
-    run : RunDocument
-        Its `attention` holds what the gates found in the data.
-    quiet : int
-        Nights in a row without a case, tonight among them, as the ledger has them.
-    recognisable : bool
-        Whether an id means the same patient on another night; False only where there is a ledger to need it.
-    trained : datetime, optional
-        Tells a model's age where neither its contract nor its rows do.
+    `quiet` counts the nights in a row without a case, tonight among them; `recognisable` is False where a
+    ledger needs ids that mean the same patient on another night and has none; `trained` tells a model's age
+    where neither its contract nor its rows do.
     """
     # What may have leaked into training is for whoever trained; the ward would read it every night.
     gates = _model_gates(run.model)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from screening.documents.beside import Difference
-from screening.documents.rule import Rule
+from screening.documents.figures import Rule
 from screening.documents.shape import Setting, document
+from screening.documents.validation import Difference
 
 
 @document

@@ -1,19 +1,155 @@
-"""What the ledger tells of the nights so far: counts only, no patient."""
+"""What the ledger tells of the nights so far, with control charts and shadows: counts, no patient."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from screening.documents.control import ControlChart
 from screening.documents.drift import ScoreCounts
-from screening.documents.forward import ForwardNights
+from screening.documents.figures import Rule
+from screening.documents.model import TrainedOn
 from screening.documents.reason import Reason
-from screening.documents.retraining import TrainedOn
-from screening.documents.rule import Rule
 from screening.documents.run import Unflagged
-from screening.documents.shadow import JudgedShare, NightsBeside
 from screening.documents.shape import document, named, rare
+
+Measure = Literal["workload", "yield", "refused", "missing"]
+
+
+@document
+class ControlPoint:
+    """A night on a chart: `count` of `of`, and between which shares it was expected to lie.
+
+    None where a night has nothing to count, or the phase has no limits yet.
+    """
+
+    night: str
+    count: int
+    of: int
+    share: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def outside(self) -> bool:
+        """Whether it lies beyond a limit."""
+        if self.share is None or self.low is None or self.high is None:
+            return False
+        return not self.low - 1e-12 <= self.share <= self.high + 1e-12
+
+
+@document
+class Phase:
+    """Nights under one model and threshold; the first `baseline` of them fix centre and limits.
+
+    `began` says what was new. `spread` is how much more its nights differ than chance explains (Laney's
+    sigma of z; 1 is a plain p-chart). `frozen` is False while the baseline still grows.
+    """
+
+    began: str
+    baseline: int
+    frozen: bool
+    centre: float | None
+    spread: float | None
+    points: Sequence[ControlPoint]
+
+
+@document
+class ControlChart:
+    """A share night by night, in phases; `signals` has the nights beyond a limit, in words."""
+
+    measure: Measure
+    phases: Sequence[Phase]
+    signals: Sequence[Reason]
+
+
+@document
+class Estimate:
+    """A share with its 95 % interval; None is unknown."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    def below(self, promised: Estimate) -> bool:
+        """Whether it lies below a promise by more than both intervals allow."""
+        return self.high is not None and promised.low is not None and self.high < promised.low
+
+
+@document
+class SensitivityAndPpv:
+    """Share found of those with the condition, and share with it of those flagged."""
+
+    sensitivity: Estimate
+    ppv: Estimate
+
+
+@document
+class ForwardNights:
+    """The champion's nights in force, by lots and random samples that were judged.
+
+    `seen.ppv` is the share of all new cases by those that lots marked. `seen.sensitivity` sets the cases that
+    it makes of a night's flagged against those that the samples make of its unflagged. `promised` is None
+    where its rows are not the patients that the ledger counts.
+    """
+
+    model: str
+    nights: int
+    first: str
+    last: str
+    seen: SensitivityAndPpv
+    promised: SensitivityAndPpv | None
+
+
+@document
+class JudgedShare:
+    """Share with the condition among those judged, with its 95 % interval; None where nobody was."""
+
+    found: int
+    judged: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@document
+class Flagging:
+    """What one of the two flagged.
+
+    `model` is that of these nights, or all where one took another's place between them. `only` counts flags
+    of cases that the other did not flag on the same night, and `only_ppv` is of these patients;
+    `waiting_per_night` counts those new or ongoing.
+    """
+
+    series: str
+    model: str
+    shadow: bool
+    cases_per_night: float | None
+    waiting_per_night: float | None
+    minutes_per_night: float | None
+    ppv: JudgedShare
+    only: int
+    only_ppv: JudgedShare
+
+
+@document
+class NightsBeside:
+    """How far two agree.
+
+    `agreement` is the share of rows (patients, where rows come in groups) on which both say the same, `kappa`
+    what of it chance does not explain (Cohen 1960); both are over the nights on which both scored the same
+    table, and None where there are none. A patient counts on each night.
+    """
+
+    nights: int
+    first: str | None
+    last: str | None
+    other_tables: int
+    both: int
+    neither: int
+    agreement: float | None
+    kappa: float | None
+    one: Flagging
+    other: Flagging
 
 
 @document

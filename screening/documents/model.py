@@ -3,15 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Annotated, TypeVar
 
-from screening.documents.contract import Declared, Stated, seen
 from screening.documents.figures import OfRule
 from screening.documents.reason import Reason
-from screening.documents.retraining import TrainedOn
-from screening.documents.shape import Range, Setting, document, rare
+from screening.documents.shape import Range, Setting, document, named, rare, read
 from screening.documents.tables import Table, part
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the contract says of the cohort as a whole; None where it says nothing."""
+
+    title: str | None = None
+    intended_use: str | None = None
+    group: str | None = None
+    subgroup: Sequence[str] = ()
+    coordinates: Sequence[str] = ()
+    prevalence: float | None = None
+    minutes_per_review: float | None = None
+    capacity: int | None = None
+    review_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the contract says of a feature."""
+
+    type: str | None = None
+    unit: str | None = None
+    usual: Sequence[float] | None = None
+    categories: Sequence[str] | None = None
+    normalise: str | None = None
+    description: str | None = None
+
+    @property
+    def on_other_scale(self) -> bool:
+        """Whether a range learned in training cannot stand beside the raw value: normalised in the group."""
+        return bool(self.normalise) and not self.usual
+
+
+def seen(declared: type[T], stored: Table) -> T:
+    """Those keys of a stored table that `declared` has, whatever else is in it.
+
+    Raises
+    ------
+    ModelError
+        Naming a key of a wrong type.
+    """
+    names = {field.name for field in fields(declared)}  # type: ignore[arg-type]
+    known = {name: value for name, value in stored.items() if name in names}
+    return read(declared, known, "the contract")
+
+
+@document
+class TrainedOn:
+    """Judged rows that a training took in, and those it left out, by reason.
+
+    `already` of the judged rows stood in the past cohort, where each counts once, by the cohort's label; on
+    `disagreeing` of them the verdict says something else.
+    """
+
+    series: str
+    champion: str
+    first: str
+    last: str
+    nights: int
+    confirmed: int
+    not_: Annotated[int, named("not")]
+    already: int
+    disagreeing: int
+    left_out: Mapping[str, int]
+
+    @property
+    def taken(self) -> int:
+        """Rows that the past cohort did not have."""
+        return self.confirmed + self.not_
+
 
 FORMAT_VERSION = 1
 """Of model, run and comparison. What a released version wrote is read by every later one."""

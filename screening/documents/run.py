@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from screening.documents.case import Case, GroupFacts
 from screening.documents.drift import ScoreCounts
 from screening.documents.figures import Observed, Share
-from screening.documents.geometry import Geometry
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.shape import document, even, rare
 from screening.documents.validation import Confusion, PerClass
-from screening.documents.voxels import Voxels
+from screening.documents.voxels import Geometry, Voxels
 
 
 @document

@@ -1,4 +1,4 @@
-"""From stored JSON to the documents' types."""
+"""The documents by name, from stored JSON to their types, and their JSON Schemas."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from screening.documents.case import ExplainedCase
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.history import HistoryDocument
 from screening.documents.model import FORMAT_VERSION, ModelDocument, SourceFacts
+from screening.documents.overview import OverviewDocument
 from screening.documents.run import RunDocument, RunModel
-from screening.documents.shape import read
+from screening.documents.shape import read, schema
 from screening.documents.tables import Table
+from screening.errors import UsageError
 
 # What sealing adds once the page is drawn.
 UNSEALED = {"format_version": FORMAT_VERSION, "arrays_sha256": "", "validation_sha256": "", "sha256": ""}
@@ -48,3 +50,19 @@ def history_in(told: Table) -> HistoryDocument:
 def case_in(stored: Table) -> ExplainedCase:
     """One row as `screen explain` tells it."""
     return read(ExplainedCase, stored, "run.json")
+
+
+DOCUMENTS = {
+    "model": ModelDocument,
+    "run": RunDocument,
+    "comparison": ComparisonDocument,
+    "history": HistoryDocument,
+    "overview": OverviewDocument,
+}
+
+
+def schema_of(name: str) -> dict[str, object]:
+    """The JSON Schema of a document by its name (UsageError where there is none)."""
+    if name not in DOCUMENTS:
+        raise UsageError(f"no document {name!r}; there are {', '.join(DOCUMENTS)}")
+    return schema(DOCUMENTS[name])

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from screening.documents.beside import Beside, BesideFacts
 from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
-from screening.documents.validation import OperatingPointFacts
+from screening.documents.validation import Beside, BesideFacts, OperatingPointFacts
 
 Verdict = Literal["yes", "not shown", "no"]
 

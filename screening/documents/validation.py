@@ -1,14 +1,98 @@
-"""What the held-out scores of all rows showed: the part of `model.json` that says how good a model is."""
+"""What the held-out scores of all rows showed, and other methods on the same folds: how good a model is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
-from screening.documents.beside import BesideFacts
-from screening.documents.figures import Area, OfRule, OperatingPoint, PredictiveValues, Ranking, Rates, Share
-from screening.documents.lesions import LesionFacts
+from screening.documents.figures import (
+    Area,
+    OfRule,
+    OperatingPoint,
+    PredictiveValues,
+    Ranking,
+    Rates,
+    Rule,
+    Share,
+)
 from screening.documents.shape import Setting, document, even, named, rare
+
+
+@document
+class Difference:
+    """A difference of two methods on the same rows, with its 95 % interval."""
+
+    difference: float | None
+    low: float | None
+    high: float | None
+
+
+@document
+class Beside:
+    """Another method on the same folds, or the reason why it could not be trained."""
+
+    recipe: str
+    title: str
+    reason: str | None = rare()
+    n_candidates: int | None = rare()
+    chosen: Setting | None = rare()
+    thresholds: Sequence[float] = rare(())
+    figures: Mapping[str, float | None] | None = rare()
+    differences: Mapping[str, Difference] | None = rare()
+
+
+@document
+class BesideFacts:
+    """The method and those beside it, each at thresholds by the same rules.
+
+    `rules` are the method's, one a watched class; `rule` is what chose the others' thresholds: the first of
+    them, or the sensitivity that a threshold given by hand has.
+    """
+
+    rules: Sequence[Rule]
+    rule: Rule
+    n_watched: int
+    figures: Mapping[str, float | None]
+    beside: Sequence[Beside]
+
+
+@document
+class Froc:
+    """Share of lesions found against false clusters a patient, at rising thresholds."""
+
+    threshold: Sequence[float]
+    sensitivity: Sequence[float]
+    false_positives: Sequence[float]
+
+    def __post_init__(self) -> None:
+        even(self.threshold, self.sensitivity, self.false_positives)
+
+
+@document
+class LesionFacts:
+    """How maps of scores become clusters, and what these find in patients held out, with 95 % intervals.
+
+    Maps are smoothed by a Gaussian of `smoothing` voxels within the mask (0: not), and clusters of fewer than
+    `min_voxels` voxels do not count; voxels touch by faces, edges and corners (`connectivity` 26). A lesion
+    is found where a flagged voxel lies in it; a false positive is a cluster that touches none. `sensitivity`
+    is the one expected of new lesions, `asked` what was asked for, `n_settings` how many ways were tried.
+    """
+
+    smoothing: float
+    min_voxels: int
+    connectivity: int
+    asked: float
+    n_patients: int
+    n_lesions: int
+    missed: int
+    sensitivity: float
+    sensitivity_low: float
+    sensitivity_high: float
+    false_positives: float
+    false_positives_low: float
+    false_positives_high: float
+    n_settings: int
+    froc: Froc
 
 
 @document

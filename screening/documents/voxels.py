@@ -1,4 +1,4 @@
-"""Volumes of a voxel run: what is flagged in each patient, where it clusters, and pictures of it."""
+"""Volumes of a voxel run: where voxels lie, what is flagged in each patient, and pictures of it."""
 
 from __future__ import annotations
 
@@ -56,3 +56,12 @@ class Voxels:
     patients: Sequence[Volume]
     base: str | None
     scale: Sequence[float] | None
+
+
+@document
+class Geometry:
+    """The reference grid of one patient: `affine` (4 rows of 4) takes voxel numbers to millimetres, RAS+."""
+
+    group: str
+    shape: Sequence[int]
+    affine: Sequence[Sequence[float]]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from screening.documents.history import Flagging, JudgedShare, NightsBeside
 from screening.documents.series import DIGITS, shown_series
-from screening.documents.shadow import Flagging, JudgedShare, NightsBeside
 from screening.documents.tables import number, of, table
 from screening.errors import UsageError
 from screening.ledger.audit import portions

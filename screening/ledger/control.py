@@ -9,8 +9,16 @@ from itertools import pairwise
 import numpy as np
 
 from screening.documents import Reason, ScoreCounts
-from screening.documents.control import ControlChart, ControlPoint, Measure, Phase
-from screening.documents.history import DriftOver, NightRun, Promotion, ThresholdChange
+from screening.documents.history import (
+    ControlChart,
+    ControlPoint,
+    DriftOver,
+    Measure,
+    NightRun,
+    Phase,
+    Promotion,
+    ThresholdChange,
+)
 from screening.statistics.control import BASELINE, limits
 from screening.statistics.shift import shift
 

@@ -12,9 +12,17 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.documents.forward import Estimate, ForwardNights, SensitivityAndPpv
-from screening.documents.history import FlaggedShare, Misses, NightRun, ShareToDate, Words
-from screening.documents.shadow import JudgedShare
+from screening.documents.history import (
+    Estimate,
+    FlaggedShare,
+    ForwardNights,
+    JudgedShare,
+    Misses,
+    NightRun,
+    SensitivityAndPpv,
+    ShareToDate,
+    Words,
+)
 from screening.documents.shape import read
 from screening.ledger.verdicts import HAS_IT
 from screening.statistics.intervals import ratio_interval, wilson

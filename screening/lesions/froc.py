@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.documents.lesions import Froc, LesionFacts
+from screening.documents.validation import Froc, LesionFacts
 from screening.errors import UsageError
 from screening.lesions.maps import CONNECTIVITY, Grid, lesion_map
 from screening.statistics.intervals import beta_quantile, design_effect, percentiles, students_share
@@ -25,13 +25,8 @@ DRAWS = 2000
 class Patient:
     """One patient whose lesions are known.
 
-    Parameters
-    ----------
-    grid : Grid
-    scores : ndarray, shape (n,)
-        Of a machine that has not seen the patient.
-    lesion : ndarray of int, shape (n,)
-        Number of the connected lesion that a voxel lies in, from 1; 0 for none.
+    `scores`, shape (n,), are of a machine that has not seen the patient; `lesion`, shape (n,), has the number
+    of the connected lesion that a voxel lies in, from 1, and 0 for none.
     """
 
     grid: Grid
@@ -77,19 +72,8 @@ class _Setting:
 def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tuple[float, LesionFacts]:
     """The threshold, and how maps are smoothed and opened: fewest false clusters at the sensitivity asked.
 
-    Parameters
-    ----------
-    patients : sequence of Patient
-        With held-out scores.
-    rule : Rule
-        "min_sensitivity", of lesions.
-    seed : int
-        Of the draws behind the interval of false clusters.
-
-    Raises
-    ------
-    UsageError
-        There are too few lesions for the promise.
+    The rule is "min_sensitivity", of lesions; `seed` is of the draws behind the interval of false clusters.
+    Raises UsageError where there are too few lesions for the promise.
     """
     found = [_setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST]
     best = min(found, key=lambda each: each.cost)

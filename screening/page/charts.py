@@ -71,17 +71,6 @@ class Stroke:
 
 
 @dataclass(frozen=True)
-class Upright:
-    """A straight line from one end to the other."""
-
-    x1: float
-    x2: float
-    y1: float
-    y2: float
-    kind: str
-
-
-@dataclass(frozen=True)
 class Mark:
     """One point."""
 
@@ -112,28 +101,12 @@ class Label:
         return abs(self.y - other.y) < 15 and left < end and begin < right
 
 
-@dataclass(frozen=True)
-class UpperAxis:
-    """A second axis, above the plot."""
-
-    label: str
-    ticks: Sequence[Tick]
-
-
 @dataclass
 class Axes:
     """A chart: two scales, and what lies on them. The template writes down what stands here.
 
-    Parameters
-    ----------
-    name : str
-        Unique on the page; prefixes the ids that tie the picture to its text alternative.
-    title, description : str
-        The text alternative: what the chart is, and what it shows in words and figures.
-    x, y : (float, float)
-        Range of values on each axis.
-    caption : str
-        What stands below the picture.
+    `name` is unique on the page: it prefixes the ids that tie the picture to its text alternative, which is
+    `title` and `description`. `x` and `y` are the ranges of values on the axes.
     """
 
     name: str
@@ -149,10 +122,10 @@ class Axes:
     as_percent: tuple[bool, bool] = (False, True)
     bands: list[Stroke] = field(default_factory=list)
     lines: list[Stroke] = field(default_factory=list)
-    rules: list[Upright] = field(default_factory=list)
+    rules: list[tuple[float, str]] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
-    top: UpperAxis | None = None
+    top: tuple[str, list[Tick]] | None = None
     caption: str = ""
 
     def __post_init__(self) -> None:
@@ -205,7 +178,7 @@ class Axes:
         """Draw a vertical rule at `value` with its label beside it, on the side that has room."""
         x = self.across.at(value)
         on_the_right = x < (self.left + self.right) / 2
-        self.rules.append(Upright(x, x, self.upper, self.lower, kind))
+        self.rules.append((x, kind))
         place, anchor = (x + 6, "begin") if on_the_right else (x - 6, "end")
         beside = Label(place, round((self.upper + self.lower) / 2, 1), kind, label, anchor)
         for other in self.labels:
@@ -237,7 +210,7 @@ class Axes:
     def second_axis(self, label: str, at: Callable[[float], str]) -> None:
         """Put a second axis above the plot: at each tick of the first, what `at` says."""
         ticks = self.across.ticks(self._about)
-        self.top = UpperAxis(label, [Tick(self.across.at(value), at(value)) for value in ticks])
+        self.top = label, [Tick(self.across.at(value), at(value)) for value in ticks]
 
 
 def _drawable(xs: Values, ys: Values) -> list[tuple[float, float]]:

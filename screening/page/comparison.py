@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from screening.documents.beside import Difference
 from screening.documents.comparison import (
     CohortFacts,
     ComparisonDocument,
@@ -15,6 +14,7 @@ from screening.documents.comparison import (
     Ranks,
 )
 from screening.documents.stored import comparison_in
+from screening.documents.validation import Difference
 from screening.page import format as shown
 from screening.page.charts import Axes, Label, Tick
 from screening.page.drawing import draw

@@ -42,25 +42,10 @@ def draw(
 ) -> str:
     """Return a page that needs nothing outside itself.
 
-    Parameters
-    ----------
-    template : str
-        Name of the page's template.
-    blocks : mapping
-        What the template may write; a name it does not get is an error.
-    footer : str
-        Last line of the page, and of every printed sheet.
-    templates : Path, optional
-        A site's own templates; one of a shipped template's name stands in its place.
-    styles, scripts : sequence of str
-        What is inlined; only these texts may style the page or run in it.
-    pictures : bool
-        Whether the page holds pictures (inlined too).
-
-    Raises
-    ------
-    UsageError
-        The site's templates cannot be drawn.
+    `blocks` is what the template may write: a name it does not get is an error. `footer` ends the page and
+    every printed sheet. Only the texts of `styles` and `scripts`, which are inlined, may style the page or
+    run in it; `pictures` says whether it holds any (inlined too). Of a site's own `templates` one of a
+    shipped name stands in its place; UsageError where they cannot be drawn.
     """
     environment = environment_of(templates)
     try:
@@ -92,13 +77,7 @@ def refusal(templates: Path, error: Exception) -> UsageError:
 
 # Read anew for each page where a site has templates of its own: they may be edited between two pages.
 def environment_of(templates: Path | None = None) -> Environment:
-    """Where templates are found: a site's own first, then the shipped ones.
-
-    Raises
-    ------
-    UsageError
-        The site's directory is not there.
-    """
+    """Where templates are: a site's own first (UsageError without such a directory), then the shipped."""
     if templates is None:
         return _shipped()
     if not templates.is_dir():

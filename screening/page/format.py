@@ -8,8 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TypeGuard
 
-from screening.documents.figures import BEYOND_SCORES
-from screening.documents.rule import Rule
+from screening.documents.figures import BEYOND_SCORES, Rule
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000

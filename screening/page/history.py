@@ -7,20 +7,22 @@ from itertools import pairwise
 from pathlib import Path
 
 from screening.documents import ScoreCounts
-from screening.documents.control import ControlChart, Phase
-from screening.documents.forward import Estimate, ForwardNights
 from screening.documents.history import (
+    ControlChart,
     DriftOver,
+    Estimate,
     FlaggedShare,
+    ForwardNights,
     HistoryDocument,
+    JudgedShare,
     Misses,
     NightRun,
+    Phase,
     Promotion,
     Retirement,
     Retraining,
     SeriesFacts,
 )
-from screening.documents.shadow import JudgedShare
 from screening.documents.stored import history_in
 from screening.page import format as shown
 from screening.page.charts import Axes, Tick

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from screening.documents import Reason
-from screening.documents.drift_words import words
+from screening.documents.drift import words
 from screening.documents.model import ModelDocument
 from screening.documents.run import Discoveries, RunDocument
 from screening.page import format as shown

@@ -14,7 +14,6 @@ from screening.documents.stored import case_in, model_in, run_in
 from screening.page import (
     card,
     chances,
-    lesions,
     night,
     performance,
     tradeoff,
@@ -32,19 +31,9 @@ LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "
 
 
 def render_model(document: Mapping[str, object], templates: Path | None = None) -> str:
-    """Return the page of a trained model.
+    """Return the HTML page of a trained model, of the parsed ``model.json``: always the same of the same.
 
-    Parameters
-    ----------
-    document : mapping
-        The parsed ``model.json``.
-    templates : Path, optional
-        A site's own templates, which stand in the place of those of the same name.
-
-    Returns
-    -------
-    str
-        HTML; the same document always gives the same text.
+    `templates` are a site's own, which stand in the place of those of the same name.
     """
     model = model_in(document)
     places = performance.score_places(model, [])
@@ -52,7 +41,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
         "model.html.j2",
         {
             "useful": usefulness.usefulness(model),
-            "froc": lesions.froc(model),
+            "froc": performance.froc(model),
             "banner": night.model_banner(model),
             **_shared(model, None, places),
         },
@@ -124,12 +113,7 @@ def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[
 def render_case(run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of one row of a run, as `screening.scoring.explaining.explain` tells it.
 
-    Parameters
-    ----------
-    run, case : mapping
-        The parsed ``run.json``, and the row.
-    templates : Path, optional
-        As of `render_model`.
+    `run` is the parsed ``run.json``; `templates` as of `render_model`.
     """
     night_of = run_in(run)
     model = night_of.model

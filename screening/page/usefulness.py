@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from screening.documents.beside import Beside, Difference
 from screening.documents.model import ModelDocument
 from screening.documents.usefulness import best_other, flags_of, usefulness_of
-from screening.documents.validation import OperatingPointFacts
+from screening.documents.validation import Beside, Difference, OperatingPointFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
 from screening.page.tradeoff import Curve

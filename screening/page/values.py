@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from screening.documents.case import Contribution
-from screening.documents.contract import Declared
-from screening.documents.model import ModelDocument
+from screening.documents.model import Declared, ModelDocument
 from screening.documents.shape import Range
 from screening.page import format as shown
 

@@ -11,8 +11,8 @@ from screening.cohort.identity import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.attention import of_run, review_due
 from screening.documents.case import Case, GroupFacts, State, Verdict, Word
-from screening.documents.drift_words import reason
-from screening.documents.forward import Estimate, SensitivityAndPpv
+from screening.documents.drift import reason
+from screening.documents.history import Estimate, SensitivityAndPpv
 from screening.documents.model import FORMAT_VERSION, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import (

@@ -12,7 +12,6 @@ import numpy as np
 from screening.cohort.cohort import Cohort, same_label
 from screening.documents.case import Case, GroupFacts
 from screening.documents.figures import Observed
-from screening.documents.geometry import Geometry
 from screening.documents.run import (
     Counts,
     NightFeature,
@@ -21,6 +20,7 @@ from screening.documents.run import (
 )
 from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.documents.validation import Confusion, PerClass
+from screening.documents.voxels import Geometry
 from screening.errors import CohortError
 from screening.gates.drift import Gates
 from screening.scoring.cases import Top, cases_of, displayed

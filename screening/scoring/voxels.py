@@ -17,8 +17,7 @@ from scipy.ndimage import label
 from screening.cohort.cohort import Cohort
 from screening.cohort.grid import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
-from screening.documents.geometry import Geometry
-from screening.documents.voxels import Cluster, Slice, Volume, Voxels
+from screening.documents.voxels import Cluster, Geometry, Slice, Volume, Voxels
 from screening.scoring.png import as_text, palette_png, ramp
 
 PATIENTS_SHOWN = 12

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from screening.documents.geometry import Geometry
+from screening.documents.voxels import Geometry
 from screening.errors import CohortError
 from screening.files import digest_of
 from screening.sources.image_folders import MASK, Files, patients_in

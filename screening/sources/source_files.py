@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from screening.documents.geometry import Geometry
+from screening.documents.voxels import Geometry
 from screening.errors import CohortError, UsageError, of_system
 from screening.sources import arrow_files, csv_files, excel, parquet_rows
 from screening.sources.csv_files import MOST_COLUMNS, CsvForm

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from screening.documents.rule import Rule
+from screening.documents.figures import Rule
 from screening.documents.run import NightSubgroup
 from screening.documents.validation import Level, SubgroupFacts
 from screening.sources.columns import Columns, coded

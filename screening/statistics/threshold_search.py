@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betainc
 
-from screening.documents.rule import Rule
+from screening.documents.figures import Rule
 from screening.statistics.intervals import design_effect, shared_design, students_share
 from screening.statistics.performance import checked
 from screening.statistics.predictive_intervals import Evidence, between_folds, between_repeats

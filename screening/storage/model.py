@@ -23,11 +23,11 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.reading import BATCH_ROWS, open_cohort
 from screening.cohort.stream import CohortStream
 from screening.contract.contract import Contract
-from screening.documents.lesions import LesionFacts
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import Brief, InBrief, model_brief
 from screening.documents.stored import model_in
 from screening.documents.tables import elements, table, word
+from screening.documents.validation import LesionFacts
 from screening.errors import ModelError
 from screening.gates.drift import gates_of
 from screening.lesions.maps import Grid, lesion_map

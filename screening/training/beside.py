@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from screening.cohort.cohort import Cohort
-from screening.documents.beside import Beside
+from screening.documents.validation import Beside
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe

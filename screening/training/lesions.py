@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.documents.lesions import LesionFacts
+from screening.documents.validation import LesionFacts
 from screening.errors import UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
 from screening.lesions.maps import lesion_map

@@ -14,8 +14,7 @@ import pandas as pd
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.reading import open_cohort
 from screening.contract.contract import Contract
-from screening.documents.model import ModelDocument
-from screening.documents.retraining import TrainedOn
+from screening.documents.model import ModelDocument, TrainedOn
 from screening.documents.series import filled, shown_series
 from screening.documents.shape import plain
 from screening.errors import CohortError, UsageError

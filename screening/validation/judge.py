@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from screening.documents.beside import Beside, BesideFacts, Difference
 from screening.documents.figures import Observed, OperatingPoint, Ranking, Share
 from screening.documents.model import BlendMember, MemberAlone
 from screening.documents.validation import (
+    Beside,
+    BesideFacts,
     Calibration,
     Curve,
+    Difference,
     Forward,
     LaterClass,
     Predictive,

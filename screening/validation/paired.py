@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from screening.documents.beside import Difference
+from screening.documents.validation import Difference
 from screening.statistics.intervals import design_effect, percentiles, students_share
 from screening.statistics.predictive_intervals import between_folds, widening
 from screening.statistics.ranking import placements, spread

@@ -1,9 +1,6 @@
 """Small tables with the quirks that a hospital's own export has, each as the files of a first day."""
 
-from __future__ import annotations
-
 import datetime
-import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,25 +16,12 @@ Table = pd.DataFrame
 Writer = Callable[[Table, Path], None]
 
 
-def csv(sep: str = ",", encoding: str = "utf-8", head: str = "", quoting: int = 0) -> Writer:
+def csv(sep: str = ",", encoding: str = "utf-8", head: str = "") -> Writer:
     """Write every cell as the text it is."""
 
     def write(table: Table, path: Path) -> None:
-        text = table.to_csv(index=False, sep=sep, quoting=quoting)
+        text = table.to_csv(index=False, sep=sep)
         path.write_bytes((head + text).encode(encoding))
-
-    return write
-
-
-def zipped(table: Table, path: Path) -> None:
-    path.write_bytes(gzip.compress(table.to_csv(index=False).encode()))
-
-
-def raw(change: Callable[[str], str]) -> Writer:
-    """Write a CSV whose text was tampered with."""
-
-    def write(table: Table, path: Path) -> None:
-        path.write_text(change(table.to_csv(index=False)), encoding="utf-8")
 
     return write
 
@@ -117,22 +101,13 @@ def excel(table: Table, path: Path) -> None:
 PAGES = {
     "plain": Quirk(),
     "semicolons and decimal commas": Quirk(formatted(".,", "fever", "crp"), csv(";")),
-    "quoted decimal commas": Quirk(formatted(".,", "fever", "crp")),
-    "decimal commas in one column": Quirk(formatted(".,", "crp")),
-    "tabs": Quirk(write=csv("\t")),
-    "bars": Quirk(write=csv("|")),
-    "umlauts in cp1252": Quirk(renamed(fever="Körpertemperatur"), csv(";", "cp1252")),
     "UTF-16 as Excel saves it": Quirk(write=csv("\t", "utf-16")),
     "sep= line and byte-order mark": Quirk(write=csv(";", "utf-8-sig", "sep=;\n")),
-    "thousands with commas": Quirk(lambda t: formatted(",.", "platelets")(big(t))),
     "thousands with points": Quirk(lambda t: formatted(".,", "platelets", "crp")(big(t)), csv(";")),
-    "thousands with apostrophes": Quirk(lambda t: formatted("'.", "platelets")(big(t))),
     "dates with the day first": Quirk(dated("%d.%m.%Y")),
-    "dates with the month first": Quirk(dated("%m/%d/%Y")),
     "dates that leave the order open": Quirk(dated("%d/%m/%Y", step=31)),
     "dates of two orders": Quirk(with_column("seen", lambda t: ["31/01/2024", "01/31/2024"] * (N_ROWS // 2))),
     "German yes and no": Quirk(relabelled("ja", "nein")),
-    "French and German truths": Quirk(with_column("fumeur", lambda t: ["oui", "non"] * (N_ROWS // 2))),
     "a tick or nothing": Quirk(with_column("catheter", lambda t: ["x", "", ""] * (N_ROWS // 3))),
     "Excel's apostrophes": Quirk(cells("fever", "'37.1", "'38.2", "'36.9")),
     "codes for missing": Quirk(cells("crp", "NA", "n/a", "-", "k.A.")),
@@ -150,9 +125,6 @@ PAGES = {
         lambda t: relabelled(1, 0)(t).rename(columns={"ill": "outcome"}), label="outcome"
     ),
     "names with spaces, quotes and brackets": Quirk(renamed(fever='temp. "max" [°C]', crp="CRP, mg/l = x")),
-    "quotes around everything": Quirk(write=csv(quoting=1)),
-    "zipped": Quirk(write=zipped, ending=".csv.gz"),
-    "Parquet": Quirk(write=lambda t, path: t.to_parquet(path), ending=".parquet"),
     "times of day and durations": Quirk(
         lambda t: t.assign(
             time=[datetime.time(i % 24) for i in range(N_ROWS)], stay=pd.to_timedelta(t["crp"], "h")
@@ -170,32 +142,9 @@ MESSAGES = {
     "a slip in the label": Quirk(
         cells("ill", "yess"), answer=r"column 'ill', row \d+: a value that stands in 1 row only.*--positive"
     ),
-    "a label in two spellings": Quirk(
-        lambda t: t.assign(ill=[x.upper() if i % 9 == 0 else x for i, x in enumerate(t["ill"])]),
-        answer=r"column 'ill'.*differ by a slip of the pen; correct the cells",
-    ),
     "a label of one class": Quirk(
         relabelled("no", "no"), answer="without a label; name its column with --label"
     ),
     "a label that is ticked": Quirk(relabelled("x", ""), answer=r"column 'ill', rows .*no label; fill"),
     "no column called like a label": Quirk(renamed(ill="zz"), label="zz", answer="--label"),
-    "both decimal marks in a column": Quirk(
-        cells("crp", "3,5", "12,25"), answer=r"column 'crp', rows 1, 2: a decimal comma.*decimal point"
-    ),
-    "a name twice": Quirk(
-        write=raw(lambda text: text.replace("crp", "fever", 1)), answer="'fever' occurs 2 times.*rename"
-    ),
-    "rows of other lengths": Quirk(
-        write=raw(lambda text: text.replace(",icu,", ",icu,1,2,", 1)), answer="more or fewer cells.*quote"
-    ),
-    "the header once more": Quirk(
-        write=raw(lambda text: text + text.partition("\n")[0] + "\n"), answer="header once more; remove"
-    ),
-    "no header": Quirk(
-        lambda t: t.drop(columns="ward"),
-        write=raw(lambda text: text.partition("\n")[2]),
-        answer="add a header row",
-    ),
-    "a web page called csv": Quirk(write=raw(lambda text: f"<html>{text}"), answer="web page.*export"),
-    "no rows": Quirk(lambda t: t.head(0), answer="no data rows"),
 }  # fmt: skip

@@ -1,7 +1,5 @@
 """A newcomer's own table reaches a page in three commands, or ends in one message with the remedy."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

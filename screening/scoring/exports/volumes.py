@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from screening.cohort.stretches import gathered, stretches
-from screening.documents.geometry import Geometry
 from screening.documents.run import RunDocument
+from screening.documents.voxels import Geometry
 from screening.errors import ModelError, UsageError
 from screening.sources.images import AXES
 from screening.sources.nifti import library

@@ -1,0 +1,102 @@
+"""What the benchmarks measure by: the list of mistakes, the scripts of the papers, a network that adds up."""
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from machines_cohort import two_clouds
+
+from screening.ledger import open_ledger
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def mistakes():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import mutants
+
+    sys.path.remove(str(ROOT / "benchmarks"))
+    return mutants.mistakes()
+
+
+def test_every_mistake_changes_one_place_of_its_file_and_leaves_it_python(mistakes):
+    texts = {each.file: (ROOT / each.file).read_text("utf-8") for each in mistakes}
+
+    assert [each for each in mistakes if texts[each.file].count(each.old) != 1 or each.old == each.new] == []
+    for each in mistakes:
+        ast.parse(texts[each.file].replace(each.old, each.new))
+
+
+def test_every_mistake_stands_once_and_names_test_files(mistakes):
+    named = {name for each in mistakes for name in each.tests}
+
+    assert len(mistakes) == len({(each.file, each.old) for each in mistakes}) >= 60
+    assert [name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()] == []
+
+
+PAPERS = Path(__file__).parents[1] / "benchmarks" / "papers"
+
+
+@pytest.fixture(scope="module")
+def sets():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PAPERS)
+        yield importlib.import_module("sets")
+
+
+def test_encoding_knows_the_training_rows_only(sets):
+    training = pd.DataFrame({"a": [2.0, 4.0, np.nan, 6.0], "b": ["t", "f", "t", "t"], "c": list("xyzx")})
+    later = pd.DataFrame({"a": [10.0, np.nan], "b": ["f", None], "c": ["y", "unseen"]})
+
+    encoding = sets.Encoding("unit").fit(training)
+
+    assert encoding.transform(training).min() == 0
+    assert encoding.transform(training).max() == 1
+    assert encoding.transform(later).tolist() == [[2, 0, 0, 1, 0], [0.5, 0, 0, 0, 0]]
+
+
+def test_inner_validation_declines_a_kernel_that_only_remembers(sets):
+    x, y = two_clouds(n_rows=80)
+
+    chosen = sets.tuned("svm", x, y, [{"C": 1.0, "gamma": 1e4}, {"C": 1.0, "gamma": 0.2}], folds=4, seed=0)
+
+    assert chosen["gamma"] == 0.2
+
+
+@pytest.fixture
+def network(monkeypatch):
+    """The simulation, with events often enough for few nights."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import network
+
+    for name, value in {"TRIAL": 3, "MISSED": 0.2, "CORRECTED": 0.3}.items():
+        monkeypatch.setattr(network, name, value)
+    return network
+
+
+def test_status_histories_and_overview_are_as_counted_and_as_in_ledgers_of_their_own(
+    network, place, tmp_path, capsys
+):
+    wards = [network.Ward(f"w{at:02d}", np.random.default_rng([1, at])) for at in range(2)]
+    with open_ledger(place, make=True) as ledger:
+        network.simulate(ledger, wards, 14)
+        network.check(ledger, wards, 14, tmp_path)
+    said = capsys.readouterr().out
+
+    assert "2 wards" in said and "silent w01" in said
+    assert sum(ward.changes["promote"] for ward in wards) == 2
+    assert sum(one.force for ward in wards for one in ward.entered) > 0
+
+
+def test_a_count_that_does_not_add_up_is_seen(network, place, tmp_path):
+    ward = network.Ward("w00", np.random.default_rng(1))
+    with open_ledger(place, make=True) as ledger:
+        network.simulate(ledger, [ward], 4)
+        ward.counted[-1]["ongoing"] += 1
+        with pytest.raises(AssertionError, match="w00"):
+            network.check(ledger, [ward], 4, tmp_path)
