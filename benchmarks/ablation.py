@@ -30,7 +30,7 @@ from sets import random_splits, skip_unless_there, table
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import RecipeError
-from screening.machines.blend import standards
+from screening.machines.ensembles import standards
 from screening.recipes.loading import load_recipe
 from screening.validation.held_out import HeldOut
 

@@ -30,8 +30,8 @@ from sets import random_splits, skip_unless_there, table
 
 from screening.cohort.cohort import labels_of
 from screening.statistics.ranking import auroc, average_precision
-from screening.validation.criteria import criterion
 from screening.validation.held_out import HeldOut
+from screening.validation.search import criterion
 
 FIGURES = ("auroc", "average_precision", "g_mean", "specificity_at")
 COLUMNS = ("set", "seed", "method", *FIGURES)

@@ -39,16 +39,14 @@ from sets import UCI, random_splits, skip_unless_there, table
 from screening import read_cohort
 from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.recipes.blend import tells_apart
-from screening.recipes.loading import load_recipe
+from screening.recipes.loading import load_recipe, tells_apart
 from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import auroc, delong
 from screening.training.planning import sample_rows
-from screening.validation.blending import blended, held_out_by
 from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import planned, units
-from screening.validation.held_out import Effort, HeldOut
+from screening.validation.held_out import Effort, HeldOut, blended, held_out_by
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation
 

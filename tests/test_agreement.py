@@ -10,7 +10,7 @@ from machines_cohort import three_clouds, two_clouds
 
 from screening import build
 from screening.machines.training import Training
-from screening.remedies.e_smote import ESmote
+from screening.remedies.over_sampling import ESmote
 
 C, GAMMA = 3.0, 0.4
 

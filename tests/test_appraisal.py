@@ -12,7 +12,7 @@ from screening.documents.chances import chance_band
 from screening.documents.figures import Rates
 from screening.statistics.calibration import calibrate, chances, decision_curve, fit_platt
 from screening.statistics.operating_point import Rule, choose
-from screening.statistics.prevalence import at_local_prevalence, prevalence_range, prevalence_tonight
+from screening.statistics.performance import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 
 

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
 from screening.errors import RecipeError
-from screening.machines.blend import BlendedClassifier
+from screening.machines.ensembles import BlendedClassifier
 from screening.recipes.loading import read_recipe
 from screening.scoring.cases import contributions
 from screening.storage.loading import load_model
@@ -66,16 +66,16 @@ def test_a_stored_blend_scores_as_before_and_is_itself(model, cohort, tmp_path):
 
 
 def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(cohort, monkeypatch):
-    from screening.validation import blending
+    from screening.validation import held_out
 
-    real = blending.hold_out
+    real = held_out.hold_out
 
     def failing(sample, recipe, *given, **named):
         if recipe.name == "logistic":
             raise RecipeError("it will not")
         return real(sample, recipe, *given, **named)
 
-    monkeypatch.setattr(blending, "hold_out", failing)
+    monkeypatch.setattr(held_out, "hold_out", failing)
 
     model = train(cohort, blend("svm", "logistic"), search=1)
 

@@ -6,8 +6,7 @@ import pytest
 from screening.errors import RecipeError
 from screening.recipes.recipe import CRITERIA
 from screening.statistics.ranking import auroc
-from screening.validation.choice import APART, CONSTANT, NOT_FINITE, choose_setting, unusable
-from screening.validation.criteria import criterion
+from screening.validation.search import APART, CONSTANT, NOT_FINITE, choose_setting, criterion, unusable
 
 N = 300
 FOLD = np.arange(N) % 5
@@ -35,14 +34,14 @@ def test_the_better_of_two_settings_wins_by_a_hundredth():
     found = choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions[..., None], TARGET, FOLD)
 
     assert 0 < better - worse < 0.03
-    assert found.number == 1
+    assert found.chosen == {"C": 2.0}
     assert found.scores == [worse, better]
 
 
 def test_of_settings_alike_the_first_wins():
     decisions = np.repeat((TARGET + np.random.default_rng(2).normal(size=N))[None, :, None], 2, axis=0)
 
-    assert choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions, TARGET, FOLD).number == 0
+    assert choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions, TARGET, FOLD).chosen == {}
 
 
 @pytest.mark.parametrize(("n_narrow", "said"), [(15, None), (60, APART)])

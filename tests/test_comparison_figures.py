@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from screening.comparison.ranks import against_control, cliques, critical_difference, friedman, holm, ranked
 from screening.documents.validation import Difference
 from screening.validation import paired
-from screening.validation.figures import Truth, mean_curve, measured
+from screening.validation.outcome import Truth, mean_curve, measured
 from screening.validation.paired import difference, resampled
 
 

@@ -8,7 +8,7 @@ import pytest
 from machines_cohort import two_clouds
 
 from screening import build
-from screening.machines.fold_ensemble import FoldEnsemble, oriented_decisions
+from screening.machines.ensembles import FoldEnsemble, oriented_decisions
 
 METHODS = {
     "svm": "two_class",

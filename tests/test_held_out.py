@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, train
 from screening.errors import RecipeError, UsageError
-from screening.machines.fold_ensemble import oriented_decisions
+from screening.machines.ensembles import oriented_decisions
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
 from screening.validation.checks import check_model, refuse_too_few
-from screening.validation.choice import APART, CONSTANT, choose_setting
+from screening.validation.search import APART, CONSTANT, choose_setting
 from screening.validation.task import Task
 from screening.validation.validation import Validation
 

@@ -10,7 +10,7 @@ from screening.errors import RecipeError, UsageError
 from screening.factors import AdaptiveBumps, Bumps, ClassDecay
 from screening.kernels import Gaussian
 from screening.machines import landmarks
-from screening.machines.schemes import SCHEMES, Classes
+from screening.machines.schemes import SCHEMES
 from screening.remedies import Smote, UnequalCosts
 
 KERNEL = Gaussian(0.3)
@@ -192,9 +192,9 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
     again = np.repeat(np.arange(150), counts)
     c = np.ones((150, 1))
 
-    once = SCHEMES[scheme](Classes(y, 3, counts.astype(float)), 2.0, cost_ratio, 1e-6)
+    once = SCHEMES[scheme](y, 3, counts.astype(float), 2.0, cost_ratio, 1e-6)
     (dual,) = once.solve(KERNEL(x, x), [c])
-    twice = SCHEMES[scheme](Classes(y[again], 3, np.ones(len(again))), 2.0, cost_ratio, 1e-6)
+    twice = SCHEMES[scheme](y[again], 3, np.ones(len(again)), 2.0, cost_ratio, 1e-6)
     (repeated,) = twice.solve(KERNEL(x[again], x[again].copy()), [np.ones((len(again), 1))])
 
     there = KERNEL(x, x[again]) @ repeated.weights + repeated.intercept

@@ -24,7 +24,7 @@ from screening.kernels import Gaussian, Laplacian
 from screening.machines.baselines import Logistic
 from screening.machines.forests import BalancedForest, RandomForest
 from screening.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
-from screening.remedies.boundary import best_g_mean
+from screening.remedies.threshold_moving import best_g_mean
 
 MACHINES = [
     OneClassSVM(nu=0.3),

@@ -18,6 +18,7 @@ from screening.kernels.pairwise import (
     weighted_sum,
     weighted_sums,
 )
+from screening.kernels.threads import limit_threads
 from screening.machines.kernel_sums import Sums
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
@@ -136,9 +137,11 @@ def test_far_rows_get_zero_and_equal_rows_get_one():
 def test_a_row_scores_the_same_bits_in_every_batch_and_thread(start, length, threads, n_features, kernel):
     x, centres = rows_and_centres(n_features)
     weights = np.random.default_rng(1).normal(size=len(centres))
-    whole = weighted_sum(kernel, x, centres, weights, threads=1)
+    with limit_threads(1):
+        whole = weighted_sum(kernel, x, centres, weights)
 
-    part = weighted_sum(kernel, x[start : start + length], centres, weights, threads=threads)
+    with limit_threads(threads):
+        part = weighted_sum(kernel, x[start : start + length], centres, weights)
 
     assert np.array_equal(part, whole[start : start + length])
 
@@ -147,9 +150,11 @@ def test_many_rows_over_threads_score_the_same_bits():
     rng = np.random.default_rng(3)
     x, centres = rng.normal(size=(20_000, 3)), rng.normal(size=(40, 3))
 
-    several = weighted_sum(Gaussian(0.2), x, centres, np.ones(40), threads=3)
+    with limit_threads(3):
+        several = weighted_sum(Gaussian(0.2), x, centres, np.ones(40))
 
-    assert np.array_equal(several, weighted_sum(Gaussian(0.2), x, centres, np.ones(40), threads=1))
+    with limit_threads(1):
+        assert np.array_equal(several, weighted_sum(Gaussian(0.2), x, centres, np.ones(40)))
 
 
 @pytest.mark.parametrize("norm", [2, 1])
@@ -187,7 +192,8 @@ def test_bumps_are_summed_to_a_hundred_thousandth_of_themselves(norm, rate, offs
 def test_gram_is_symmetric_to_the_bit_with_ones_on_its_diagonal(kernel, n_features):
     x, _ = rows_and_centres(n_features)
 
-    ours = gram(kernel, x, threads=2)
+    with limit_threads(2):
+        ours = gram(kernel, x)
 
     assert ours.dtype == np.float32
     assert np.array_equal(ours, ours.T)

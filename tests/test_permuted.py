@@ -11,9 +11,8 @@ from screening.cohort.cohort import labels_of
 from screening.recipes.loading import load_recipe
 from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import delong
-from screening.validation.blending import held_out_by
 from screening.validation.folds import planned, units
-from screening.validation.held_out import Effort
+from screening.validation.held_out import Effort, held_out_by
 from screening.validation.task import ask
 from screening.validation.validation import Validation
 

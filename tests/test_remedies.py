@@ -11,7 +11,7 @@ from sklearn.base import clone
 from screening import MultiClassSVM, TwoClassSVM, build
 from screening.factors import AdaptiveBumps, MarginDecay
 from screening.kernels import Gaussian, Laplacian
-from screening.machines.early_stopping import inner_folds, n_passes_by_cv
+from screening.machines.training import inner_folds, n_passes_by_cv
 from screening.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
 
 KERNEL = Gaussian(0.3)

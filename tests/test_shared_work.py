@@ -9,9 +9,9 @@ from machines_cohort import three_clouds, two_clouds
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
 from screening.factors import MarginDecay
-from screening.kernels import Gaussian, pairwise, shared
+from screening.kernels import Gaussian, kernel_cache, pairwise
 from screening.solvers import KernelRows, Problem
-from screening.validation.encoded import EncodedRows
+from screening.validation.fold_fits import EncodedRows
 
 COSTS = [{"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)]
 SEARCHED = {
@@ -41,7 +41,7 @@ def test_shared_fits_decide_as_fits_alone_within_the_tolerance(passes):
     ]
     alone = [machine.fit(x, y).decision_function(x) for machine in machines]
 
-    with shared.over(x):
+    with kernel_cache.over(x):
         together = [machine.fit(x, y).decision_function(x) for machine in machines]
 
     np.testing.assert_allclose(together, alone, atol=1e-4)
@@ -54,7 +54,7 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
     signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
     gram = Gaussian(gamma)(x, x)
 
-    with shared.over(x) as here:
+    with kernel_cache.over(x) as here:
         here.keep(Gaussian(gamma), gram)
         problems = [Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in costs]
         solutions = [solvers.solve(problem) for problem in problems]
@@ -68,7 +68,7 @@ def test_other_rows_are_never_taken_for_the_shared_ones():
     x, _ = made()
     z, _ = made(seed=1)
 
-    with shared.over(x):
+    with kernel_cache.over(x):
         Gaussian(0.3)(x, x)
         found = Gaussian(0.3)(z, z)
 
@@ -80,7 +80,7 @@ def test_a_gram_beyond_the_memory_is_made_by_rows_to_the_same_decisions(machine)
     x, y = made(2200)
     whole = machine.fit(x, y).decision_function(x)
 
-    with shared.using(shared.Shared(x, memory=1 << 20)):
+    with kernel_cache.using(kernel_cache.Shared(x, memory=1 << 20)):
         assert isinstance(solvers.gram_within(Gaussian(0.3), x), KernelRows)
         by_rows = machine.fit(x, y).decision_function(x)
 
@@ -93,7 +93,7 @@ def test_settings_searched_together_decide_as_each_machine_does_by_itself(name):
     several = recipe.machine == "multi_class"
     x, y = three_clouds(260) if several else two_clouds(260)
     codes = np.unique(y, return_inverse=True)[1]
-    rows = EncodedRows(recipe, 3 if several else 2, x, codes, None, shared.Distances(x))
+    rows = EncodedRows(recipe, 3 if several else 2, x, codes, None, kernel_cache.Distances(x))
     new = np.random.default_rng(1).normal(size=(90, x.shape[1])) + 1.0
 
     machines, decided = rows.tried(np.arange(len(x)), SEARCHED[name], new)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from screening import read_cohort
 from screening.cohort.encoding import Encoder
 from screening.errors import ModelError
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.ensembles import FoldEnsemble
 from screening.recipes.building import build
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.sources.columns import Columns

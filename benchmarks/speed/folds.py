@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening import Rule, build, load_recipe, read_cohort, train
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.ensembles import FoldEnsemble
 from screening.storage.model import Model, save_model
 
 FEATURES, TRAINED, BLOCK = 6, 1000, 500_000

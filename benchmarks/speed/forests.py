@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from timing import HEADER, Comparison, compare
 
 from screening.kernels.threads import available_cores
-from screening.machines.trees import Trees
+from screening.machines.forests import Trees
 
 FEATURES = 30
 

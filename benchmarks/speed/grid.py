@@ -19,8 +19,8 @@ from sklearn.svm import SVC
 from timing import HEADER, Comparison
 
 from screening import load_recipe
-from screening.kernels import shared
-from screening.validation.encoded import EncodedRows
+from screening.kernels import kernel_cache
+from screening.validation.fold_fits import EncodedRows
 
 
 def made_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +33,7 @@ def made_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def our_decisions(x: np.ndarray, codes: np.ndarray, z: np.ndarray, grid: list[dict]) -> list[np.ndarray]:
     """Decisions at z of every candidate, as ``screen train`` goes through them."""
-    rows = EncodedRows(load_recipe("shao_local"), 3, x, codes, None, shared.Distances(x))
+    rows = EncodedRows(load_recipe("shao_local"), 3, x, codes, None, kernel_cache.Distances(x))
     return rows.tried(np.arange(len(x)), grid, z)[1]
 
 

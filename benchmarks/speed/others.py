@@ -34,8 +34,8 @@ from training import TOL, apart, made_rows
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
 from screening.kernels.threads import available_cores, with_share_of_cores
-from screening.validation.criteria import criterion
-from screening.validation.encoded import EncodedCohort
+from screening.validation.fold_fits import EncodedCohort
+from screening.validation.search import criterion
 from screening.validation.task import ask
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0

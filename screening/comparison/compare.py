@@ -27,9 +27,8 @@ from screening.statistics.operating_point import Rule
 from screening.storage.serialization import written
 from screening.training.card import versions
 from screening.training.train import DEFAULT_RULE
-from screening.validation.figures import truth_of
 from screening.validation.held_out import Progress
-from screening.validation.outcome import Outcome
+from screening.validation.outcome import Outcome, truth_of
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,9 +10,8 @@ from screening.comparison import ranks
 from screening.documents.comparison import CohortFacts, Figure, FigureRanks, MethodFacts, RankedMethod, Ranks
 from screening.recipes.recipe import Recipe
 from screening.statistics.intervals import percentiles
-from screening.validation import figures, paired
-from screening.validation.figures import Truth
-from screening.validation.outcome import Outcome
+from screening.validation import paired
+from screening.validation.outcome import Outcome, Truth, mean_curve, measured
 
 RANKED = ("g_mean", "auroc", "average_precision", "specificity_at")
 FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
@@ -41,7 +40,7 @@ def cohort_entry(
     """
     outcomes = {key: found for key, (_, found) in methods.items()}
     draws = paired.resampled(outcomes, truths, groups, asked, seed=seed)
-    estimates = {key: figures.measured(found, truths[key], asked) for key, found in outcomes.items()}
+    estimates = {key: measured(found, truths[key], asked) for key, found in outcomes.items()}
     truth = truths[control]
     n_units = paired.independent_units(truth, groups)
     entries = []
@@ -73,7 +72,7 @@ def cohort_entry(
                 }
                 | dict(found.facts.figures),
                 differences=gaps,
-                curve=[round(float(x), 5) for x in figures.mean_curve(found, truths[key])],
+                curve=[round(float(x), 5) for x in mean_curve(found, truths[key])],
                 sv_share=made.sv_share,
                 fit_seconds=made.fit_seconds,
                 score_seconds=made.score_seconds,

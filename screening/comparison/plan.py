@@ -17,16 +17,15 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of_json
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.blend import tells_apart
+from screening.recipes.loading import tells_apart
 from screening.recipes.recipe import Recipe
 from screening.sources.source_files import Source
 from screening.statistics.operating_point import Rule
 from screening.storage import finished
 from screening.storage.publishing import write_whole
 from screening.training.planning import LARGEST_WHOLE, sample_rows
-from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan, planned, units
-from screening.validation.held_out import Effort, Progress
+from screening.validation.held_out import Effort, Progress, held_out_by
 from screening.validation.outcome import Outcome, outcome_of
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered
-from screening.factors.near import FLAT, SMALLEST, near_mean, right_side
+from screening.factors.base import FLAT, SMALLEST, FirstPass, Remembered, near_mean, right_side
 from screening.kernels import input_distances, log_sum_exp
 
 

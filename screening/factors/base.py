@@ -1,4 +1,4 @@
-"""What a factor offers, and what the first pass offers to it."""
+"""What a factor offers, what the first pass offers to it, and what several factors measure there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from screening.kernels import Gaussian
 from screening.kernels.base import Kernel
 from screening.kernels.neighbors import Neighbors
 
@@ -181,3 +182,73 @@ def why_not(factor: Factor, machine: str, scheme: str | None, kernel: str) -> st
 
 def _listed(names: frozenset[str]) -> str:
     return " or ".join(sorted(names))
+
+
+def check_number(name: str, value: float, *, zero: bool = False) -> None:
+    """Refuse what is no finite number > 0, or >= 0 where ``zero`` (ValueError)."""
+    fits = not isinstance(value, (bool, str)) and np.isfinite(value) and (value > 0 or (zero and value == 0))
+    if not fits:
+        raise ValueError(f"{name} must be a number {'>=' if zero else '>'} 0, got {value!r}")
+
+
+def check_count(name: str, value: int | str, *, least: int = 1, or_else: str = "") -> None:
+    """Refuse what is no whole number of at least ``least`` (ValueError)."""
+    if isinstance(value, (bool, str)) or value != int(value) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}{or_else}, got {value!r}")
+
+
+SMALLEST = 1e-12
+# Squared width of a bump that has no neighbour to measure by: flat, and still a finite number to store.
+FLAT = 1e300
+
+
+def gaussian_tau(first_pass: FirstPass, n: str, width: float) -> float:
+    """tau = width sigma / sqrt(n), n the number of features or of training rows."""
+    kernel = first_pass.kernel
+    assert isinstance(kernel, Gaussian)  # as the factors that ask say by their `kernels`
+    count = first_pass.n_features if n == "features" else len(first_pass.rows)
+    return float(width * kernel.sigma / np.sqrt(count))
+
+
+def check_tau(n: str, width: float) -> None:
+    """Refuse what ``gaussian_tau`` cannot take (ValueError)."""
+    if n not in ("features", "rows"):
+        raise ValueError(f"n must be 'features' or 'rows', got {n!r}")
+    check_number("width", width)
+
+
+def check_empty(empty: str) -> None:
+    """Refuse an ``empty`` that ``mean_of_near`` does not know (ValueError)."""
+    if empty not in ("zero", "nearest"):
+        raise ValueError(f"empty must be 'zero' or 'nearest', got {empty!r}")
+
+
+def mean_of_near(near: Neighbors, empty: str) -> np.ndarray:
+    """Mean squared distance of what is within each reach, (n_reaches, n); 0 for a row whose side is empty.
+
+    `empty`, "zero" or "nearest", is what a row gets that has none within reach.
+    """
+    mean = near.total / np.maximum(near.count, 1)
+    if empty == "zero":
+        return mean
+    nearest = np.where(np.isfinite(near.nearest), near.nearest, 0.0)
+    return np.where(near.count > 0, mean, nearest)
+
+
+def near_mean(distances: np.ndarray, reach: np.ndarray, empty: str) -> np.ndarray:
+    """The same of a matrix of distances, (n, m), with infinities for what does not count, shape (n,)."""
+    inside = distances < reach[:, None]
+    total, count = np.where(inside, distances, 0.0).sum(axis=1), inside.sum(axis=1)
+    nearest = distances.min(axis=1, initial=np.inf)
+    return mean_of_near(Neighbors(total[None], count[None], nearest), empty)[0]
+
+
+def right_side(first_pass: FirstPass) -> np.ndarray:
+    """Mask of the support vectors with y f >= 0; of a label that would lose all of its own, all of them."""
+    labels = first_pass.support_labels
+    right = labels * first_pass.support_decision >= 0
+    for sign in (-1, 1):
+        own = labels == sign
+        if not right[own].any():
+            right = right | own
+    return right

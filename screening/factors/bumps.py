@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered
-from screening.factors.near import check_tau, gaussian_tau
+from screening.factors.base import FirstPass, Remembered, check_tau, gaussian_tau
 
 
 @dataclass(frozen=True)

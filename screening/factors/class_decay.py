@@ -8,9 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, JointFirstPass, Remembered
-from screening.factors.near import check_empty, mean_of_near
-from screening.factors.numbers import check_number
+from screening.factors.base import (
+    FirstPass,
+    JointFirstPass,
+    Remembered,
+    check_empty,
+    check_number,
+    mean_of_near,
+)
 
 
 @dataclass(frozen=True)

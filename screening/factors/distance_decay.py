@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered
-from screening.factors.near import check_empty, mean_of_near
+from screening.factors.base import FirstPass, Remembered, check_empty, mean_of_near
 
 
 @dataclass(frozen=True)

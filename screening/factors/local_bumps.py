@@ -7,9 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered
-from screening.factors.near import FLAT, SMALLEST, right_side
-from screening.factors.numbers import check_count
+from screening.factors.base import FLAT, SMALLEST, FirstPass, Remembered, check_count, right_side
 from screening.kernels import input_distances
 
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered
-from screening.factors.numbers import check_number
+from screening.factors.base import FirstPass, Remembered, check_number
 
 
 def _check_rate(name: str, value: float | str) -> None:

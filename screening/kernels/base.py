@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.kernels import pairwise, shared
+from screening.kernels import kernel_cache, pairwise
+from screening.kernels.kernel_cache import EXACT_ROWS
 from screening.kernels.pairwise import Precision, input_distances
-from screening.kernels.shared import EXACT_ROWS
 
 _SCALE = re.compile(r"scale(?:\s*\*\s*(?P<times>[0-9.eE+-]+))?")
 
@@ -80,7 +80,7 @@ class Kernel:
         if x is not z:
             return pairwise.gram(self, x, z, dtype=np.float64)
         dtype: Precision = np.float32 if len(x) > EXACT_ROWS else np.float64
-        return shared.gram_of(self, x, dtype)
+        return kernel_cache.gram_of(self, x, dtype)
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
         """K(x_i, x_i), shape (n,): one for every radial kernel."""

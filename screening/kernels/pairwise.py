@@ -117,8 +117,8 @@ def padded_transposed(x: np.ndarray) -> np.ndarray:
 
 
 def weighted_sum(
-    kernel: RadialKernel, x: np.ndarray, centres: np.ndarray, weights: np.ndarray, *,
-    dtype: Precision = np.float32, threads: int | None = None,
+    kernel: RadialKernel, x: np.ndarray, centres: np.ndarray, weights: np.ndarray,
+    *, dtype: Precision = np.float32,
 ) -> np.ndarray:  # fmt: skip
     """sum_i weights_i K(centre_i, x) at every row of x.
 
@@ -127,7 +127,7 @@ def weighted_sum(
     sum_i weights_i^2. The result does not depend on the number of threads.
     """
     columns = weights if weights.ndim == 2 else weights[:, None]
-    out = weighted_sums(kernel.norm, x, centres, [(kernel.number, columns)], dtype=dtype, threads=threads)[0]
+    out = weighted_sums(kernel.norm, x, centres, [(kernel.number, columns)], dtype=dtype)[0]
     return out if weights.ndim == 2 else out[:, 0]
 
 
@@ -138,7 +138,6 @@ def weighted_sums(
     terms: Sequence[tuple[float | np.ndarray, np.ndarray]],
     *,
     dtype: Precision = np.float32,
-    threads: int | None = None,
 ) -> list[np.ndarray]:
     """Several sums over the same distances in one sweep: a decision and the bumps of its factor.
 
@@ -170,31 +169,28 @@ def weighted_sums(
         stop = min(first + _TASK, len(rows))
         sweep_rows(rows, first, stop, moved, kind, rates, ends, of_unit, panels, room, total, out)
 
-    run_in_threads(task, range(0, len(rows), _TASK), threads)
+    run_in_threads(task, range(0, len(rows), _TASK))
     out *= unit
     return [out[:, end - weights.shape[1] : end] for end, (_, weights) in zip(ends, terms, strict=True)]
 
 
-def distances(
-    norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Precision = np.float32, threads: int | None = None
-) -> np.ndarray:
+def distances(norm: int, x: np.ndarray, z: np.ndarray, *, dtype: Precision = np.float32) -> np.ndarray:
     """Distances between the rows of x and of z, shape (n, m), without cancellation.
 
     ``norm`` 2 gives squared Euclidean distances, 1 city-block distances; for z = x the matrix is symmetric
     and its diagonal zero, both to the last bit.
     """
-    return _matrix(norm, x, z, 0.0, dtype, threads)
+    return _matrix(norm, x, z, 0.0, dtype)
 
 
 def gram(
-    kernel: RadialKernel, x: np.ndarray, z: np.ndarray | None = None, *,
-    dtype: Precision = np.float32, threads: int | None = None,
-) -> np.ndarray:  # fmt: skip
+    kernel: RadialKernel, x: np.ndarray, z: np.ndarray | None = None, *, dtype: Precision = np.float32
+) -> np.ndarray:
     """K(x, z), shape (n, m); z = x by default, then symmetric with ones on its diagonal."""
-    return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype, threads)
+    return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype)
 
 
-def gram_from(kernel: RadialKernel, known: np.ndarray, *, threads: int | None = None) -> np.ndarray:
+def gram_from(kernel: RadialKernel, known: np.ndarray) -> np.ndarray:
     """K from the ``distances`` of its norm, to the bit what ``gram`` gives; of their shape and type."""
     out = np.empty_like(known)
     rate = known.dtype.type(rate_of(kernel))
@@ -203,13 +199,11 @@ def gram_from(kernel: RadialKernel, known: np.ndarray, *, threads: int | None = 
     def task(first: int) -> None:
         kernels_of(known, first, min(first + step, len(known)), rate, out)
 
-    run_in_threads(task, range(0, len(known), step), threads)
+    run_in_threads(task, range(0, len(known), step))
     return out
 
 
-def _matrix(
-    norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Precision, threads: int | None
-) -> np.ndarray:
+def _matrix(norm: int, x: np.ndarray, z: np.ndarray, rate: float, dtype: Precision) -> np.ndarray:
     out = np.empty((len(x), len(z)), dtype)
     rows, columns = padded(x, dtype), np.ascontiguousarray(z, dtype)
     kind = SQUARED if norm == 2 else ABSOLUTE
@@ -218,7 +212,7 @@ def _matrix(
     def task(first: int) -> None:
         kernel_rows(columns, rows, first, min(first + step, len(x)), kind, dtype(rate), out)
 
-    run_in_threads(task, range(0, len(x), step), threads)
+    run_in_threads(task, range(0, len(x), step))
     return out
 
 

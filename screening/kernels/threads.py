@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
 from typing import TypeVar, TypeVarTuple
 
 from screening.errors import UsageError
@@ -46,25 +45,13 @@ def with_share_of_cores(jobs: int, function: Callable[[*Given], Result], *given:
         return function(*given)
 
 
-def run_in_threads(task: Callable[[int], object], items: Sequence[int], threads: int | None = None) -> None:
-    """task(item) for every item, by the caller and by threads beside it; ``n_threads()`` by default."""
-    threads = min(n_threads() if threads is None else threads, len(items))
+def run_in_threads(task: Callable[[int], object], items: Sequence[int]) -> None:
+    """task(item) for every item, by ``n_threads()`` threads."""
+    threads = min(n_threads(), len(items))
     if threads <= 1:
         for item in items:
             task(item)
         return
-    waiting, turn = iter(items), Lock()
-
-    def work() -> None:
-        while True:
-            with turn:
-                item = next(waiting, None)
-            if item is None:
-                return
-            task(item)
-
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(work) for _ in range(threads - 1)]
-        work()
-        for other in others:
-            other.result()
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(task, items):
+            pass

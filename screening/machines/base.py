@@ -20,8 +20,8 @@ from screening.errors import ModelError
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel, Precision
 from screening.machines import landmarks
-from screening.machines.early_stopping import Judged, inner_scores, n_passes_by_cv
 from screening.machines.passes import Passes
+from screening.machines.training import Judged, inner_scores, n_passes_by_cv
 
 # There is no stopping by test rows: a score that the machine was chosen by is no test.
 STOPS = ("fixed", "inner")
@@ -266,7 +266,7 @@ class KernelMachine(Estimator):
         return decisions
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """f(x), (n_rows,)."""
+        """f(x), (n_rows,); > 0 is the positive class, or a normal row where one class was learned."""
         return self._decisions(X)[:, 0]
 
     def _keep(self, passes: Passes) -> None:

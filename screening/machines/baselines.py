@@ -24,7 +24,7 @@ from screening.machines.base import (
     check_whole,
     weight_by_class,
 )
-from screening.machines.trees import DEEPEST
+from screening.machines.forests import DEEPEST
 
 
 class Logistic(Classifier):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from screening.factors.base import Factor
-from screening.kernels import input_distances, pairwise, rescaled_distances, shared
+from screening.kernels import input_distances, kernel_cache, pairwise, rescaled_distances
 from screening.kernels.base import Kernel
 from screening.kernels.neighbors import Neighbors, neighbors, neighbors_in
 from screening.machines.kernel_sums import Basis, Key
@@ -140,7 +140,7 @@ class Stage:
 
     @property
     def largest_distance(self) -> float:
-        with shared.over(self.rows) as here:
+        with kernel_cache.over(self.rows) as here:
             return here.largest_distance
 
 

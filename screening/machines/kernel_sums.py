@@ -159,13 +159,13 @@ class Basis:
     """
 
     def __init__(
-        self, kernel: Kernel, rows: np.ndarray, gram: Gram | None = None, sums: Sums | None = None,
-        across: tuple[np.ndarray, np.ndarray] | None = None,
-    ) -> None:  # fmt: skip
+        self, kernel: Kernel, rows: np.ndarray, gram: Gram | None = None, sums: Sums | None = None
+    ) -> None:
         self.kernel = kernel
         self.rows = rows
         self.sums = sums
-        self.across = across  # rows that are asked about, and K between the basis and them
+        # Rows that are asked about, and K between the basis and them.
+        self.across: tuple[np.ndarray, np.ndarray] | None = None
         self._at: tuple[np.ndarray | None, dict[Key, np.ndarray]] = (None, {})
         self.gram = gram if isinstance(gram, np.ndarray) else None  # rows on the fly are for the solver alone
         self._last: tuple[np.ndarray | None, np.ndarray | None] = (None, None)

@@ -20,7 +20,7 @@ from screening.machines.base import KernelMachine, check_labels, classes_and_cod
 from screening.machines.kernel_sums import Basis
 from screening.machines.passes import Passes, fit_passes
 from screening.machines.sample_weight import ClassWeight, resolve_sample_weight
-from screening.machines.schemes import SCHEMES, Classes, OneVsRest
+from screening.machines.schemes import SCHEMES, OneVsRest
 from screening.solvers.kernel_rows import Gram
 
 
@@ -211,8 +211,8 @@ class MultiClassSVM(ClassifierMixin, KernelMachine):
 
     def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:
         """The scheme over rows of these classes that stand for so many each."""
-        classes = Classes(codes, len(self.classes_), weights)
-        return SCHEMES[self.scheme](classes, self.C, self.cost_ratio, self._tol(len(codes)))
+        tol = self._tol(len(codes))
+        return SCHEMES[self.scheme](codes, len(self.classes_), weights, self.C, self.cost_ratio, tol)
 
     def _landmarks(self, kernel: Kernel, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
         """The rows to train on; None for all of them. Near are those close to any of the boundaries."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from screening import solvers
 from screening.factors.base import Factor
 from screening.kernels.base import Kernel
-from screening.kernels.shared import EXACT_ROWS
+from screening.kernels.kernel_cache import EXACT_ROWS
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine
 from screening.machines.kernel_sums import Basis
@@ -167,10 +167,6 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     def offset_(self) -> float:
         """rho."""
         return -float(self.intercept_[0])
-
-    def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """f(x), (n_rows,); > 0 is normal."""
-        return self._decisions(X)[:, 0]
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
         """f(x) + rho, (n_rows,)."""

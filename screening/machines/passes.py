@@ -11,7 +11,7 @@ import numpy as np
 
 from screening.errors import ModelError
 from screening.factors.base import Factor
-from screening.kernels import Scale, shared
+from screening.kernels import Scale, kernel_cache
 from screening.kernels.base import Kernel
 from screening.machines.first_pass import Stage, c_after, log_factors_at
 from screening.machines.kernel_sums import Basis, Bumps, Key, Sums
@@ -127,7 +127,7 @@ def decisions_of(machines: Sequence[Passes], x: np.ndarray) -> list[np.ndarray]:
 
     By one product where they were trained together on shared rows, and x is what all are asked about.
     """
-    here = shared.current()
+    here = kernel_cache.current()
     known = [None if here is None else here.trained_on(each.rows, x) for each in machines]
     found = [one for one in known if one is not None]
     if len(found) < len(machines):
@@ -267,7 +267,7 @@ def fit_passes(
     `name` is of what ``solve`` does: where fits share these rows, those of one name share their first pass
     too.
     """
-    with shared.over(rows) as here:
+    with kernel_cache.over(rows) as here:
         here.keep(kernel, gram)
         plain = None if name is None else here.solutions_on(gram)
         first = None if plain is None else plain.get(("first", name))

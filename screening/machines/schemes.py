@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -20,20 +19,24 @@ from screening.solvers.kernel_rows import Gram
 from screening.solvers.problem import AT_BOUND
 
 
-@dataclass(frozen=True)
-class Classes:
-    """Class numbers of the training rows, 0 to n_classes - 1, and how many rows each of them stands for."""
-
-    codes: np.ndarray
-    n_classes: int
-    weights: np.ndarray
-
-
 class OneVsRest:
-    """One decision function a class: that class against all others."""
+    """One decision function a class: that class against all others.
 
-    def __init__(self, classes: Classes, C: float, cost_ratio: float | str, tol: float) -> None:
-        self.classes = classes
+    Rows have the class numbers `codes`, 0 to n_classes - 1, and stand for so many rows each, their `weights`.
+    """
+
+    def __init__(
+        self,
+        codes: np.ndarray,
+        n_classes: int,
+        weights: np.ndarray,
+        C: float,
+        cost_ratio: float | str,
+        tol: float,
+    ) -> None:
+        self.codes = codes
+        self.n_classes = n_classes
+        self.weights = weights
         self.C = C
         self.cost_ratio = cost_ratio
         self.tol = tol
@@ -42,15 +45,15 @@ class OneVsRest:
     @property
     def name(self) -> Hashable:
         """Of what is solved."""
-        codes, weights = self.classes.codes.tobytes(), self.classes.weights.tobytes()
-        return type(self), self.C, self.cost_ratio, self.tol, codes, weights
+        rows = self.codes.tobytes(), self.weights.tobytes()
+        return type(self), self.C, self.cost_ratio, self.tol, *rows
 
     def _labels(self) -> np.ndarray:
         return np.where(self._own, 1, -1).astype(np.int8)
 
     @property
     def _own(self) -> np.ndarray:
-        return self.classes.codes[:, None] == np.arange(self.classes.n_classes)
+        return self.codes[:, None] == np.arange(self.n_classes)
 
     def solve(self, gram: Gram, factors: Sequence[np.ndarray]) -> list[Dual]:
         """At each c one C-SVC for each column of ``labels``, rows labelled 0 left out."""
@@ -70,13 +73,13 @@ class OneVsRest:
         return [embedded(dual, inside, len(labels)) for dual in duals]
 
     def _costs(self, labels: np.ndarray) -> np.ndarray:
-        ratio, weights = self.cost_ratio, self.classes.weights
+        ratio, weights = self.cost_ratio, self.weights
         if ratio == "balanced":
             ratio = weights[labels < 0].sum() / weights[labels > 0].sum()
         return self.C * np.where(labels > 0, float(ratio), 1.0) * weights
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
-        """The least margin of each row of ``classes``, (n_rows,): where it is below 1, the row has a loss."""
+        """The least margin of each row, (n_rows,): where it is below 1, the row has a loss."""
         return np.where(self.labels != 0, self.labels * decisions, np.inf).min(axis=1)
 
     @staticmethod
@@ -89,7 +92,7 @@ class OneVsOne(OneVsRest):
     """One decision function a pair of classes, over its rows; the later class is the positive one."""
 
     def _labels(self) -> np.ndarray:
-        codes, n_classes = self.classes.codes, self.classes.n_classes
+        codes, n_classes = self.codes, self.n_classes
         pairs = [(codes == b).astype(int) - (codes == a) for a, b in combinations(range(n_classes), 2)]
         return np.column_stack(pairs).astype(np.int8)
 
@@ -127,10 +130,10 @@ class AllAtOnce(OneVsRest):
         return Dual(weights, np.zeros(weights.shape[1]), (weights != 0) & free[:, None], gap, n_iter)
 
     def _row_costs(self) -> np.ndarray:
-        codes, weights = self.classes.codes, self.classes.weights
+        codes, weights = self.codes, self.weights
         if self.cost_ratio != "balanced":
             return float(self.C) * weights
-        of_class = self.classes.n_classes * np.bincount(codes, weights)[codes]
+        of_class = self.n_classes * np.bincount(codes, weights)[codes]
         return self.C * weights.sum() / of_class * weights
 
     def _solution(
@@ -146,7 +149,7 @@ class CrammerSinger(AllAtOnce):
     def _solution(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, float, int]:
-        problem = CrammerSingerProblem(gram, self.classes.codes, self.classes.n_classes, c, upper)
+        problem = CrammerSingerProblem(gram, self.codes, self.n_classes, c, upper)
         weights, gap, n_iter = solve_crammer_singer(problem, self.tol)
         return weights, weights[problem.own], gap, n_iter
 
@@ -161,15 +164,15 @@ class Simplified(AllAtOnce):
     def _solution(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, float, int]:
-        k = self.classes.n_classes
+        k = self.n_classes
         coupling = np.where(np.eye(k, dtype=bool), k / (k - 1.0), -k / (k - 1.0) ** 2)
-        problem = CoupledProblem(gram, self.classes.codes, coupling, c, upper)
+        problem = CoupledProblem(gram, self.codes, coupling, c, upper)
         alphas, gap, n_iter = solve_coupled(problem, self.tol)
         return alphas[:, None] * np.where(self._own, 1.0, -1.0 / (k - 1.0)), alphas, gap, n_iter
 
     def margins(self, decisions: np.ndarray) -> np.ndarray:
         # Decisions sum to 0, so that this is the own one above the mean of the others.
-        k = self.classes.n_classes
+        k = self.n_classes
         return k / (k - 1.0) * decisions[self._own]
 
 

@@ -216,10 +216,6 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
 
         return landmarks.choose(x, codes, int(self.n_landmarks), near, self._seed)
 
-    def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """f(x), (n_rows,); higher is more suspicious, > 0 is the positive class."""
-        return self._decisions(X)[:, 0]
-
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""
         decisions = self.decision_function(X)

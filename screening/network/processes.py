@@ -36,7 +36,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # What a night imports: the server that nights are forked from has it once for all. No thread may run there.
 PRELOADED = [
     "screening.__main__", "screening.scoring.score", "screening.ledger", "screening.storage.loading",
-    "screening.storage.signing", "screening.machines.blend", "screening.recipes.building",
+    "screening.storage.signing", "screening.machines.ensembles", "screening.recipes.building",
     "screening.sources.database", "screening.cohort.reading", "screening.kernels.pairwise",
 ]  # fmt: skip
 

@@ -13,9 +13,8 @@ import numpy as np
 from screening.errors import RecipeError
 from screening.factors.base import Factor
 from screening.machines.base import Estimator
-from screening.machines.blend import BlendedClassifier
-from screening.recipes.blend import members_for, refuse_overrides
-from screening.recipes.loading import load_recipe
+from screening.machines.ensembles import BlendedClassifier
+from screening.recipes.loading import load_recipe, members_for, refuse_overrides
 from screening.recipes.parts import Parts
 from screening.recipes.recipe import Recipe, check_number
 from screening.spelling import did_you_mean

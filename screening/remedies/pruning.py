@@ -8,15 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.numbers import check_count
+from screening.factors.base import check_count
 from screening.kernels import rescaled
-from screening.machines.early_stopping import inner_folds, mean_recall
 from screening.machines.training import (
     Dual,
     Solve,
     Training,
     dual_of,
     embedded,
+    inner_folds,
+    mean_recall,
     solve_two_class,
     two_class_problem,
     without_dust,

@@ -34,7 +34,7 @@ from screening.ledger import Known, NightCases, Recorded
 from screening.ledger.case_states import series_by
 from screening.scoring.night_summary import Blocks, Night
 from screening.scoring.reference_distribution import is_discovery, of_groups
-from screening.statistics.prevalence import prevalence_tonight
+from screening.statistics.performance import prevalence_tonight
 from screening.storage.model import Model
 from screening.training.card import versions
 

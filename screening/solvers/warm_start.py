@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from screening.kernels import shared
+from screening.kernels import kernel_cache
 from screening.kernels.base import Kernel
-from screening.kernels.shared import EXACT_ROWS
+from screening.kernels.kernel_cache import EXACT_ROWS
 from screening.solvers import smo
 from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution
@@ -26,7 +26,7 @@ def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool
     """
     n = len(x)
     seldom = n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * x.shape[1]) * n_solutions and not whole
-    if n > EXACT_ROWS and (seldom or 4 * n**2 > shared.memory()):
+    if n > EXACT_ROWS and (seldom or 4 * n**2 > kernel_cache.memory()):
         return KernelRows(x, kernel)
     return kernel(x, x)
 
@@ -39,12 +39,12 @@ def solve(problem: Problem, tol: float = 1e-3) -> Solution:
 def solve_each(problems: Sequence[Problem], tol: float = 1e-3) -> list[Solution]:
     """Solve dual problems that differ in c alone: the one door through which every machine goes.
 
-    Where the caller shares work over these rows (``kernels.shared``), a two-class problem is solved once
+    Where the caller shares work over these rows (``kernel_cache``), a two-class problem is solved once
     (the plain one for all factors that are built on it), and another c starts from the last solution with the
     same bounds: the pass before, or the factor before; a larger C from that of the smaller one. A solution
     that meets no bound is one under all wider bounds. The order of the fits decides, never the clock.
     """
-    first, here = problems[0], shared.current()
+    first, here = problems[0], kernel_cache.current()
     memory = smo.DEFAULT_MEMORY if here is None else here.memory
     if not isinstance(first.gram, KernelRows):
         memory = min(memory, smo.DEFAULT_MEMORY)

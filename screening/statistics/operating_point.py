@@ -53,7 +53,7 @@ def choose(
     was kept whole in the folds (the patient of a voxel). `fold` is the fold a row was held out in (of the
     first repeat); without it, specificity is taken to differ between folds by its rows alone. `repeats`
     (n_repeats, n_rows) hold each repeat's own scores; three or more tell the spread between deals better than
-    folds do. `alike` numbers each distinct row (`ties`): the threshold then parts no rows that are alike in
+    folds do. `alike` numbers each distinct row: the threshold then parts no rows that are alike in
     every value. `seed` is of the draws behind the intervals of flag rate and predictive values.
 
     Raises UsageError where there is no positive or no negative row, ValueError where shapes differ or a score

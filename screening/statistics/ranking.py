@@ -9,6 +9,7 @@ from screening.statistics.intervals import LEVEL, percentiles, wilson
 from screening.statistics.tally import Tally, fewest_units, spaced_thresholds
 
 
+# Not scikit-learn's: DeLong needs the placements, and the bootstrap counts all its draws at once.
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
     """Area under the ROC curve, ties counting half; `positive` is boolean."""
     _check_boolean(positive)

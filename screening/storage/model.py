@@ -31,8 +31,7 @@ from screening.documents.validation import LesionFacts
 from screening.errors import ModelError
 from screening.gates.drift import gates_of
 from screening.lesions.maps import Grid, lesion_map
-from screening.machines.blend import BlendedEnsemble
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
 from screening.sources.images import AXES

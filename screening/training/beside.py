@@ -10,9 +10,8 @@ from screening.documents.validation import Beside
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe
-from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan
-from screening.validation.held_out import Effort, HeldOut
+from screening.validation.held_out import Effort, HeldOut, held_out_by
 from screening.validation.judge import Baseline
 from screening.validation.task import Task
 from screening.validation.validation import Validation
@@ -90,7 +89,7 @@ def baselines(
         except (RecipeError, UsageError) as error:
             found.append(Baseline(replace(facts, reason=str(error)), None))
             continue
-        search_facts = held_out.searched()
+        search_facts = held_out.search
         facts = replace(facts, n_candidates=search_facts.n_candidates, chosen=search_facts.chosen)
         found.append(Baseline(facts, Validation.of(held_out, sample, task, plan.groups)))
     return found

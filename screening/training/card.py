@@ -23,7 +23,7 @@ from screening.documents.model import (
 from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
 from screening.gates.profiling import profile
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.machines.ensembles import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint
@@ -85,7 +85,7 @@ def _recipe(held_out: HeldOut) -> RecipeFacts:
         paper=recipe.paper,
         machine=recipe.machine,
         text=recipe.text,
-        parameters=recipe.parameters | held_out.search.chosen,
+        parameters=recipe.parameters | dict(held_out.search.chosen),
         members=[_member(part) for part in held_out.parts] or (),
     )
 
@@ -97,8 +97,8 @@ def _member(part: HeldOut) -> MemberFacts:
         title=recipe.title,
         machine=recipe.machine,
         text=recipe.text,
-        parameters=recipe.parameters | part.search.chosen,
-        search=part.searched(),
+        parameters=recipe.parameters | dict(part.search.chosen),
+        search=part.search,
         machines=_machine(part),
     )
 
@@ -120,7 +120,7 @@ def _validation(
         n_groups=None if plan.groups is None else len(np.unique(plan.groups)),
         n_machines=len(held_out.ensemble.machines),
         encoded_by="negatives" if held_out.one_class else "all rows",
-        search=held_out.searched(),
+        search=held_out.search,
         prevalence=scores.shares,
         confusion=confusion,
         per_class=rows,

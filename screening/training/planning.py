@@ -16,8 +16,8 @@ from screening.documents.model import Leak
 from screening.documents.tables import table, tables
 from screening.errors import CohortError, ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
-from screening.recipes.blend import tells_apart
 from screening.recipes.building import build
+from screening.recipes.loading import tells_apart
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import absent, coded
 from screening.spelling import first_of
@@ -25,8 +25,8 @@ from screening.statistics.operating_point import Rule
 from screening.statistics.ranking import auroc
 from screening.storage.serialization import read_document
 from screening.validation.approximation import with_landmarks
-from screening.validation.candidates import Parameters
 from screening.validation.folds import Plan, in_hash_order, planned, sub_sample, units
+from screening.validation.search import Parameters
 from screening.validation.task import Task, ask, watchable
 
 # Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.

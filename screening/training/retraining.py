@@ -22,8 +22,8 @@ from screening.ledger.retraining import Judged, LastWord
 from screening.statistics.operating_point import Rule
 from screening.storage.model import Model
 from screening.training.train import train
-from screening.validation.candidates import Parameters
 from screening.validation.held_out import Progress
+from screening.validation.search import Parameters
 
 UNSURE = "the reviewer was unsure"
 KNOWN = "had the condition already when it was judged"

@@ -14,7 +14,7 @@ from screening.documents.model import Approval
 from screening.documents.shape import plain
 from screening.documents.usefulness import usefulness_of
 from screening.errors import ModelError, UsageError
-from screening.machines.fold_ensemble import FoldEnsemble, as_bytes
+from screening.machines.ensembles import FoldEnsemble, as_bytes
 from screening.statistics.operating_point import Rule, overall
 from screening.storage.model import Model
 from screening.training.card import in_use

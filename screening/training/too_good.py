@@ -14,8 +14,8 @@ from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
 from screening.statistics.ranking import auroc
 from screening.training.planning import column_alone
-from screening.validation.blending import held_out_by
 from screening.validation.folds import Plan
+from screening.validation.held_out import held_out_by
 from screening.validation.task import Task
 from screening.validation.validation import Validation
 

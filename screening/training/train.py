@@ -15,13 +15,13 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.identity import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
-from screening.machines.blend import BlendedEnsemble
+from screening.machines.ensembles import BlendedEnsemble
 from screening.parallel import Cluster
 from screening.recipes.loading import load_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule
-from screening.statistics.prevalence import prevalence_range
+from screening.statistics.performance import prevalence_range
 from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.beside import baselines, recipes_of
@@ -30,9 +30,8 @@ from screening.training.planning import Groundwork, laid
 from screening.training.revising import HELD, held_rows
 from screening.training.temporal_validation import past_and_later
 from screening.training.too_good import named_after, too_good
-from screening.validation.blending import held_out_by
 from screening.validation.checks import refuse_too_few
-from screening.validation.held_out import Effort, HeldOut, Progress
+from screening.validation.held_out import Effort, HeldOut, Progress, held_out_by
 from screening.validation.judge import HeldOutScores, Judgement, Member, judge
 from screening.validation.stored_scores import columns_of
 from screening.validation.task import Task

@@ -9,11 +9,10 @@ from screening.documents.model import Approximation
 from screening.documents.tables import number
 from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
-from screening.validation.candidates import Parameters
-from screening.validation.criteria import criterion
-from screening.validation.encoded import EncodedCohort
+from screening.validation.fold_fits import EncodedCohort
 from screening.validation.folds import Units, planned, sub_sample
 from screening.validation.held_out import HeldOut
+from screening.validation.search import Parameters, criterion
 from screening.validation.task import Task
 
 # Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
@@ -44,7 +43,7 @@ def cost_of_landmarks(
     """
     parts = held_out.parts or (held_out,)
     one = next(part for part in parts if "approximation" in part.recipe.names)
-    recipe, settings = one.recipe, one.search.chosen
+    recipe, settings = one.recipe, dict(one.search.chosen)
     target = task.target(labels_of(sample))
     rows = sub_sample(target, groups, min(SUB_SAMPLE, sample.n_rows), rare_share, seed)
     some, inside = sample.take(rows), None if groups is None else groups[rows]

@@ -9,7 +9,7 @@ import numpy as np
 from screening.errors import RecipeError, UsageError
 from screening.statistics.operating_point import FLAG_EVERYTHING, OperatingPoint
 from screening.statistics.threshold_search import Rule, pick
-from screening.validation.choice import FARTHEST_APART, ROUNDING, apart
+from screening.validation.search import FARTHEST_APART, ROUNDING, apart
 from screening.validation.task import Task
 from screening.validation.validation import Validation
 

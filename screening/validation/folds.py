@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.cohort.cohort import Cohort
 from screening.errors import UsageError
-from screening.machines.fold_ensemble import occurrence
+from screening.machines.ensembles import occurrence
 from screening.statistics.tally import units_of
 
 SLABS_PER_FOLD = 4

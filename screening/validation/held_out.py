@@ -1,31 +1,32 @@
 """One matrix of held-out decisions: folds times settings. The machines of the folds are the model.
 
 Every row is decided on by machines that have not seen it, at every setting. The setting, the operating point
-and all figures are read from this one matrix; nothing is fitted again.
+and all figures are read from this one matrix; nothing is fitted again. A blend is held out by its members on
+the same folds, each with its own search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.documents.validation import SearchFacts
-from screening.kernels import shared
-from screening.machines.blend import BlendedEnsemble
-from screening.machines.fold_ensemble import FoldEnsemble
+from screening.errors import RecipeError, UsageError
+from screening.kernels import kernel_cache
+from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, standards
 from screening.parallel import Cluster
-from screening.recipes.recipe import Recipe
-from screening.validation.candidates import Parameters, rows_held
-from screening.validation.choice import Search, choose_setting
-from screening.validation.encoded import EncodedCohort
-from screening.validation.fold_fits import FoldFit, fit_folds
+from screening.recipes.building import build
+from screening.recipes.loading import members_for, tells_apart
+from screening.recipes.recipe import ALWAYS, Recipe
+from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
 from screening.validation.folds import Plan
+from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
 from screening.validation.task import Task
 
 Progress = Callable[[int, int], None]
@@ -64,7 +65,7 @@ class HeldOut:
     ensemble: FoldEnsemble | BlendedEnsemble
     recipe: Recipe  # the settings are of
     encoded: EncodedCohort  # the rows as the machines saw them
-    search: Search
+    search: SearchFacts  # what was tuned, on what, and which settings could not be used
     # support vectors of a machine as a share of the rows it learned from; None for a baseline
     sv_share: float | None
     seconds: tuple[float, float]  # of fitting one machine, and of scoring a thousand rows by it
@@ -76,17 +77,6 @@ class HeldOut:
         """Whether nothing was learned from positives."""
         recipes = [part.recipe for part in self.parts] or [self.recipe]
         return all(recipe.machine == "one_class" for recipe in recipes)
-
-    def searched(self) -> SearchFacts:
-        """What was tuned, on what, and which settings could not be used."""
-        return SearchFacts(
-            criterion=self.recipe.search.criterion,
-            n_candidates=len(self.search.candidates),
-            chosen=self.search.chosen,
-            candidates=self.search.candidates,
-            scores=self.search.scores,
-            dropped=self.search.dropped,
-        )
 
     def first_repeats(self, repeats: int) -> FoldEnsemble:
         """The machines of the first so many repeats."""
@@ -114,7 +104,7 @@ def hold_out(
     fitted at the chosen setting alone. RecipeError where no setting is fit to be used (`choose_setting`).
     """
     encoded = effort.encoded(cohort, recipe, task, plan)
-    most = shared.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)
+    most = kernel_cache.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)
     jobs, progress = min(effective_n_jobs(effort.jobs), most), effort.progress
     total = plan.folds * (len(candidates) + len(plan.fold) - 1)
     finished = 0
@@ -135,7 +125,7 @@ def hold_out(
     search = choose_setting(
         recipe.search.criterion, recipe.name, candidates, matrix, encoded.target, plan.fold[0]
     )
-    at = search.number
+    at = candidates.index(dict(search.chosen))
     machines = [each.machines[at] for each in first]
     decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, first, at)]
     repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
@@ -179,3 +169,92 @@ def _placed(folds: Sequence[FoldFit], decisions: Sequence[np.ndarray]) -> np.nda
     whole = np.empty_like(parts)
     whole[np.concatenate([each.rows for each in folds])] = parts
     return whole
+
+
+def held_out_by(
+    sample: Cohort,
+    recipe: Recipe,
+    task: Task,
+    plan: Plan,
+    *,
+    params: Mapping[str, object],
+    search: int | None,
+    seed: int = 0,
+    effort: Effort = EFFORT,
+) -> HeldOut:
+    """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
+
+    `params` are fixed by the caller; of a blend only what every kernel machine takes (landmarks). `search`
+    settings compete, of every member of a blend; the recipe's own number if None. RecipeError or UsageError
+    where the recipe, or every member of a blend, cannot be fitted on this cohort.
+    """
+    if recipe.machine != "blend":
+        candidates = candidates_of(recipe, dict(params), search, seed)
+        return hold_out(sample, recipe, task, plan, candidates, effort)
+    for name in params:
+        if name not in ALWAYS:
+            build(recipe, **{name: params[name]})
+    n_positive = int((task.target(labels_of(sample)) == 1).sum())
+    parts: list[HeldOut] = []
+    notes = []
+    members = members_for(recipe, tells_apart(recipe, sample), n_positive)
+    encode_all = any(each.machine != "one_class" for each in members)
+    encoded = effort.encoded(sample, recipe if encode_all else members[0], task, plan)
+    for j, member in enumerate(members):
+        own = {name: value for name, value in params.items() if name in member.names}
+        candidates = candidates_of(member, own, search, seed)
+        step = None if effort.progress is None else _part(effort.progress, j, len(members))
+        # However the rows were encoded, for this member they stay so.
+        own_effort = replace(effort, progress=step, like=replace(encoded, recipe=member))
+        try:
+            parts.append(hold_out(sample, member, task, plan, candidates, own_effort))
+        except (RecipeError, UsageError) as error:
+            notes.append(f"member {member.name} left out: {error}")
+    if not parts:
+        raise RecipeError(f"recipe {recipe.name}: no member can be used; " + "; ".join(notes))
+    return blended(recipe, encoded, parts, tuple(notes))
+
+
+def blended(
+    recipe: Recipe, encoded: EncodedCohort, parts: Sequence[HeldOut], notes: tuple[str, ...]
+) -> HeldOut:
+    """The mean of members' standardised held-out decisions, and of their machines."""
+    repeats = min(len(part.decisions) for part in parts)
+    standard = [standards(part.decisions[:repeats].mean(axis=0, dtype=float)) for part in parts]
+    centres, scales = (np.array(each) for each in zip(*standard, strict=True))
+    decisions = np.mean(
+        [
+            (part.decisions[:repeats] - centre) / scale
+            for part, centre, scale in zip(parts, centres, scales, strict=True)
+        ],
+        axis=0,
+    )
+    widest = max(parts, key=lambda part: part.search.n_candidates)
+    return HeldOut(
+        decisions=decisions,
+        fold=parts[0].fold[:repeats],
+        ensemble=BlendedEnsemble([part.first_repeats(repeats) for part in parts], centres, scales),
+        recipe=recipe,
+        encoded=encoded,
+        # Settings compete within a member only: the member that tried most says what choosing is worth.
+        search=SearchFacts(
+            criterion=recipe.search.criterion,
+            n_candidates=widest.search.n_candidates,
+            chosen={},
+            candidates=[{}] * widest.search.n_candidates,
+            scores=[None],
+            dropped=[None],
+        ),
+        sv_share=None,
+        seconds=(
+            float(np.sum([part.seconds[0] for part in parts])),
+            float(np.sum([part.seconds[1] for part in parts])),
+        ),
+        parts=tuple(parts),
+        notes=notes,
+    )
+
+
+def _part(progress: Progress, number: int, of: int) -> Progress:
+    """The progress of one member as a share of all."""
+    return lambda done, total: progress(number * total + done, of * total)

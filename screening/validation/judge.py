@@ -30,13 +30,11 @@ from screening.errors import RecipeError, UsageError
 from screening.sources.columns import Columns
 from screening.statistics.calibration import calibrate
 from screening.statistics.operating_point import Rule
-from screening.statistics.performance import performance
-from screening.statistics.prevalence import at_local_prevalence
+from screening.statistics.performance import at_local_prevalence, performance
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.validation.checks import check_model, check_promise, refuse_too_few
-from screening.validation.figures import Truth, measured
-from screening.validation.outcome import Outcome, outcome_of
+from screening.validation.outcome import Outcome, Truth, measured, outcome_of
 from screening.validation.paired import difference, differences, independent_units, resampled
 from screening.validation.task import Task
 from screening.validation.validation import Validation

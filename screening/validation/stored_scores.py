@@ -15,7 +15,7 @@ import numpy as np
 from screening.documents.model import ModelDocument
 from screening.documents.validation import Forward
 from screening.errors import ModelError
-from screening.machines.blend import BlendedEnsemble
+from screening.machines.ensembles import BlendedEnsemble
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import overall
 from screening.storage.model import Model

@@ -21,7 +21,7 @@ from screening.statistics.operating_point import (
 )
 from screening.statistics.p_values import group_maxima
 from screening.statistics.performance import area
-from screening.statistics.ties import alike
+from screening.statistics.threshold_search import alike
 from screening.validation.held_out import HeldOut
 from screening.validation.task import Task
 
@@ -45,13 +45,11 @@ class Validation:
     repeats: np.ndarray  # (n_repeats, n_rows, n_watched), of each dealing of the folds
     fold: np.ndarray  # the fold a row was held out in, in the first repeat
     watched: np.ndarray  # bool, (n_rows, n_watched): what the rows really are
-    # bool, (n_rows, n_watched): flagged by the machines' own boundary, a decision above 0 or the
-    # largest
-    own: np.ndarray
+    own: np.ndarray  # bool, as watched: flagged by a decision above 0, or the largest
     predicted: np.ndarray | None  # class with the largest decision; None for a binary task
     groups: np.ndarray | None  # what was kept whole
     n_settings: int  # that competed on these rows
-    alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many (`ties`)
+    alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many
 
     @classmethod
     def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
@@ -68,7 +66,7 @@ class Validation:
             own=mean > 0 if predicted is None else predicted[:, None] == np.asarray(columns),
             predicted=predicted,
             groups=groups,
-            n_settings=len(held_out.search.candidates),
+            n_settings=held_out.search.n_candidates,
             alike=alike(held_out.encoded.x),
         )
 

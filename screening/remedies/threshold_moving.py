@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from screening.factors.numbers import check_count
-from screening.machines.early_stopping import inner_folds
+from screening.factors.base import check_count
+from screening.machines.training import inner_folds
 from screening.remedies.base import Remedy
 
 

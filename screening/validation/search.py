@@ -1,0 +1,216 @@
+"""Which settings a search tries, how each is judged on held-out rows, and which the folds settle on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from screening.documents.tables import number
+from screening.documents.validation import SearchFacts
+from screening.errors import RecipeError
+from screening.recipes.building import build, candidates_for
+from screening.recipes.recipe import CRITERIA, Recipe
+from screening.statistics.ranking import auroc, average_precision
+from screening.statistics.tally import Tally
+
+Parameters = dict[str, object]
+# Where none is given; as the machines have it.
+LANDMARKS = 8000
+
+
+def candidates_of(recipe: Recipe, params: Parameters, search: int | None, seed: int) -> list[Parameters]:
+    """The recipe's candidates with the caller's parameters fixed, without repetitions."""
+    build(recipe, **params)
+    candidates = candidates_for(
+        recipe, recipe.search.candidates if search is None else search, np.random.default_rng(seed)
+    )
+    fixed = [candidate | params for candidate in candidates]
+    return [candidate for i, candidate in enumerate(fixed) if candidate not in fixed[:i]]
+
+
+def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
+    """Numbers of the candidates: those of one kernel after each other, from the smallest C upwards."""
+
+    def place(at: int) -> tuple[list[str], float, int]:
+        cost = candidates[at].get("C", 0.0)
+        return kernel_of(candidates[at]), cost if isinstance(cost, float | int) else 0.0, at
+
+    return sorted(range(len(candidates)), key=place)
+
+
+def kernel_of(candidate: Parameters) -> list[str]:
+    """What tells the kernel of a candidate from another's; no solution is shared between two."""
+    return [str(candidate.get(name)) for name in ("kernel", "gamma", "sigma")]
+
+
+def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
+    """Rows of the largest Gram that fitting any of them to so many rows makes."""
+    held = [
+        min(n_rows, int(number(each.get("n_landmarks", LANDMARKS))))
+        if each.get("approximation") == "landmarks"
+        else n_rows
+        for each in candidates
+    ]
+    return max(held, default=n_rows)
+
+
+RULES = ("min_sensitivity", "max_flag_rate", "miss_cost")
+"""Rules of an operating point that are criteria too, written `min_sensitivity=0.9` or `miss_cost=20@0.03`."""
+
+# One rank among few positives is noise: the specificity at a sensitivity is averaged this far around it.
+AROUND = 0.05
+
+
+def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
+    """Score decisions, one column or one a class, against their labels; higher is better.
+
+    "g_mean" judges the machine's own boundary (0, or the largest decision), "best_g_mean" the best threshold
+    on these rows; with several classes each is averaged over one class against the rest. "min_sensitivity=s"
+    is the specificity around sensitivity s, "max_flag_rate=f" the sensitivity at that flag rate,
+    "miss_cost=k" minus the least cost a row; "@p" re-weighs to the prevalence p. RecipeError where no
+    criterion has this name.
+    """
+    if name not in CRITERIA and name.partition("=")[0] not in RULES:
+        raise RecipeError(f"no criterion {name!r}; there are {', '.join(CRITERIA)}")
+    if decisions.ndim == 1 or decisions.shape[1] == 1:
+        return _binary(name, decisions.ravel(), target == 1)
+    if name == "g_mean" or name == "balanced_accuracy":
+        predicted = decisions.argmax(axis=1)
+        recalls = [float(np.mean(predicted[target == m] == m)) for m in np.unique(target)]
+        return float(np.mean(recalls))
+    return float(np.mean([_binary(name, decisions[:, m], target == m) for m in np.unique(target)]))
+
+
+def _binary(name: str, decision: np.ndarray, positive: np.ndarray) -> float:
+    if positive.all() or not positive.any():
+        return 0.5
+    if name == "auroc":
+        return auroc(decision, positive)
+    if name == "average_precision":
+        return average_precision(decision, positive)
+    if name == "best_g_mean":
+        false, hit = _roc(decision, positive)
+        return float(np.sqrt(hit * (1 - false)).max())
+    if name not in CRITERIA:
+        return _by_rule(name, *_roc(decision, positive), float(positive.mean()))
+    flagged = decision > 0
+    sensitivity, specificity = flagged[positive].mean(), 1 - flagged[~positive].mean()
+    if name == "balanced_accuracy":
+        return float((sensitivity + specificity) / 2)
+    return float(np.sqrt(sensitivity * specificity))
+
+
+def _roc(decision: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1 - specificity and sensitivity at every threshold, from the one that flags nobody downwards."""
+    hits, alarms = Tally(decision, positive, None, np.unique(decision)).counts
+    return np.append(0, alarms[::-1]) / alarms[0], np.append(0, hits[::-1]) / hits[0]
+
+
+def _by_rule(name: str, false: np.ndarray, hit: np.ndarray, prevalence: float) -> float:
+    """What a rule is worth on the ROC curve of these rows, at its best threshold."""
+    rule, _, text = name.partition("=")
+    value, _, share = text.partition("@")
+    aim, prevalence = float(value), float(share) if share else prevalence
+    if rule == "min_sensitivity":
+        around = np.linspace(max(aim - AROUND, 0.0), min(aim + AROUND, 1.0), 11)
+        return float(np.mean(1 - false[np.searchsorted(hit, around - 1e-9)]))
+    if rule == "max_flag_rate":
+        return float(np.interp(aim, prevalence * hit + (1 - prevalence) * false, hit))
+    return -float(np.min(prevalence * (aim * (1 - hit) + hit) + (1 - prevalence) * false))
+
+
+# Fold machines further apart than this, in interquartile ranges of the negatives, share no threshold.
+FARTHEST_APART = 2.0
+# Nor do machines of which one scores so many times as widely as another: it decides their mean alone.
+WIDEST_APART, FEWEST_OF_FOLD = 100.0, 20
+# Of a normal distribution: 5 to 95 % in interquartile ranges.
+WIDE_IN_QUARTILES = 2.44
+# A spread below this share of the largest decision is rounding.
+ROUNDING = 1e-9
+
+CONSTANT = "scores all rows alike"
+APART = "the machines of its folds lie apart"
+NOT_FINITE = "scores are not finite"
+
+
+def choose_setting(
+    name: str,
+    recipe: str,
+    candidates: Sequence[Parameters],
+    decisions: np.ndarray,
+    target: np.ndarray,
+    fold: np.ndarray,
+) -> SearchFacts:
+    """The setting with the best criterion on held-out rows, among those whose folds agree.
+
+    Judged on the rows of all folds together: one threshold has to serve several machines, so a setting whose
+    scale drifts from fold to fold must lose, however well it ranks within a fold. `decisions` are
+    (n_settings, n_rows, n_outputs). RecipeError where every setting was dropped.
+    """
+    dropped = [unusable(each, target, fold) for each in decisions]
+    scores = [
+        None if why else criterion(name, each, target) for why, each in zip(dropped, decisions, strict=True)
+    ]
+    usable = [at for at, why in enumerate(dropped) if why is None]
+    if not usable:
+        reasons = "; ".join(sorted({str(why) for why in dropped}))
+        raise RecipeError(
+            f"recipe {recipe}: no setting of {len(candidates)} can be used on this table ({reasons}); try "
+            "more settings with --search, another recipe, or drop columns that are nearly unique"
+        )
+    # Rounding lets settings that differ by noise in the last digits tie, on any machine: the first wins.
+    best = usable[int(np.round([float(scores[at] or 0.0) for at in usable], 9).argmax())]
+    return SearchFacts(
+        criterion=name,
+        n_candidates=len(candidates),
+        chosen=dict(candidates[best]),
+        candidates=[dict(each) for each in candidates],
+        scores=scores,
+        dropped=dropped,
+    )
+
+
+def unusable(decisions: np.ndarray, target: np.ndarray, fold: np.ndarray) -> str | None:
+    """Why held-out decisions cannot carry a threshold; None where they can."""
+    if not np.isfinite(decisions).all():
+        return NOT_FINITE
+    numbers = np.unique(fold)
+    spread = max(float(np.ptp(decisions[fold == k], axis=0).max()) for k in numbers)
+    if spread <= ROUNDING * float(np.abs(decisions).max()):
+        return CONSTANT
+    for m in range(decisions.shape[1]):
+        negative = target != (1 if decisions.shape[1] == 1 else m)
+        held = decisions[negative, m], fold[negative]
+        if apart(*held) > FARTHEST_APART or scales_apart(*held) > WIDEST_APART:
+            return APART
+    return None
+
+
+def apart(negatives: np.ndarray, fold: np.ndarray) -> float:
+    """How far the folds' median held-out negatives lie apart, in interquartile ranges of all of them.
+
+    One intercept that flipped between two ends that fit equally well ruins the mean of the machines.
+    """
+    each = [negatives[fold == k] for k in np.unique(fold)]
+    medians = [float(np.median(own)) for own in each]
+    if len(medians) < 2:
+        return 0.0
+    low, high = np.quantile(negatives, [0.25, 0.75])
+    # Of the few scores that yes and no can give, half may be one: then the rest tells their spread.
+    wide = float(np.median([np.ptp(np.quantile(own, [0.05, 0.95])) for own in each])) / WIDE_IN_QUARTILES
+    unit = max(float(high - low), wide) or float(np.std(negatives))
+    return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
+
+
+def scales_apart(negatives: np.ndarray, fold: np.ndarray) -> float:
+    """How many times as widely as another's one fold's negatives are spread; 1 where a fold has too few.
+
+    From 5 to 95 % of them: far from every bump half of the rows and more may score all but alike.
+    """
+    spreads = []
+    for k in np.unique(fold):
+        own = negatives[fold == k]
+        low, high = np.quantile(own, [0.05, 0.95])
+        spreads.append(float(high - low) if len(own) >= FEWEST_OF_FOLD else 0.0)
+    return max(spreads) / min(spreads) if min(spreads, default=0.0) > 0 else 1.0
