@@ -27,8 +27,8 @@ from sets import UCI
 from screening import read_cohort
 from screening.cohort.cohort import Cohort
 from screening.contract.contract import Contract
+from screening.gates.column_profile import profile
 from screening.gates.drift import Gates
-from screening.gates.profiling import profile
 from screening.sources.columns import Columns
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"

@@ -4,8 +4,8 @@ import pandas as pd
 from flow_cohorts import patients
 
 from screening.contract.contract import Contract
+from screening.gates.column_profile import profile
 from screening.gates.drift import Gates
-from screening.gates.profiling import profile
 from screening.sources.columns import Columns
 
 CONTRACT = Contract.from_dict(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, save_model, score, train
 from screening.cli import app
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import starter_contract
 from screening.comparison.compare import compare
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument

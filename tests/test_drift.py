@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
+from screening.gates.column_profile import SampledValues, missing_in, profile, tenths
 from screening.gates.drift import ALARMS, Gates
-from screening.gates.profiling import missing_in, profile, tenths
-from screening.gates.sampling import SampledValues
 from screening.gates.tests import ks, psi, total_variation
 from screening.sources.columns import Columns
 

@@ -13,8 +13,8 @@ from screening import read_cohort, score, train
 from screening.cohort.reading import check_cohort, open_cohort
 from screening.contract.contract import Contract
 from screening.errors import CohortError
+from screening.gates.column_profile import profile
 from screening.gates.drift import Gates
-from screening.gates.profiling import profile
 from screening.storage.model import save_model
 from screening.training.card import profile_of
 

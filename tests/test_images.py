@@ -12,12 +12,11 @@ from commands import screen
 from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table_of
 
 from screening import read_cohort, score, train
-from screening.cohort.reading import check_cohort
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import check_cohort, starter_contract
 from screening.errors import CohortError, UsageError
 from screening.scoring.erasing import document_without
-from screening.sources.digests import digests
 from screening.sources.images import open_images
+from screening.sources.opening import digests
 
 PAST, NIGHT = brains(6), brains(3, seed=1)
 

@@ -10,7 +10,7 @@ from image_folders import brains, folder_of, table_of
 from scipy.ndimage import label
 
 from screening import Rule, read_cohort, score, train
-from screening.cohort.grouping import whole_groups
+from screening.cohort.stream import whole_groups
 from screening.errors import CohortError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
 from screening.lesions.maps import Grid, opened, smoothed

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
 
 from screening import read_cohort, score, train
-from screening.cohort.grid import cells_of
-from screening.cohort.neighbourhood import around
+from screening.cohort.neighbourhood import around, cells_of
 from screening.cohort.normalising import RobustScales
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError

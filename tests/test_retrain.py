@@ -29,7 +29,7 @@ from screening.ledger import (
 )
 from screening.ledger.retraining import Judged, LastWord
 from screening.page import render_model
-from screening.sources.digests import digests
+from screening.sources.opening import digests
 from screening.storage.loading import load_model
 from screening.training.retraining import (
     KNOWN,

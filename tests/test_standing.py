@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
 from screening.documents.model import TaskFacts
-from screening.gates.profiling import profile
+from screening.gates.column_profile import profile
 from screening.scoring.reference_distribution import BINS, Past, Standing, rarity_range
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule, choose

@@ -8,9 +8,9 @@ import pytest
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError
+from screening.gates.column_profile import profile
 from screening.gates.conversions import Conversion, conversions_of, quantity_named, standard_unit
 from screening.gates.drift import Gates
-from screening.gates.profiling import profile
 from screening.gates.units import KNOWN_BOUND, unit_shift
 from screening.sources.columns import Columns
 

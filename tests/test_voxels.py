@@ -17,7 +17,7 @@ from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, 
 from report_voxel_fixture import voxel_run
 
 from screening import read_cohort, score, train
-from screening.cohort.grid import on_grid, steps
+from screening.cohort.neighbourhood import on_grid, steps
 from screening.documents.stored import run_in
 from screening.documents.voxels import Slice, Volume, Voxels
 from screening.page.voxels import voxels as voxel_block

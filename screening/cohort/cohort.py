@@ -1,67 +1,61 @@
-"""The rows of a cohort once they are typed."""
+"""The rows of a cohort once they are typed, and which of its labels are the cases."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
-from screening.cohort.label_words import affirming, denying, number_of
 from screening.contract.contract import Contract
-from screening.contract.typed_block import columns_of, rows_of, stacked
+from screening.contract.parsing import columns_of, rows_of, stacked
 from screening.errors import UsageError
 from screening.sources.columns import Columns
-from screening.sources.source_files import Source
+from screening.sources.number_formats import TRUE, truths
+from screening.sources.readers import Source
 from screening.spelling import did_you_mean
 
-if TYPE_CHECKING:
-    import pandas
+POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
+# English, German, French, Spanish, Italian.
+NOT = (
+    "no not non none never without free absent absence kein keine keiner nicht ohne nie nein pas sans "
+    "aucun aucune jamais sin ningun ninguna nunca ausente ausencia senza nessun nessuna mai assente "
+    "assenza"
+)
+WELL = (
+    "normal normale normaux normales healthy well negative neg alive living survived survivor survivors "
+    "benign control controls unaffected uninfected gesund negativ lebend lebt lebendig uberlebt gutartig "
+    "kontrolle kontrollen unauffallig sain saine negatif vivant vivante benin benigne temoin temoins "
+    "controle sano sana negativo negativa vivo viva benigno benigna controllo sopravvissuto"
+)
+LETTERS = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True)
 class Cohort:
-    """Typed rows of a cohort, in the order of the table.
+    """Typed rows of a cohort, in the order of the table; every array has shape (n_rows,) or (n_rows, ...)."""
 
-    Attributes
-    ----------
-    values : Columns, shape (n_rows, n_features)
-        The features in contract order. number: float64; ordinal: float64 codes from 0; boolean: float64 0/1;
-        category: text. Missing: NaN, or None for text. Normalised where the contract says so.
-    id, group, label : ndarray of str (object), shape (n_rows,)
-        `id` is the row number where the contract names no id. `label` is "" where it is missing.
-    time : ndarray of datetime64[us], shape (n_rows,)
-    coordinates : ndarray, shape (n_rows, 3)
-    subgroups : Columns of text or None
-    display : Columns of text or None
-        What stands beside a patient on the page; read for scoring only.
-    raw : Columns or None
-        Values before normalisation of the normalised features.
-    rows : ndarray of int, shape (n_rows,)
-        Row numbers in the table, 1 being the first data row of the first file.
-    notes : list of str
-        What was detected or inferred.
-    refused : dict
-        Rows left out, by reason.
-    """
-
+    # The features in contract order. number: float64; ordinal: float64 codes from 0; boolean: float64 0/1;
+    # category: text. Missing: NaN, or None for text. Normalised where the contract says so.
     values: Columns
-    id: np.ndarray
-    group: np.ndarray | None
-    label: np.ndarray | None
-    time: np.ndarray | None
-    coordinates: np.ndarray | None
+    id: np.ndarray  # text; the row number where the contract names no id
+    group: np.ndarray | None  # text
+    label: np.ndarray | None  # text, "" where it is missing
+    time: np.ndarray | None  # datetime64[us]
+    coordinates: np.ndarray | None  # shape (n_rows, 3)
     subgroups: Columns | None
-    raw: Columns | None
-    rows: np.ndarray
+    raw: Columns | None  # values before normalisation of the normalised features
+    rows: np.ndarray  # row numbers in the table, 1 being the first data row of the first file
     contract: Contract
     source: Source
-    notes: list[str] = field(default_factory=list)
-    refused: dict[str, int] = field(default_factory=dict)
-    display: Columns | None = None
+    notes: list[str] = field(default_factory=list)  # what was detected or inferred
+    refused: dict[str, int] = field(default_factory=dict)  # rows left out, by reason
+    display: Columns | None = None  # what stands beside a patient on the page; read for scoring only
 
     def __repr__(self) -> str:
         return f"<Cohort: {self.n_rows} rows, {len(self.names)} features>"  # ids and values belong in no log
@@ -71,16 +65,12 @@ class Cohort:
         return len(self.id)
 
     @property
-    def first_row(self) -> int:
-        return int(self.rows[0]) if self.n_rows else 1
-
-    @property
     def names(self) -> list[str]:
         """Feature names in contract order."""
         return list(self.values)
 
     @cached_property
-    def features(self) -> pandas.DataFrame:
+    def features(self) -> pd.DataFrame:
         """The features as a frame, shape (n_rows, n_features)."""
         return self.values.frame()
 
@@ -99,10 +89,7 @@ class Cohort:
     def classes(self) -> list[str]:
         """Sorted texts of the label, missing ones apart.
 
-        Raises
-        ------
-        UsageError
-            The cohort was read without a label.
+        Raises UsageError: the cohort was read without a label.
         """
         if self.label is None:
             raise UsageError("this cohort was read without a label; name its column with --label")
@@ -114,11 +101,8 @@ class Cohort:
         `positive`, else the contract's; else, of two classes, the one that reads like "yes", or whose other
         reads like "no", else the rarer.
 
-        Raises
-        ------
-        UsageError
-            There are more than two classes and none was named, both read like "no", or a named one does
-            not occur.
+        Raises UsageError: there are more than two classes and none was named, both read like "no", or a named
+        one does not occur.
         """
         classes = self.classes
         asked = [positive] if isinstance(positive, str) else list(positive or self.contract.positive)
@@ -163,10 +147,7 @@ def same_label(asked: str, classes: Sequence[str]) -> str | None:
 def labels_of(cohort: Cohort) -> np.ndarray:
     """The cohort's label text, shape (n_rows,).
 
-    Raises
-    ------
-    UsageError
-        The cohort was read without a label column.
+    Raises UsageError: the cohort was read without a label column.
     """
     if cohort.label is None:
         raise UsageError("this needs a label column: name it with --label or in the contract")
@@ -180,3 +161,48 @@ def joined(batches: Sequence[Cohort]) -> Cohort:
         return first
     columns = columns_of(first)
     return replace(first, **{name: stacked([vars(batch)[name] for batch in batches]) for name in columns})
+
+
+def affirming(classes: Sequence[str]) -> str | None:
+    """The one of two classes that reads like "yes"; 1 beside 2 may be either, so neither does."""
+    words = {text.lower(): text for text in classes}
+    said = words.keys() & (TRUE if truths(words) else POSITIVE_WORDS)
+    numbers = {number_of(text) for text in classes}
+    if len(said) != 1 or (None not in numbers and not numbers <= {0, 1, -1}):
+        return None
+    return words[said.pop()]
+
+
+def denying(classes: Sequence[str]) -> list[str]:
+    """Those of two classes that read like "no": not ill, healthy, alive, or the other after a "not"."""
+    return [
+        text
+        for text in classes
+        if _denies(text) or any(_negates(text, other) and not _denies(other) for other in classes)
+    ]
+
+
+def number_of(text: str) -> float | None:
+    """The number that a label is, None where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _words(text: str) -> list[str]:
+    # Letters without their accents, so that one list serves however a label is written.
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return [word.lower() for word in LETTERS.findall(plain)]
+
+
+def _denies(text: str) -> bool:
+    """Whether it says that something is not, or that all is well; "not normal" says neither."""
+    words = {*_words(text)}
+    return bool(words & {*NOT.split()}) != bool(words & {*WELL.split()})
+
+
+def _negates(text: str, other: str) -> bool:
+    """Whether it is the other with a negation glued to it, as notckd beside ckd."""
+    mine, theirs = ("".join(_words(one)) for one in (text, other))
+    return bool(theirs) and mine.endswith(theirs) and mine.removesuffix(theirs) in NOT.split()

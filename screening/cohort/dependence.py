@@ -17,14 +17,13 @@ import pyarrow as pa
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
-from screening.cohort.guessing import FEW_VALUES, names_people, names_rows, names_somebody
-from screening.cohort.inference import INDEX_NAME
+from screening.cohort.role_inference import FEW_VALUES, INDEX_NAME, names_people, names_rows, names_somebody
 from screening.contract.contract import Contract
+from screening.contract.parsing import plain, texts
 from screening.contract.stems import counts_rows, sizes_of_stems, stems_of, usual
-from screening.contract.typing import plain, texts
 from screening.documents.reason import Reason
 from screening.errors import UsageError
-from screening.sources.source_files import Source
+from screening.sources.readers import Source
 
 CODE = "rows_of_one_patient"
 # The head of a table is enough to see how it is made; fewer rows show nothing.

@@ -26,27 +26,13 @@ class Encoder:
     lower median. category: one 0/1 column a level seen in training (two levels: one column), missing to the
     most frequent or, where the contract says so, a level of its own; a level not seen in training has no
     column set, and where one column tells two levels apart, lies at its mean. Where the contract asks for an
-    indicator, a 0/1 column `NAME missing` is added. Then every
-    column gets zero mean and unit variance over the training rows (of 0/1 columns, an sd under 0.1 is 0.1).
-
-    Parameters
-    ----------
-    contract : Contract
-        Complete: with features.
-
-    Attributes
-    ----------
-    names : list of str
-        Encoded columns, such as `age`, `ward=ICU`, `lactate missing`.
-    columns : list of str
-        Feature of each encoded column.
-    medians : dict
-        Per feature the value put where it is missing, typed as in `Cohort.values`.
+    indicator, a 0/1 column `NAME missing` is added. Then every column gets zero mean and unit variance over
+    the training rows (of 0/1 columns, an sd under 0.1 is 0.1).
     """
 
-    names: list[str]
-    columns: list[str]
-    medians: dict[str, float | str | None]
+    names: list[str]  # encoded columns, such as `age`, `ward=ICU`, `lactate missing`
+    columns: list[str]  # the feature of each
+    medians: dict[str, float | str | None]  # what is put where a feature is missing, as in `Cohort.values`
 
     def __init__(self, contract: Contract):
         self.contract = contract
@@ -114,10 +100,7 @@ class Encoder:
     def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
         """Rebuild a fitted encoder.
 
-        Raises
-        ------
-        ModelError
-            The arrays do not belong to this contract.
+        Raises ModelError: the arrays do not belong to this contract.
         """
         encoder = cls(contract)
         try:

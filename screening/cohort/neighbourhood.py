@@ -1,24 +1,54 @@
-"""Neighbourhood features of voxels: mean, spread and gradient of each channel, within the mask."""
+"""Voxels on their grid, and features of their neighbourhood: mean, spread and gradient, within the mask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 from scipy.ndimage import uniform_filter
 
-from screening.cohort.grid import cells_of
-from screening.cohort.stretches import gathered, stretches
 from screening.contract.contract import Contract
-from screening.contract.typing import floats, is_numeric, plain
+from screening.contract.parsing import floats, is_numeric, plain
 from screening.documents.tables import table
 from screening.errors import CohortError, UsageError
+from screening.sources.columns import stretches
 from screening.sources.images import AXES
-from screening.sources.readers import Block, DerivedPart, Part, wanted_of, whole_block
-from screening.sources.source_files import Source
+from screening.sources.readers import Block, DerivedPart, Part, Source, wanted_of, whole_block
 
 STATISTICS = ("mean", "sd", "gradient")
+MOST_CELLS = 50_000_000
+
+
+def steps(values: np.ndarray) -> float:
+    """Distance between neighbouring grid planes: the smallest gap between distinct coordinates, 1 for one."""
+    gaps = np.diff(np.unique(np.round(values, 6)))
+    return float(gaps.min()) if gaps.size else 1.0
+
+
+def on_grid(coordinates: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Whole grid positions of coordinates, from 0 along each axis, shape (n, 3)."""
+    if not len(coordinates):
+        return np.zeros((0, 3), dtype=np.int64)
+    return np.rint((coordinates - coordinates.min(axis=0)) / step).astype(np.int64)
+
+
+def cells_of(coordinates: np.ndarray, where: str = "") -> tuple[np.ndarray, tuple[int, ...]]:
+    """Grid positions of one patient's voxels, shape (n, 3), and the shape of the smallest box around them.
+
+    Raises CohortError: beginning with `where`: the box has too many cells to be looked through, or two voxels
+    share one.
+    """
+    place = on_grid(coordinates, np.array([steps(axis) for axis in coordinates.T]))
+    shape = tuple(int(most) + 1 for most in place.max(axis=0))
+    few = np.prod([float(side) for side in shape]) <= MOST_CELLS
+    if not few or len(np.unique(np.ravel_multi_index(tuple(place.T), shape))) < len(place):
+        raise CohortError(
+            f"{where}a patient's coordinates are no grid (two voxels in one place, or far apart)"
+        )
+    return place, shape
 
 
 def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Contract]:
@@ -26,10 +56,7 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
 
     Features of a contract that names none of them are joined by those of its numbers, declared alike.
 
-    Raises
-    ------
-    UsageError
-        There are no coordinates, or no patients.
+    Raises UsageError: there are no coordinates, or no patients.
     """
     size = contract.neighbourhood
     if size is None:
@@ -153,10 +180,8 @@ class _Neighbours(DerivedPart):
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order.
 
-        Raises
-        ------
-        CohortError
-            A patient's rows do not stand together, a channel is text, or coordinates are no grid.
+        Raises CohortError: a patient's rows do not stand together, a channel is text, or coordinates are no
+        grid.
         """
         wanted = wanted_of(self.header, columns)
         asked = [channel for channel in self.channels if {*derived(channel)} & {*wanted}]
@@ -204,10 +229,11 @@ class _Neighbours(DerivedPart):
             for name, rows in stretches(plain(block.columns[self.group]).to_numpy(zero_copy_only=False))
         )
         seen: set[object] = set()
-        for name, mine in gathered(parts):
+        for name, of_patient in groupby(parts, key=itemgetter(0)):
             if name in seen or self.owners.setdefault(name, id(self)) != id(self):
                 raise CohortError(
                     f"{self.name}: rows of a patient do not stand together; sort them by patient"
                 )
             seen.add(name)
+            mine = [part for _, part in of_patient]
             yield {key: pa.concat_arrays([part[key] for part in mine]) for key in mine[0]}

@@ -6,23 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from screening.cohort.stretches import stretches
-from screening.contract.feature import Feature
+from screening.contract.contract import Feature
 from screening.errors import CohortError
-from screening.sources.columns import Columns, coded
+from screening.sources.columns import Columns, coded, stretches
 
 # By which the median distance from the median is multiplied to be the standard deviation of normal values.
 NORMAL = 1.4826
 
 
 class Scales:
-    """Standardise columns within groups, for values not comparable between groups.
-
-    Parameters
-    ----------
-    columns : list of str
-        Names of the columns to standardise.
-    """
+    """Standardise columns within groups, for values not comparable between groups."""
 
     def __init__(self, columns: list[str]):
         self.columns = columns
@@ -64,13 +57,7 @@ class Scales:
 
 
 class KnownScales(Scales):
-    """Centre and spread as they were found elsewhere.
-
-    Parameters
-    ----------
-    state : mapping of ndarray
-        Of `Scales.state`.
-    """
+    """Centre and spread as they were found elsewhere, of `Scales.state`."""
 
     def __init__(self, state: Mapping[str, np.ndarray]):
         super().__init__([str(name) for name in state["columns"]])
@@ -150,10 +137,7 @@ class RobustScales(Scales):
     def add(self, group: np.ndarray, features: Columns) -> None:
         """Take in the rows of one batch.
 
-        Raises
-        ------
-        CohortError
-            Rows of a group come after those of another.
+        Raises CohortError: rows of a group come after those of another.
         """
         values = np.column_stack([features[name] for name in self.columns])
         for name, rows in stretches(group):

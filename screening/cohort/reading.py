@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
 from screening.cohort.cohort import Cohort, joined
-from screening.cohort.grouping import GroupStream
-from screening.cohort.inference import inferred
-from screening.cohort.stream import BATCH_ROWS, CohortStream
+from screening.cohort.dependence import dependence, proposed
+from screening.cohort.neighbourhood import with_neighbourhood
+from screening.cohort.role_inference import inferred
+from screening.cohort.stream import BATCH_ROWS, CohortStream, GroupStream
 from screening.contract.contract import Contract
 from screening.documents.tables import table
 from screening.errors import CohortError
 from screening.gates.drift import Gates
-from screening.sources.database import Database
-from screening.sources.frames import source_of
-from screening.sources.image_folders import holds_images
-from screening.sources.source_files import Source, open_source
-
-if TYPE_CHECKING:
-    from screening.sources.frames import Table
-
-    Readable: TypeAlias = str | Path | Database | Table
+from screening.sources.opening import Readable, source_at
+from screening.sources.readers import Source
 
 __all__ = ["CohortStream", "check_cohort", "open_cohort", "opened", "read_cohort"]
 
@@ -85,17 +78,7 @@ def read_cohort(
     )
     files, given = opened(source, given)
     complete, notes = (given, []) if given.features else inferred(files, given)
-    return _whole(CohortStream(files, complete, batch_rows, given.label, need_label, notes))
-
-
-def reread(source: Source, contract: Contract, need_label: bool) -> Cohort:
-    """A cohort once more, from its own source and contract, as another process does."""
-    return _whole(CohortStream(source, contract, BATCH_ROWS, contract.label, need_label))
-
-
-def _whole(stream: CohortStream) -> Cohort:
-    stream.check()
-    return joined(list(stream))
+    return joined(list(CohortStream(files, complete, batch_rows, given.label, need_label, notes)))
 
 
 def open_cohort(
@@ -141,37 +124,33 @@ def check_cohort(
     return [], stream.notes
 
 
+def starter_contract(
+    source: Readable, *, label: str | None = None, positive: str | Sequence[str] | None = None,
+    id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
+) -> tuple[Contract, list[str]]:  # fmt: skip
+    """A starter contract for a table, for a person to review, and notes on what was guessed.
+
+    Unlike the inference of `read_cohort` it guesses roles, the patient of several rows among them, lists
+    categories and usual ranges (1st to 99th percentile), and declares missing-value codes and censoring it
+    meets, so that the table reads with it.
+    """
+    given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
+    files, given = opened(source, given)
+    contract, notes = inferred(files, given, starter=True)
+    signs = dependence(files, contract)
+    if roles := proposed(signs, contract, given):
+        contract, notes = inferred(files, given.with_roles(**roles), starter=True)
+    # What cannot be read with it is said now, with place and remedy, and not by the next command.
+    CohortStream(files, contract).check()
+    return contract, [*files.notes, *notes, *(sign.note for sign in signs)]
+
+
 def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
     """The source of a cohort, and the contract with what such a source brings: patients, neighbourhoods."""
-    files = _source(source)
+    files = source_at(source)
     if not given.features and not given.group:
         given = given.with_roles(group=files.group)
-    if given.neighbourhood is None:
-        return files, given
-    # SciPy's images are read by who needs them.
-    from screening.cohort.neighbourhood import with_neighbourhood
-
     return with_neighbourhood(files, given)
-
-
-def _source(source: Readable) -> Source:
-    """Files by path or URL, a folder of images, a table or query of a database, or a table in memory."""
-    if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
-        if holds_images(Path(source)):
-            from screening.sources.images import open_images
-
-            return open_images(Path(source))
-        return open_source(source)
-    # SQLAlchemy and fsspec are loaded by who needs them.
-    if isinstance(source, str):
-        from screening.sources.remote import open_remote
-
-        return open_remote(source)
-    if isinstance(source, Database):
-        from screening.sources.sql import open_database
-
-        return open_database(source)
-    return source_of(source)
 
 
 def contract_of(

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, joined
+from screening.cohort.duplicates import DuplicateIds, hashed
 from screening.cohort.normalising import Scales, scales_of
-from screening.cohort.repeats import Repeats, hashed
 from screening.contract.contract import Contract
+from screening.contract.parsing import (
+    Parts,
+    Typed,
+    TypedBlock,
+    read_coordinate,
+    read_feature,
+    read_text,
+    read_time,
+)
 from screening.contract.stems import stems_of
-from screening.contract.typed_block import Parts, TypedBlock
-from screening.contract.typing import Typed, read_coordinate, read_feature, read_text, read_time
 from screening.contract.violations import Violations, described, refuse_absent
 from screening.documents.tables import made
 from screening.errors import CohortError, UsageError
 from screening.gates.drift import Gates
-from screening.sources.columns import Columns
-from screening.sources.readers import Block, Part
-from screening.sources.source_files import Source
+from screening.sources.columns import Columns, stretches
+from screening.sources.readers import Block, Part, Source
 
 BATCH_ROWS = 65536
 UNSEEN = "unseen_category"
@@ -34,15 +42,8 @@ class CohortStream:
     contract's `on_unseen` decides on an unseen category, which elsewhere is a violation, and the columns to
     display are read. `scales` are those of groups, where somebody else saw all their rows.
 
-    Attributes
-    ----------
-    contract : Contract
-    source : Source
-    notes : list of str
-    refused : dict
-        Rows left out by reason (`on_violation = "refuse_rows"`), known after `check` as `n_rows` is.
-    n_rows : int
-        Rows of the table, refused ones included.
+    `refused`: rows left out by reason (`on_violation = "refuse_rows"`), known after `check` as `n_rows` is;
+    `n_rows`: rows of the table, refused ones included.
     """
 
     def __init__(
@@ -77,17 +78,14 @@ class CohortStream:
     def check(self) -> None:
         """Read the whole table once.
 
-        Raises
-        ------
-        CohortError
-            All violations, by column and row number.
+        Raises CohortError: all violations, by column and row number.
         """
         if self._checked:
             return
         violations, refused = Violations(), dict[str, int]()
         # Rows the contract wants left out for an unseen category alone: no reason to stop.
         left_out = Violations()
-        repeats = Repeats()
+        repeats = DuplicateIds()
         kept = total = 0
         for file, block in self._blocks(violations):
             typed = self._typed(block, file)
@@ -128,7 +126,7 @@ class CohortStream:
         self.notes += self.gates.notes() if self.gates else []
         self.refused, self.n_rows, self._checked = refused, total, True
 
-    def _find_repeats(self, repeats: Repeats, violations: Violations, refused: dict[str, int]) -> int:
+    def _find_repeats(self, repeats: DuplicateIds, violations: Violations, refused: dict[str, int]) -> int:
         """Note rows whose id occurs again; return how many of them were sound otherwise."""
         self._repeated, places = repeats.found()
         if not self._repeated.size:
@@ -272,6 +270,30 @@ class CohortStream:
             notes=self.notes,
             refused=self.refused,
         )
+
+
+class GroupStream(CohortStream):
+    """A cohort read group by group; memory is bounded by the largest of them."""
+
+    def __iter__(self) -> Iterator[Cohort]:
+        return whole_groups(super().__iter__())
+
+
+def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
+    """The same rows, one group a batch; CohortError where rows of a group come after those of another."""
+    seen: set[str] = set()
+    parts = (
+        (name, batch.take(np.arange(rows.start, rows.stop)))
+        for batch in batches
+        for name, rows in stretches(np.asarray(batch.group))
+    )
+    for name, of_group in groupby(parts, key=itemgetter(0)):
+        if name in seen:
+            raise CohortError(
+                "rows of a group do not stand together, as lesions need it; sort the table by its group"
+            )
+        seen.add(name)
+        yield joined([part for _, part in of_group])
 
 
 def _count(refused: dict[str, int], column: str, kind: str, rows: int) -> None:

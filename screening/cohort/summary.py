@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.contract.typing import floats, is_numeric, is_text, plain, texts
-from screening.gates.sampling import SampledValues
+from screening.contract.parsing import floats, is_numeric, is_text, plain, texts
+from screening.gates.column_profile import SampledValues
 from screening.sources.number_formats import (
     DATE,
     MARKS,

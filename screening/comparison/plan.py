@@ -19,7 +19,7 @@ from screening.files import digest_of_json
 from screening.parallel import Cluster, in_parallel
 from screening.recipes.loading import tells_apart
 from screening.recipes.recipe import Recipe
-from screening.sources.source_files import Source
+from screening.sources.readers import Source
 from screening.statistics.operating_point import Rule
 from screening.storage import finished
 from screening.storage.publishing import write_whole

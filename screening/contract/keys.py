@@ -1,17 +1,25 @@
-"""What each key of a contract means, from the types and their docstrings: for `init` and the reference."""
+"""What each key of a contract means, from the types and their docstrings; and a contract written as TOML."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import tomlkit
 from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaValue
+from tomlkit.items import Comment
 
-if TYPE_CHECKING:
-    from pydantic.json_schema import JsonSchemaValue
+from screening.documents.tables import of
 
+WIDTH = 98
+HEAD = (
+    "What the cohort's table must look like. Review every line: roles, types, units, ranges.",
+    "A key behind a # is not set; remove the # to set it.",
+)
 # What stands in a starter contract for a key that is not set; a number cannot be left blank.
 EXAMPLES = {"number": "0.1", "integer": "5", "array": "[]", "string": '""', "boolean": "false"}
 DAY = "2030-01-31"
@@ -19,20 +27,7 @@ DAY = "2030-01-31"
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a contract.
-
-    Parameters
-    ----------
-    name : str
-    kind : str
-        Its type, in words.
-    default : str
-        As TOML; empty where there is none.
-    example : str
-        A value of its type, as TOML.
-    meaning : str
-    required : bool
-    """
+    """One key of a contract: its type in words, default ("" for none) and example as TOML."""
 
     name: str
     kind: str
@@ -109,8 +104,63 @@ def _example(part: JsonSchemaValue) -> str:
 
 
 def _toml(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return "" if value is None else tomlkit.item(value).as_string()
+
+
+def contract_toml(
+    content: Mapping[str, object], notes: Sequence[str], roles: Sequence[Key], features: Sequence[Key]
+) -> str:
+    """Return TOML text of a flat contract (roles at the top level, `features` a table of tables).
+
+    `roles` and `features` are the keys there can be: each is explained, and named where it is not set.
+    """
+    text = tomlkit.document()
+    for note in (*HEAD, *notes):
+        text.add(tomlkit.comment(_one_line(note)))
+    text.add(tomlkit.nl())
+    text.add("format", 1)
+    text.add(tomlkit.nl())
+    text.add("cohort", _roles(content, roles, features))
+    of_features = tomlkit.table(is_super_table=True)
+    stated = of(dict, content.get("features", {}))
+    for name, feature in stated.items():
+        said = tomlkit.table()
+        said.update({key: value for key, value in feature.items() if value is not None})
+        of_features.add(name, said.add(tomlkit.nl()))
+    text.add("features", of_features)
+    return text.as_string().rstrip("\n") + "\n"
+
+
+def _roles(
+    content: Mapping[str, object], roles: Sequence[Key], features: Sequence[Key]
+) -> tomlkit.items.Table:
+    """The table of roles, and after it what the keys of a feature mean."""
+    cohort = tomlkit.table()
+    for key in roles:
+        for line in _comments(key.meaning):
+            cohort.add(line)
+        value = content.get(key.name)
+        if value is None:
+            cohort.add(tomlkit.comment(f"{key.name} = {key.example}"))
+        else:
+            cohort.add(key.name, value)
+        cohort.add(tomlkit.nl())
+    cohort.add(
+        tomlkit.comment(
+            "Each feature is a table [features.NAME] with its type, and what else is to be said of it:"
+        )
+    )
+    for key in features:
+        said = f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}"
+        for line in _comments(said, "  ", "    "):
+            cohort.add(line)
+    return cohort.add(tomlkit.nl())
+
+
+def _comments(text: str, first: str = "", later: str = "") -> list[Comment]:
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False)
+    return [tomlkit.comment(line) for line in lines]
+
+
+def _one_line(note: str) -> str:
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in note).split())

@@ -14,22 +14,13 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is measured, the words of its name, and the units it is written in.
-
-    Parameters
-    ----------
-    words : str
-        Words that name it, each one alone, or several joined by "_" that must all be there.
-    units : tuple of (spelling, amount)
-        The same amount in each unit; "mg/dL of urea" is the unit mg/dL with what it counts.
-    wide : bool
-        Whether patients differ by such factors too, so that a factor alone says little.
-    """
+    """What is measured, the words of its name, and the units it is written in."""
 
     name: str
-    words: str
+    words: str  # each one alone names it, or several joined by "_" that must all be there
+    # The same amount in each unit; "mg/dL of urea" is the unit mg/dL with what it counts.
     units: tuple[tuple[str, float], ...]
-    wide: bool = False
+    wide: bool = False  # patients differ by such factors too, so that a factor alone says little
 
     @cached_property
     def names(self) -> tuple[frozenset[str], ...]:
@@ -38,19 +29,13 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Conversion:
-    """night = factor * training + offset, the two units where they are known, and how sure one must be.
-
-    Parameters
-    ----------
-    known : bool
-        Whether the factor belongs to this very quantity, and is not one that patients differ by too.
-    """
+    """night = factor * training + offset, the two units where they are known, and how sure one must be."""
 
     factor: float
     offset: float
     before: str
     after: str
-    known: bool
+    known: bool  # the factor belongs to this very quantity, and is not one that patients differ by too
 
     @property
     def words(self) -> str:

@@ -16,9 +16,8 @@ from screening.documents.model import NumberProfile, Profile
 from screening.documents.reason import Reason
 from screening.documents.run import FeatureDrift
 from screening.gates import tests
+from screening.gates.column_profile import Column, missing_in
 from screening.gates.conversions import conversions_of
-from screening.gates.counting import Column
-from screening.gates.profiling import missing_in
 from screening.gates.units import UnitShift, unit_shift
 from screening.sources.columns import Columns
 
@@ -41,11 +40,7 @@ def gates_of(past: Profile | None, contract: Contract) -> Gates | None:
 class Gates:
     """Counts a night's rows against a training profile; a `CohortStream` feeds it in its first pass.
 
-    Parameters
-    ----------
-    past : Profile
-        Features it does not know are let through.
-    contract : Contract
+    `past`: features it does not know are let through.
     """
 
     def __init__(self, past: Profile, contract: Contract):
@@ -197,6 +192,11 @@ class Gates:
         bound = shift.bound if np.isfinite(shift.bound) else None
         return Reason("unit_changed", words, name, shift.ratio, bound, remedy)
 
+    def _reason(self, gate: str, code: str, words: str, name: str, p: float) -> Reason | None:
+        """What a gate says, where chance does not explain it."""
+        allowed = self._allowed(gate)
+        return Reason(code, words, name, p, allowed, CHECK) if p < allowed else None
+
     def _missing(self, name: str, column: Column) -> Reason | None:
         if not self.n_rows:
             return None
@@ -204,10 +204,10 @@ class Gates:
         gone, before = self.n_rows - column.present, column.missing_past
         share, share_past = gone / self.n_rows, before / max(before + column.n_past, 1)
         p = tests.more_often(gone * now, self.n_rows * now, before * past, (before + column.n_past) * past)
-        if share - share_past < MORE_MISSING or p >= self._allowed("missing"):
+        if share - share_past < MORE_MISSING:
             return None
         words = f"{name}: missing in {share:.0%} of the rows, in training in {share_past:.0%}."
-        return Reason("missing_more", words, name, p, self._allowed("missing"), CHECK)
+        return self._reason("missing", "missing_more", words, name, p)
 
     def _unseen(self, name: str, column: Column) -> Reason | None:
         if not column.n_unseen:
@@ -216,11 +216,8 @@ class Gates:
         p = tests.never_seen(
             [n * now for n in column.unseen.values()], column.expected * past, column.present * now
         )
-        if p >= self._allowed("unseen"):
-            return None
-        n = column.n_unseen
-        words = f"{name}: {n} of {column.present} rows with a category never seen in training."
-        return Reason("unseen_category", words, name, p, self._allowed("unseen"), CHECK)
+        words = f"{name}: {column.n_unseen} of {column.present} rows with a category never seen in training."
+        return self._reason("unseen", "unseen_category", words, name, p)
 
     def _values(self, name: str, column: Column) -> Reason | None:
         distance = column.distance()
@@ -231,18 +228,14 @@ class Gates:
             p = tests.other_distribution(distance, column.present * now, column.n_past * past)
         else:
             p = tests.other_shares(column.counts * now, column.expected * past)
-        if p >= self._allowed("values"):
-            return None
         figures = f"PSI {column.index():.2f}, distance {distance:.2f}"
         words = f"{name}: distributed differently from training ({figures})."
-        return Reason("values_differ", words, name, p, self._allowed("values"), CHECK)
+        return self._reason("values", "values_differ", words, name, p)
 
     def _outside(self, name: str, column: Column) -> Reason | None:
         if not column.outside or column.outside < OUTSIDE * column.present:
             return None
         now, past = self._per_row(), self._per_past_row(column)
         p = tests.outside(column.outside * now, column.present * now, column.n_past * past)
-        if p >= self._allowed("outside"):
-            return None
         words = f"{name}: {column.outside} of {column.present} values lie outside the training range."
-        return Reason("outside_range", words, name, p, self._allowed("outside"), CHECK)
+        return self._reason("outside", "outside_range", words, name, p)

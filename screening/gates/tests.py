@@ -104,12 +104,8 @@ def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
     A category of c rows in all lies in the night as a whole with the chance of a draw without replacement;
     such events are negatively associated, so a Chernoff bound over all categories holds.
 
-    Parameters
-    ----------
-    unseen, past : sequence of float
-        Rows of each category tonight that training never had, and of each category of training.
-    rows : float
-        Rows of tonight that have a category.
+    `unseen`, `past`: rows of each category tonight that training never had, and of each category of training;
+    `rows`: rows of tonight that have a category.
     """
     x = sum(max(1, math.floor(n + 1e-9)) for n in unseen)
     if not x:

@@ -37,20 +37,12 @@ FEW = 5
 
 @dataclass(frozen=True)
 class UnitShift:
-    """A likely change of unit.
-
-    Parameters
-    ----------
-    ratio, bound : float
-        How much likelier the converted night is, and how much it has to be to be sure.
-    share : float
-        Rows it concerns, 0 to 1; 1 where it is the column as a whole.
-    """
+    """A likely change of unit."""
 
     conversion: Conversion
-    ratio: float
-    bound: float
-    share: float = 1.0
+    ratio: float  # how much likelier the converted night is
+    bound: float  # how much likelier it has to be to be sure
+    share: float = 1.0  # rows it concerns; 1 where it is the column as a whole
 
     @property
     def sure(self) -> bool:
@@ -61,19 +53,8 @@ class UnitShift:
 class Density:
     """Density of the training values (of their logarithms, `log`), smooth and with wide tails.
 
-    Parameters
-    ----------
-    training : NumberProfile
-        The values of training.
-    n_units : float
-        Effective number of training rows; the fewer, the smoother.
-
-    Attributes
-    ----------
-    width : float
-        Standard deviation of the values, robust.
-    middle : float
-        Their median.
+    `training`: the values of training; `n_units`: effective number of training rows; the fewer, the smoother.
+    `width`: standard deviation of the values, robust; `middle`: their median.
     """
 
     def __init__(self, training: NumberProfile, n_units: float, log: bool):

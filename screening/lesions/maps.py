@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import gaussian_filter, label
 
-from screening.cohort.grid import cells_of
+from screening.cohort.neighbourhood import cells_of
 from screening.kernels.jit import njit
 
 CONNECTIVITY = 26

@@ -13,7 +13,7 @@ from screening.documents.stored import model_in, run_in
 from screening.errors import ModelError
 from screening.ledger import Ledger, Published, published
 from screening.network.site import Network
-from screening.sources.digests import digests
+from screening.sources.opening import digests
 from screening.storage.serialization import read_document
 
 DAY = datetime.timedelta(days=1)

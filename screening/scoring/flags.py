@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
 from screening.ledger import Known
-from screening.sources.private_file import Place, PrivateFile
+from screening.sources.private_file import PrivateFile
 from screening.storage.model import CHANCES, Chances, Model, Scored
 
 # Rows held before they are sorted and put away, and rows read back at a time of each sorted stretch.
@@ -59,7 +59,7 @@ class Flags:
         self.schema = pa.schema([*texts, *figures, *shown])
         self._held: list[pa.RecordBatch] = []
         self._file: PrivateFile | None = None
-        self._stretches: list[list[Place]] = []
+        self._stretches: list[list[int]] = []
 
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Take in the flagged rows of one batch."""
@@ -91,7 +91,7 @@ class Flags:
         self._stretches.append([self._file.put(piece) for piece in self._sorted()])
         self._held, self._n_held = [], 0
 
-    def _read(self, stretch: Sequence[Place]) -> Iterator[Flag]:
+    def _read(self, stretch: Sequence[int]) -> Iterator[Flag]:
         assert self._file is not None
         return _flags(map(self._file.get, stretch))
 

@@ -18,7 +18,7 @@ from screening.errors import ClusterError, ModelError, UsageError
 from screening.files import digest_of
 from screening.parallel import Cluster, in_parallel
 from screening.sources.pieces import Piece, pieces_of
-from screening.sources.source_files import Source
+from screening.sources.readers import Source
 from screening.storage import finished
 from screening.storage.loading import load_model
 from screening.storage.model import Model

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from scipy.ndimage import label
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.grid import MOST_CELLS, on_grid, steps
+from screening.cohort.neighbourhood import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
 from screening.documents.voxels import Cluster, Geometry, Slice, Volume, Voxels
 from screening.scoring.png import as_text, palette_png, ramp

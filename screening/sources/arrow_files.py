@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from screening.errors import CohortError
-from screening.sources.readers import Block, Form, whole_block
+from screening.sources.readers import Block, whole_block
 
 MAGIC = b"ARROW1"
 
@@ -24,7 +24,7 @@ def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
         raise CohortError(f"{path.name}: the Arrow file is damaged or cut short; export it again") from None
 
 
-def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+def blocks(path: Path, name: str, form: None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
     """Yield the wanted columns of all rows, in order."""
     first = 1
     try:

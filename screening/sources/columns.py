@@ -1,30 +1,22 @@
-"""Columns of a table by name, as arrays: a night needs no more of a frame, and pandas takes long to load."""
+"""Columns of a table by name, as arrays: values that are missing as None or NaN, whatever the batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import pandas
+import pandas as pd
 
 
 class Columns(Mapping[str, np.ndarray]):
-    """Columns of the same rows, each float64 with NaN or text with None where a value is missing.
-
-    Parameters
-    ----------
-    arrays : mapping of ndarray, each of shape (n_rows,)
-    n_rows : int
-    """
+    """Columns of the same rows, each float64 with NaN or text with None where a value is missing."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], n_rows: int):
         self.arrays, self.n_rows = dict(arrays), n_rows
 
     @classmethod
-    def of(cls, frame: pandas.DataFrame) -> Columns:
+    def of(cls, frame: pd.DataFrame) -> Columns:
         """The columns of a frame: numbers and truths as float64, all else as text."""
         kinds = {name: "float64" if frame[name].dtype.kind in "bif" else "object" for name in frame.columns}
         texts = frame.astype(kinds).where(frame.notna(), None) if "object" in kinds.values() else frame
@@ -52,13 +44,11 @@ class Columns(Mapping[str, np.ndarray]):
         """The same with other columns in place of those of their names, or behind them."""
         return Columns({**self.arrays, **others}, self.n_rows) if others else self
 
-    def frame(self) -> pandas.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """The columns as pandas has them."""
-        import pandas
-
         # The dtype is said, or pandas guesses one for texts that depends on the batch.
-        series = {name: pandas.Series(values, dtype=values.dtype) for name, values in self.arrays.items()}
-        return pandas.DataFrame(series, index=range(self.n_rows))
+        series = {name: pd.Series(values, dtype=values.dtype) for name, values in self.arrays.items()}
+        return pd.DataFrame(series, index=range(self.n_rows))
 
 
 def joined_columns(parts: Sequence[Columns]) -> Columns:
@@ -79,3 +69,10 @@ def coded(values: np.ndarray) -> tuple[list, np.ndarray]:
     place: dict[object, int] = {}
     codes = np.array([place.setdefault(value, len(place)) for value in values.tolist()], dtype=np.intp)
     return list(place), codes
+
+
+def stretches(names: np.ndarray) -> Iterator[tuple[str, slice]]:
+    """Each stretch of rows of one name, in order; a name whose rows stand apart comes more than once."""
+    cuts = [0, *(1 + np.flatnonzero(names[1:] != names[:-1])), len(names)] if len(names) else []
+    for start, end in pairwise(cuts):
+        yield names[start], slice(start, end)

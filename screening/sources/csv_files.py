@@ -26,7 +26,7 @@ from pyarrow import csv as arrow_csv
 
 from screening.errors import CohortError, ScreenError, of_system
 from screening.sources.number_formats import NUMBER, decimal_marks
-from screening.sources.readers import Block, Form
+from screening.sources.readers import Block
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -52,36 +52,18 @@ BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs
 
 @dataclass(frozen=True)
 class CsvForm:
-    """How one CSV file is written.
-
-    Parameters
-    ----------
-    encoding, delimiter, decimal : str
-    header : list of str
-    start : int
-        Bytes before the first row, the file being UTF-8.
-    names : list of str
-        The header's cells as they stand there.
-    others : dict
-        Columns with another decimal mark than the file's.
-    quoted : bool
-        Whether there are quotes anywhere.
-    plain : bool
-        Whether every line is a row, and its place can be counted: UTF-8 without quotes or old line ends.
-    broken : (int, str), optional
-        The first row that cannot be read, and why.
-    """
+    """How one CSV file is written."""
 
     encoding: str
     delimiter: str
     decimal: str
     header: list[str]
-    start: int
-    names: list[str]
-    others: dict[str, str] = field(default_factory=dict)
-    quoted: bool = True
-    plain: bool = False
-    broken: tuple[int, str] | None = None
+    start: int  # bytes before the first row, the file being UTF-8
+    names: list[str]  # the header's cells as they stand there
+    others: dict[str, str] = field(default_factory=dict)  # columns with another decimal mark
+    quoted: bool = True  # there are quotes somewhere
+    plain: bool = False  # every line is a row that can be counted: UTF-8 without quotes or old line ends
+    broken: tuple[int, str] | None = None  # the first row that cannot be read, and why
 
     def note(self) -> str:
         """The form in words."""
@@ -94,10 +76,7 @@ class CsvForm:
 def csv_form(path: Path) -> CsvForm:
     """Detect encoding (from the whole file), delimiter and decimal mark (from its first rows).
 
-    Raises
-    ------
-    CohortError
-        Not text, no header, a header that looks like a data row.
+    Raises CohortError: not text, no header, a header that looks like a data row.
     """
     encoding, quoted, plain = _examined(path)
     try:
@@ -136,10 +115,7 @@ def csv_blocks(
 
     Of a plain file those alone that lie in a `span` of bytes, where one is given.
 
-    Raises
-    ------
-    CohortError
-        A row cannot be read; those before it were given.
+    Raises CohortError: a row cannot be read; those before it were given.
     """
     places = {column: str(form.header.index(column)) for column in wanted}
     first, broken = 1, form.broken
@@ -171,12 +147,6 @@ def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
     """The names of the columns, and how the file is written; raises as `csv_form` does."""
     form = csv_form(path)
     return form.header, form
-
-
-def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
-    """Yield the wanted columns of all rows, in order; raises as `csv_blocks` does."""
-    assert isinstance(form, CsvForm)
-    return csv_blocks(path, name, form, wanted, batch_rows)
 
 
 def _opened_rows(path: Path, form: CsvForm, span: tuple[int, int] | None) -> pa.NativeFile:
@@ -268,16 +238,8 @@ def in_batches(tables: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table
         yield pa.concat_tables(waiting)
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where every so many rows of a file begin, in bytes, the end being last; and how many rows there are."""
-
-    starts: list[int]
-    n_rows: int
-
-
-def line_places(path: Path, form: CsvForm, rows: int) -> Places | None:
-    """Where each piece of so many rows begins in a plain file.
+def line_places(path: Path, form: CsvForm, rows: int) -> tuple[list[int], int] | None:
+    """Where each piece of so many rows of a plain file begins, in bytes and the end last; and its rows.
 
     None where that takes reading the cells: the file is packed, or has blank lines, which are no rows.
     """
@@ -298,7 +260,7 @@ def line_places(path: Path, form: CsvForm, rows: int) -> Places | None:
             last = int(ends[-1]) if len(ends) else last
     if at > last:
         n_rows += 1
-    return Places([each for each in starts if each < at] + [at], n_rows)
+    return [*(start for start in starts if start < at), at], n_rows
 
 
 def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:

@@ -59,10 +59,7 @@ class Database:
 def read_url(text: str) -> sa.URL:
     """A database's URL.
 
-    Raises
-    ------
-    UsageError
-        It is none; it is not repeated, because a password may stand anywhere in it.
+    Raises UsageError: it is none; it is not repeated, because a password may stand anywhere in it.
     """
     try:
         url = sa.make_url(text)

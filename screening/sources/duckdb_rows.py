@@ -59,10 +59,7 @@ def errors() -> tuple[type[Exception], ...]:
 def answer(url: sa.URL, database: Database, query: str | None) -> Iterator[Answer]:
     """Ask for a table or a query; the file is opened read-only.
 
-    Raises
-    ------
-    UsageError
-        The query is not one SELECT, as DuckDB's own parser reads it.
+    Raises UsageError: the query is not one SELECT, as DuckDB's own parser reads it.
     """
     with opened(url, read_only=True) as connection:
         sql = query or f"SELECT * FROM {quoted_table(connection, str(database.table))}"

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
 from screening.sources.number_formats import decimal_marks
-from screening.sources.readers import Block, Form
+from screening.sources.readers import Block
 
 SAMPLE_ROWS = 2000
 # What a workbook may unfold to for each byte of it: a sheet of numbers takes 5 to 20.
@@ -54,12 +54,7 @@ def _is_workbook(path: Path, head: bytes) -> bool:
 def opened(path: Path, head: bytes) -> tuple[list[str], SheetForm] | None:
     """The names of the columns, and how numbers kept as text are written.
 
-    Raises
-    ------
-    UsageError
-        python-calamine is not installed.
-    CohortError
-        The sheet is empty or damaged.
+    Raises UsageError: python-calamine is not installed; CohortError: the sheet is empty or damaged.
     """
     if not _is_workbook(path, head):
         return None
@@ -74,9 +69,8 @@ def opened(path: Path, head: bytes) -> tuple[list[str], SheetForm] | None:
     return header, SheetForm(sheet, n_sheets, header, decimal, others)
 
 
-def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+def blocks(path: Path, name: str, form: SheetForm, wanted: list[str], batch_rows: int) -> Iterator[Block]:
     """Yield the rows as text, in order."""
-    assert isinstance(form, SheetForm)
     places, first = {column: form.header.index(column) for column in wanted}, 1
     _, _, rows = _sheet_of(path)
     next(rows, None)

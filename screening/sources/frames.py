@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
+import pandas as pd
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
-from screening.sources.readers import Block, TypedPart, header_faults, wanted_of, whole_block
-from screening.sources.source_files import Source
-
-if TYPE_CHECKING:
-    import pandas
+from screening.sources.readers import Block, Part, Source, header_faults, wanted_of, whole_block
 
 # Older versions of pyarrow end the process on categories whose names are views.
 VIEWS_SINCE = 25
@@ -25,17 +23,11 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
-if TYPE_CHECKING:
-    Table: TypeAlias = pandas.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
+Table: TypeAlias = pd.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
 
 
-class TableInMemory(TypedPart):
-    """One table, read like a file; `sha256` is that of its Arrow stream.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    """
+class TableInMemory(Part):
+    """One table, read like a file; `sha256` is that of its Arrow stream."""
 
     name = "table"
 
@@ -58,12 +50,8 @@ class TableInMemory(TypedPart):
 def source_of(frame: Table) -> Source:
     """A source over a table in memory.
 
-    Raises
-    ------
-    UsageError
-        The object is no table.
-    CohortError
-        A column holds values of several kinds, or two columns have one name.
+    Raises UsageError: the object is no table; CohortError: a column holds values of several kinds, or two
+    columns have one name.
     """
     table = TableInMemory(_arrow(frame).combine_chunks())
     faults = header_faults(table)
@@ -78,8 +66,8 @@ def _arrow(frame: Table) -> pa.Table:
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     try:
-        if type(frame).__module__.startswith("pandas"):
-            return _of_pandas(cast("pandas.DataFrame", frame))
+        if isinstance(frame, pd.DataFrame):
+            return _of_pandas(frame)
         if hasattr(frame, "__arrow_c_stream__"):
             stream = pa.RecordBatchReader.from_stream(frame)
             _refuse_unreadable(stream.schema)
@@ -104,7 +92,7 @@ def _refuse_unreadable(schema: pa.Schema) -> None:
             )
 
 
-def _of_pandas(frame: pandas.DataFrame) -> pa.Table:
+def _of_pandas(frame: pd.DataFrame) -> pa.Table:
     # A named index is a column, as it is in the Parquet file that pandas writes of the frame.
     named = [name for name in frame.index.names if name is not None and name not in frame.columns]
     frame = frame.reset_index(named) if named else frame
@@ -127,16 +115,13 @@ def _digest(table: pa.Table) -> str:
     """SHA-256 over schema and values, whatever the pieces the table came in."""
     digest = hashlib.sha256()
 
-    class Sink:
-        closed = False
+    class Sink(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
 
-        def write(self, piece: bytes) -> int:
+        def write(self, piece: Any) -> int:
             digest.update(piece)
             return len(piece)
-
-        def flush(self) -> None: ...
-
-        def close(self) -> None: ...
 
     whole = table.combine_chunks().replace_schema_metadata(None)
     with pa.ipc.new_stream(pa.PythonFile(Sink(), mode="w"), whole.schema) as stream:

@@ -36,30 +36,17 @@ SAME_PLACE = 1e-3
 
 @dataclass(frozen=True)
 class Nifti:
-    """A volume as its header describes it.
-
-    Parameters
-    ----------
-    path : Path
-    name : str
-        What errors call it.
-    shape : tuple of int
-        Three axes.
-    affine : ndarray, shape (4, 4), or None
-        From voxel numbers to millimetres, RAS+; None where the header states none.
-    dtype : numpy.dtype
-    offset : int
-        Bytes before the first voxel.
-    scaling : (slope, intercept) or None
-    """
+    """A volume as its header describes it."""
 
     path: Path
-    name: str
+    name: str  # what errors call it
     shape: tuple[int, int, int]
-    affine: np.ndarray | None
+    affine: (
+        np.ndarray | None
+    )  # from voxel numbers to millimetres, RAS+, shape (4, 4); None where none is stated
     dtype: np.dtype
-    offset: int
-    scaling: tuple[float, float] | None
+    offset: int  # bytes before the first voxel
+    scaling: tuple[float, float] | None  # slope and intercept
 
     @property
     def whole(self) -> bool:
@@ -69,10 +56,7 @@ class Nifti:
     def values(self) -> np.ndarray:
         """The voxels, of the file's own type, or float64 where they are scaled.
 
-        Raises
-        ------
-        CohortError
-            The file is cut short, damaged, or longer than its header says.
+        Raises CohortError: the file is cut short, damaged, or longer than its header says.
         """
         n_bytes = int(np.prod(self.shape)) * self.dtype.itemsize
         with _opened(self.path, self.name) as stream:
@@ -98,12 +82,8 @@ class Nifti:
 def read_header(path: Path, name: str) -> Nifti:
     """Read what a NIfTI file says of itself.
 
-    Raises
-    ------
-    UsageError
-        nibabel is not installed.
-    CohortError
-        It is no single NIfTI-1 or NIfTI-2 file of one volume of plain numbers, or of too many voxels.
+    Raises UsageError: nibabel is not installed; CohortError: it is no single NIfTI-1 or NIfTI-2 file of one
+    volume of plain numbers, or of too many voxels.
     """
     with _opened(path, name) as stream:
         block = stream.read(max(HEADERS))

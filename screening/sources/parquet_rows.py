@@ -14,7 +14,7 @@ from screening.errors import CohortError, of_system
 from screening.files import refuse_other_bytes
 from screening.sources.columns import Columns
 from screening.sources.csv_files import in_batches
-from screening.sources.readers import Block, Form, whole_block
+from screening.sources.readers import Block, whole_block
 
 # What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
 MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000
@@ -48,11 +48,10 @@ def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
         raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from None
 
 
-def blocks(path: Path, name: str, form: Form | None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+def blocks(path: Path, name: str, form: None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
     """Yield the wanted columns of all rows, in order."""
     first = 1
     for batch in _parquet_batches(path, name, wanted, batch_rows):
-        _refuse_other_texts(batch, name, first)
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         yield whole_block(columns, batch.num_rows, first)
         first += batch.num_rows
@@ -73,8 +72,7 @@ def parquet_tables(
 
     def mine() -> Iterator[pa.Table]:
         at = before
-        for batch in _parquet_batches(path, name, wanted, batch_rows, groups):
-            _refuse_other_texts(batch, name, at + 1)
+        for batch in _parquet_batches(path, name, wanted, batch_rows, groups, before):
             start, stop = max(first - at, 0), min(first + n_rows - at, batch.num_rows)
             at += batch.num_rows
             if start < stop:
@@ -111,9 +109,9 @@ def _is_other(text: bytes | None) -> bool:
 
 
 def _parquet_batches(
-    path: Path, name: str, wanted: list[str], batch_rows: int, groups: list[int] | None = None
+    path: Path, name: str, wanted: list[str], batch_rows: int, groups: list[int] | None = None, done: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    done = 0
+    """The rows of some row groups, or all; `done` are those before them."""
     try:
         with parquet_file(path) as file:
             if not wanted:
@@ -121,6 +119,7 @@ def _parquet_batches(
             for batch in file.iter_batches(
                 batch_size=batch_rows, columns=wanted, use_threads=False, row_groups=groups
             ):
+                _refuse_other_texts(batch, name, done + 1)
                 yield batch
                 done += batch.num_rows
     except (pa.ArrowException, OSError) as error:
@@ -141,10 +140,8 @@ def small_table(columns: Columns) -> bytes:
 def read_small_table(content: bytes) -> Columns:
     """Read a Parquet table from memory.
 
-    Raises
-    ------
-    ValueError
-        It is damaged, or its footer says that it unfolds to more than the held-out rows of any model.
+    Raises ValueError: it is damaged, or its footer says that it unfolds to more than the held-out rows of any
+    model.
     """
     try:
         with parquet_file(io.BytesIO(content)) as file:

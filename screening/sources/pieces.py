@@ -18,15 +18,8 @@ from screening.sources.source_files import SourceFile
 class Piece(DerivedPart):
     """Some rows of a part.
 
-    Parameters
-    ----------
-    part : Part
-    first : int
-        Rows of the part before these.
-    n_rows : int, optional
-        All that follow where it is not said.
-    span : (int, int), optional
-        Where these rows lie in a plain text file, in bytes.
+    `first`: rows of the part before these; `n_rows`: all that follow where it is not said; `span`: where
+    these rows lie in a plain text file, in bytes.
     """
 
     def __init__(
@@ -88,10 +81,7 @@ def refuse_unseen(part: Part) -> None:
 def pieces_of(part: Part, rows: int) -> list[Piece]:
     """A part in pieces of so many rows; whole where others could not find their rows without reading all.
 
-    Raises
-    ------
-    UsageError
-        No other process can read it.
+    Raises UsageError: no other process can read it.
     """
     refuse_unseen(part)
     if isinstance(part, SourceFile) and part.kind == "Parquet":
@@ -99,8 +89,7 @@ def pieces_of(part: Part, rows: int) -> list[Piece]:
             total = file.metadata.num_rows
         return [Piece(part, at, min(rows, total - at)) for at in range(0, total, rows)]
     if isinstance(part, SourceFile) and isinstance(part.form, CsvForm) and part.form.plain:
-        places = line_places(part.path, part.form, rows)
-        starts, total = (places.starts, places.n_rows) if places else ([], 0)
+        starts, total = line_places(part.path, part.form, rows) or ([], 0)
         return [
             Piece(part, number * rows, min(rows, total - number * rows), span)
             for number, span in enumerate(itertools.pairwise(starts))

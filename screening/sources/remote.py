@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from screening.errors import UsageError, of_system
-from screening.sources.source_files import Source, refuse_many, source_over, tables_among
+from screening.sources.readers import Source, refuse_many
+from screening.sources.source_files import source_over, tables_among
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -27,12 +28,8 @@ def open_remote(url: str) -> Source:
     It is fetched whole before it is read: what is checked and what is scored are then the same bytes, however
     often they are read and whatever is put there meanwhile.
 
-    Raises
-    ------
-    UsageError
-        There is nothing, it cannot be reached, or the library for this kind of place is missing.
-    CohortError
-        As of files here.
+    Raises UsageError: there is nothing, it cannot be reached, or the library for this kind of place is
+    missing; CohortError: as of files here.
     """
     scheme = url.partition("://")[0]
     if scheme not in EXTRAS:

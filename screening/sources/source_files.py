@@ -6,15 +6,24 @@ import codecs
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from screening.documents.voxels import Geometry
 from screening.errors import CohortError, UsageError, of_system
 from screening.sources import arrow_files, csv_files, excel, parquet_rows
-from screening.sources.csv_files import MOST_COLUMNS, CsvForm
-from screening.sources.readers import Block, Form, Part, Reader, header_faults, wanted_of
+from screening.sources.csv_files import MOST_COLUMNS
+from screening.sources.readers import (
+    Block,
+    Form,
+    Part,
+    Reader,
+    Source,
+    header_faults,
+    refuse_many,
+    stamp_of,
+    wanted_of,
+)
 
 # Which kind a file is of says its content, not its name: the first that knows it reads it, and CSV is what no
 # other knows.
@@ -22,7 +31,7 @@ READERS = {
     "Excel": Reader(excel.opened, excel.blocks),
     "Parquet": Reader(parquet_rows.opened, parquet_rows.blocks),
     "Arrow": Reader(arrow_files.opened, arrow_files.blocks),
-    "CSV": Reader(csv_files.opened, csv_files.blocks),
+    "CSV": Reader(csv_files.opened, csv_files.csv_blocks),
 }
 SUFFIXES = (
     ".csv",
@@ -37,7 +46,6 @@ SUFFIXES = (
     ".feather",
     ".xlsx",
 )
-MOST_FILES = 10_000
 # First bytes of files that are no table but are often handed over as one.
 STRANGERS = {
     b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
@@ -55,7 +63,7 @@ STRANGERS = {
 
 
 @dataclass
-class SourceFile:
+class SourceFile(Part):
     """One file of a cohort, of a kind of `READERS`; `rows` is known once it was read."""
 
     path: Path
@@ -64,19 +72,11 @@ class SourceFile:
     bytes: int
     header: list[str]
     kind: str
-    form: Form | None
-    rows: int | None = None
-    stamp: tuple[int, int] = (0, 0)
-    origin: Mapping[str, str] = field(default_factory=dict)
+    stamp: tuple[int, int]
+    form: Form | None = None
 
-    @property
-    def paths(self) -> Sequence[Path]:
-        """The file, for others who see it."""
-        return [self.path]
-
-    def decimal(self, column: str) -> str:
-        """The decimal mark of a column's texts."""
-        return self.form.others.get(column, self.form.decimal) if self.form else "."
+    def __post_init__(self) -> None:
+        self.paths = [self.path]
 
     def refuse_changed(self) -> None:
         """CohortError where the file is not what it was when it was opened."""
@@ -86,10 +86,7 @@ class SourceFile:
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the file's rows in order; memory is bounded by `batch_rows`.
 
-        Raises
-        ------
-        CohortError
-            The file is damaged, or was changed since it was opened.
+        Raises CohortError: the file is damaged, or was changed since it was opened.
         """
         self.refuse_changed()
         wanted = wanted_of(self.header, columns)
@@ -101,69 +98,15 @@ class SourceFile:
         self.rows = rows
 
 
-@dataclass
-class Source:
-    """The parts of a cohort, in reading order, with what was detected about them.
-
-    Where they are patients' images, `group` is the column of the patient, and `geometries` say where voxels
-    lie.
-    """
-
-    files: Sequence[Part]
-    notes: list[str] = field(default_factory=list)
-    group: str | None = None
-    geometries: Sequence[Geometry] = ()
-
-    @property
-    def n_rows(self) -> int | None:
-        """Data rows of all files, None before all were read."""
-        counts = [file.rows for file in self.files]
-        return None if None in counts else sum(count for count in counts if count is not None)
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.bytes for file in self.files)
-
-    @property
-    def delimiter(self) -> str | None:
-        """Delimiter of the CSV files (several: joined by spaces), None where there is none."""
-        forms = [file.form for file in self.files if isinstance(file.form, CsvForm)]
-        return " ".join(dict.fromkeys(form.delimiter for form in forms)) or None
-
-    @property
-    def encoding(self) -> str | None:
-        """Encoding of the CSV files, None where there is none."""
-        forms = [file.form for file in self.files if isinstance(file.form, CsvForm)]
-        return " ".join(dict.fromkeys(form.encoding for form in forms)) or None
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain form for model.json and run.json."""
-        files = [
-            {"name": file.name, "sha256": file.sha256, "bytes": file.bytes, "rows": file.rows, **file.origin}
-            for file in self.files
-        ]
-        return {"files": files, "delimiter": self.delimiter, "encoding": self.encoding, "rows": self.n_rows}
-
-
 def open_source(source: str | Path) -> Source:
     """Find the files of a cohort, digest them, and read what their heads say.
 
-    Raises
-    ------
-    UsageError
-        No file is there.
-    CohortError
-        Files that are empty, no tables, or have faulty headers; all of them are named.
+    Raises UsageError: no file is there; CohortError: files that are empty, no tables, or have faulty headers;
+    all of them are named.
     """
     paths, notes = found_files(source)
     refuse_many(len(paths), source)
     return source_over(paths, notes)
-
-
-def refuse_many(count: int, source: object) -> None:
-    """Refuse a directory or glob of more files than are read."""
-    if count > MOST_FILES:
-        raise UsageError(f"{source} stands for {count} files, more than {MOST_FILES}; join them first")
 
 
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
@@ -226,24 +169,13 @@ def tables_among(names: Iterable[str], source: object) -> tuple[list[str], list[
     return tables, [f"{left} other file(s) of the directory were not read"] if left else []
 
 
-def stamp_of(path: Path) -> tuple[int, int]:
-    """Size and time of a file, by which a change is seen; of one that is gone, those of none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
-
-
 def _opened(path: Path) -> SourceFile:
-    digest, stamp = hashlib.sha256(), stamp_of(path)
+    stamp = stamp_of(path)
     try:
         with path.open("rb") as stream:
             head = stream.read(1 << 16)
-            chunk = head
-            while chunk:
-                digest.update(chunk)
-                chunk = stream.read(1 << 18)
+            stream.seek(0)
+            digest = hashlib.file_digest(stream, "sha256")
     except OSError as error:
         raise of_system(error, path) from error
     if not head.strip():
@@ -259,7 +191,7 @@ def _opened(path: Path) -> SourceFile:
         raise CohortError(f"{path.name}: {len(header)} columns, more than {MOST_COLUMNS}")
     # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
     name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
-    return SourceFile(path, name, digest.hexdigest(), stamp[0], header, kind, form, stamp=stamp)
+    return SourceFile(path, name, digest.hexdigest(), stamp[0], header, kind, stamp, form)
 
 
 def _refuse_strangers(path: Path, head: bytes) -> None:

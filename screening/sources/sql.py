@@ -27,9 +27,8 @@ from screening.sources import duckdb_rows
 from screening.sources.csv_files import MOST_COLUMNS
 from screening.sources.database import Database, described, read_url, safe_words
 from screening.sources.duckdb_rows import Answer, block_rows
-from screening.sources.private_file import Place, PrivateFile
-from screening.sources.readers import Block, TypedPart, header_faults, wanted_of, whole_block
-from screening.sources.source_files import Source
+from screening.sources.private_file import PrivateFile
+from screening.sources.readers import Block, Part, Source, header_faults, wanted_of, whole_block
 
 MOST_QUERY_BYTES = 1 << 20
 WAIT_SECONDS = 30
@@ -47,13 +46,8 @@ DATES = {datetime.date}, {datetime.datetime}, {datetime.time}
 def open_database(database: Database) -> Source:
     """Ask a database once, and keep its answer.
 
-    Raises
-    ------
-    UsageError
-        It cannot be reached or went away, has no such table, or refuses the query because that does not
-        only read.
-    CohortError
-        Columns without or with the same names.
+    Raises UsageError: it cannot be reached or went away, has no such table, or refuses the query because that
+    does not only read; CohortError: columns without or with the same names.
     """
     url = read_url(database.url)
     query = None
@@ -84,18 +78,11 @@ def database_errors() -> tuple[type[Exception], ...]:
     return (sa.exc.SQLAlchemyError, *duckdb_rows.errors())
 
 
-class KeptAnswer(TypedPart):
+class KeptAnswer(Part):
     """The answer of a database, read like a file; `sha256` is that of its values, in their order.
 
-    Parameters
-    ----------
-    name : str
-        What errors call it.
-    header : sequence of str
-    blocks : iterable of pyarrow.RecordBatch
-        The rows; types may differ from block to block, as those of SQLite do.
-    origin : mapping
-        What is stated of it beside its digest.
+    `name`: what errors call it; `blocks`: the rows; types may differ from block to block, as those of SQLite
+    do; `origin`: what is stated of it beside its digest.
     """
 
     def __init__(
@@ -103,7 +90,7 @@ class KeptAnswer(TypedPart):
     ):
         self.name, self.header, self.origin = name, list(header), origin
         self._file = PrivateFile()
-        self._places: list[Place] = []
+        self._places: list[int] = []
         self.rows: int | None = 0
         digest = hashlib.sha256(repr(self.header).encode("utf-8", "surrogatepass"))
         n_rows = 0

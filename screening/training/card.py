@@ -22,7 +22,7 @@ from screening.documents.model import (
 )
 from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
-from screening.gates.profiling import profile
+from screening.gates.column_profile import profile
 from screening.machines.ensembles import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent

@@ -6,15 +6,17 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from screening.cohort.stretches import gathered, stretches
 from screening.documents.run import RunDocument
 from screening.documents.voxels import Geometry
 from screening.errors import ModelError, UsageError
+from screening.sources.columns import stretches
 from screening.sources.images import AXES
 from screening.sources.nifti import library
 
@@ -112,5 +114,6 @@ def _by_patient(path: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
             for batch in table.iter_batches(batch_size=ROWS, columns=["group", *columns])
             for name, rows in stretches(batch.column("group").to_numpy(zero_copy_only=False))
         )
-        for name, mine in gathered(parts):
+        for name, of_patient in groupby(parts, key=itemgetter(0)):
+            mine = [part for _, part in of_patient]
             yield name, {each: np.concatenate([part[each] for part in mine]) for each in columns}

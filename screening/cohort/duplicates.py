@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from screening.sources.private_file import Place, PrivateFile
+from screening.sources.private_file import PrivateFile
 
 # Rows whose hashes are held before they are put away, in parts by the hash's first bits.
 HELD_ROWS = 1 << 20
@@ -15,14 +15,14 @@ PART_BITS = 8
 SCHEMA = pa.schema([("hash", pa.uint64()), ("row", pa.int64())])
 
 
-class Repeats:
+class DuplicateIds:
     """Takes in the ids of a table in row order, as 64 bits each."""
 
     def __init__(self) -> None:
         self.n_rows = self._n_held = 0
         self._held: list[np.ndarray] = []
         self._file: PrivateFile | None = None
-        self._parts: list[list[Place]] = [[] for _ in range(1 << PART_BITS)]
+        self._parts: list[list[int]] = [[] for _ in range(1 << PART_BITS)]
 
     def add(self, ids: np.ndarray) -> None:
         """Take in the ids of further rows, None where there is none."""
