@@ -30,8 +30,8 @@ from screening.ledger import (
     record_night,
     record_verdicts,
 )
-from screening.ledger.judged import of_judged, weighted
-from screening.ledger.window import RECENT_NIGHTS, drift_over
+from screening.ledger.control import RECENT_NIGHTS, drift_over
+from screening.ledger.review_stats import of_judged, weighted
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 

@@ -41,18 +41,9 @@ def digest_of_json(told: object) -> str:
 def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> bytes:
     """Content of a regular file.
 
-    Parameters
-    ----------
-    path : path
-    most : int
-        Bytes; a larger file is refused unread.
-    refusal : type of ScreenError
-        Raised for what is missing, no file, or too large.
-
-    Raises
-    ------
-    UsageError
-        The system cannot read it: a permission, a disk.
+    `most`: bytes; a larger file is refused unread.
+    `refusal`: raised for what is missing, no file, or too large.
+    Raises UsageError: the system cannot read it: a permission, a disk.
     """
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -75,10 +66,7 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
 def read_secret(path: Path, most: int) -> bytes:
     """Content of a key: a regular file that only its owner may read.
 
-    Raises
-    ------
-    UsageError
-        It cannot be read, is too large, or is open to others.
+    Raises UsageError: it cannot be read, is too large, or is open to others.
     """
     content = read_bounded(path, most, UsageError)
     if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):

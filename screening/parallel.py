@@ -39,23 +39,12 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """Workers that take pieces of work.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    where : str
-        As it was asked for.
-    threads : int
-        What one piece may use of its worker's cores.
-    begun : WeakSet of distributed.Future
-        What somebody waits for.
-    """
+    """Workers that take pieces of work."""
 
     client: Any
-    where: str
-    threads: int
-    begun: WeakSet[Any] = field(default_factory=WeakSet, repr=False)
+    where: str  # As it was asked for.
+    threads: int  # What one piece may use of its worker's cores.
+    begun: WeakSet[Any] = field(default_factory=WeakSet, repr=False)  # What somebody waits for.
 
     def call_off(self) -> None:
         """Have whoever waits for a result wait no more."""
@@ -64,17 +53,9 @@ class Cluster:
     def check(self, paths: Sequence[Path] = (), rows_travel: bool = False) -> None:
         """Refuse workers that are of another version, or do not see the same files.
 
-        Parameters
-        ----------
-        paths : sequence of Path
-            Read or written by the workers.
-        rows_travel : bool
-            Rows go to the workers by the network: only over TLS.
-
-        Raises
-        ------
-        ClusterError
-            Naming the worker and what it lacks.
+        `paths`: read or written by the workers.
+        `rows_travel`: rows go to the workers by the network: only over TLS.
+        Raises ClusterError: naming the worker and what it lacks.
         """
         from screening import __version__
 
@@ -114,25 +95,13 @@ def in_parallel(
 
     A piece whose worker dies is given to another. What is left when the caller stops is called off.
 
-    Parameters
-    ----------
-    function : callable
-        Of this package: it goes to workers by its name.
-    given : iterable of sequences
-        Arguments; small but for those that are shared.
-    jobs : int
-        Threads, -1 for all cores; each takes its share of the cores. Workers do a piece at a time.
-    cluster : Cluster, optional
-        Workers in place of threads.
-    shared : sequence
-        Large arguments that many pieces have: they go to every worker once.
-    ordered : bool
-        Results come in the order of the given, or as they are done.
-
-    Raises
-    ------
-    ClusterError
-        Workers died of the same piece again and again, or the scheduler went away.
+    `function`: of this package: it goes to workers by its name.
+    `given`: arguments; small but for those that are shared.
+    `jobs`: threads, -1 for all cores; each takes its share of the cores. Workers do a piece at a time.
+    `cluster`: workers in place of threads.
+    `shared`: large arguments that many pieces have: they go to every worker once.
+    `ordered`: results come in the order of the given, or as they are done.
+    Raises ClusterError: workers died of the same piece again and again, or the scheduler went away.
     """
     if cluster is None:
         return _by_threads(function, given, effective_n_jobs(jobs), ordered)
@@ -202,10 +171,8 @@ def opened(where: str | None) -> Iterator[Cluster | None]:
 
     None where none are asked for.
 
-    Raises
-    ------
-    ClusterError
-        It is no address, nobody answers there, there is no worker, or dask.distributed is not installed.
+    Raises ClusterError: it is no address, nobody answers there, there is no worker, or dask.distributed is
+    not installed.
     """
     if where is None:
         yield None

@@ -10,7 +10,7 @@ from screening import read_cohort, train
 from screening.errors import UsageError
 from screening.statistics.operating_point import RULES, Rule, choose
 from screening.statistics.threshold_search import alike, as_new
-from screening.training.rechoosing import rechoose
+from screening.training.revising import rechoose
 
 # How many of 1,000 people answer three questions so, and how many of those are ill.
 ANSWERS = {

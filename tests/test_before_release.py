@@ -11,9 +11,9 @@ from flow_cohorts import patients, written
 from screening import score
 from screening.errors import ModelError
 from screening.ledger import open_ledger
-from screening.ledger.tables import SETTINGS
+from screening.ledger.database import SETTINGS
 from screening.storage.loading import load_model
-from screening.storage.sealing import canonical
+from screening.storage.serialization import canonical
 
 
 def as_before(document: Path, number: int) -> None:

@@ -11,7 +11,7 @@ from screening import build, read_cohort, train
 from screening.errors import RecipeError
 from screening.machines.ensembles import BlendedClassifier
 from screening.recipes.loading import read_recipe
-from screening.scoring.contributions import contributions
+from screening.scoring.cases import contributions
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
 

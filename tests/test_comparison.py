@@ -15,8 +15,7 @@ from comparison_outcomes import outcome
 
 from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
-from screening.comparison.checkpoints import Checkpoints
-from screening.comparison.plan import Ground, judged
+from screening.comparison.plan import Checkpoints, Ground, judged
 from screening.errors import ModelError, UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe

@@ -14,7 +14,7 @@ from scipy.stats import false_discovery_control
 from screening import read_cohort, score, train
 from screening.documents.stored import run_in
 from screening.page.night import rarity
-from screening.scoring.discoveries import Discoveries
+from screening.scoring.reference_distribution import Discoveries
 from screening.statistics.p_values import group_maxima, p_values, resolution_warning
 
 tied = st.lists(st.integers(0, 6), min_size=2, max_size=25)

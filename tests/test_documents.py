@@ -22,7 +22,7 @@ from screening.documents.tables import tables
 from screening.errors import ModelError
 from screening.ledger import history, open_ledger
 from screening.storage.loading import load_model
-from screening.storage.sealing import as_stored
+from screening.storage.serialization import as_stored
 
 ROOT = Path(__file__).parents[1]
 

@@ -13,7 +13,7 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
-from screening.scoring import gathering as night
+from screening.scoring import night_summary as night
 from screening.storage.model import save_model
 
 ROOT = Path(__file__).parents[1]

@@ -27,7 +27,7 @@ from screening.scoring.exports.fhir import fhir_of
 from screening.scoring.exports.flagged import read_flagged
 from screening.scoring.exports.omop import omop_of
 from screening.scoring.exports.sheets import csv_of, xlsx_of
-from screening.scoring.spreadsheet import as_text, as_written
+from screening.scoring.flags import as_text, as_written
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 NASTY = ["=1+1", "@x", "+2", "-3", "'4", "00123", "a\nb", "\t=5", "x;=6", "=HYPERLINK(1)"]

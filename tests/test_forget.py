@@ -18,15 +18,15 @@ from screening.cli import app
 from screening.files import digest_of
 from screening.ledger import Ledger, history, open_ledger
 from screening.ledger import audit as trail
-from screening.ledger.forgetting import Whom
+from screening.ledger.erasing import Whom
 from screening.page import page as pages
-from screening.scoring import forgetting
-from screening.scoring.forgetting import Erasure, Places
+from screening.scoring import erasing
+from screening.scoring.erasing import Erasure, Places
 from screening.sources.columns import Columns
 from screening.storage import finished, publishing
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
-from screening.storage.sealing import read_document
+from screening.storage.serialization import read_document
 
 SECRET = "Zx9-00123"
 NOTE = "her-own-note"
@@ -254,14 +254,14 @@ def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):
 
 
 STEPS = {
-    "the model's files": (forgetting, "write_model"),
-    "its entry in the trail": (forgetting, "record_sealed"),
+    "the model's files": (erasing, "write_model"),
+    "its entry in the trail": (erasing, "record_sealed"),
     "the model's place": (publishing, "_replace"),
-    "a run's tables": (forgetting, "rewrite"),
-    "a run's page": (forgetting, "render_run"),
-    "a page's copy": (forgetting, "write_whole"),
-    "a comparison": (forgetting, "rewrite_scores"),
-    "the ledger": (forgetting, "erase"),
+    "a run's tables": (erasing, "rewrite"),
+    "a run's page": (erasing, "render_run"),
+    "a page's copy": (erasing, "write_whole"),
+    "a comparison": (erasing, "rewrite_scores"),
+    "the ledger": (erasing, "erase"),
     "the ledger's entry": (trail, "append"),
     "the file's free pages": (Ledger, "compact"),
 }
@@ -283,7 +283,7 @@ def test_an_attempt_killed_at_any_step_is_ended_by_the_next(site, monkeypatch, s
             raise Killed
         return real(*args, **named)
 
-    def attempt(ledger: Ledger) -> forgetting.Report:
+    def attempt(ledger: Ledger) -> erasing.Report:
         where = Places(site / "runs", site / "models", site / "pages")
         return Erasure(Whom(SECRET), ledger, where, DAY).done("forget", "asked for")
 

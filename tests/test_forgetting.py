@@ -13,9 +13,8 @@ from test_ledger import FACTS, enter, night, states
 from screening.cohort.id_hash import kept_half, keyed_lots
 from screening.errors import UsageError
 from screening.ledger import Verdict, history, open_ledger, record_threshold, record_verdicts
-from screening.ledger.forgetting import Erased, Whom, erase, record_sealed
-from screening.ledger.retention import before_age
-from screening.ledger.tables import TABLES, VERDICTS
+from screening.ledger.database import TABLES, VERDICTS
+from screening.ledger.erasing import Erased, Whom, before_age, erase, record_sealed
 
 WHY = {"reason": "asked for"}
 SECRET = "Žofie-00123"

@@ -12,7 +12,7 @@ from test_series import of_ward
 
 from screening.documents.stored import history_in
 from screening.ledger import Due, Verdict, history, pulses, record_verdicts
-from screening.ledger.metrics import exposition
+from screening.ledger.status import exposition
 from screening.page.history import sentences
 from screening.statistics.intervals import ratio_interval, wilson
 

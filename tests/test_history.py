@@ -11,7 +11,7 @@ from test_ledger import FACTS, QUESTION, enter
 from screening.documents import ScoreCounts
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_threshold, record_verdicts
-from screening.ledger.tables import STATES
+from screening.ledger.database import STATES
 from screening.page.history import render_history, sentences
 from screening.statistics.intervals import wilson
 from screening.statistics.shift import cells_of, inner_edges

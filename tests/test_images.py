@@ -14,7 +14,7 @@ from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table
 from screening import read_cohort, score, train
 from screening.cohort.reading import check_cohort, starter_contract
 from screening.errors import CohortError, UsageError
-from screening.scoring.erasing import without
+from screening.scoring.erasing import document_without
 from screening.sources.images import open_images
 from screening.sources.opening import digests
 
@@ -86,7 +86,7 @@ def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient
 
     assert [each["group"] for each in grids] == list(NIGHT)
     assert grids[0]["affine"] == AFFINE.tolist() and list(grids[0]["shape"]) == [9, 8, 7]
-    assert "P11" not in str(without(run.document, "P11"))
+    assert "P11" not in str(document_without(run.document, "P11"))
 
 
 def test_without_a_mask_what_is_zero_in_every_channel_is_left_out(tmp_path):

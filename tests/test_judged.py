@@ -7,7 +7,7 @@ from test_ledger import FACTS, QUESTION, enter, states
 from screening.documents.history import Estimate
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
-from screening.ledger.judged import tally, weighted
+from screening.ledger.review_stats import tally, weighted
 from screening.page.history import sentences
 
 

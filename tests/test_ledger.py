@@ -20,8 +20,8 @@ from screening.ledger import (
     record_verdicts,
     reviewable,
 )
-from screening.ledger.recognising import Known, _state, drawn_of
-from screening.ledger.tables import RUNS, STATES, VERDICTS
+from screening.ledger.case_states import Known, _state, drawn_of
+from screening.ledger.database import RUNS, STATES, VERDICTS
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FACTS = {

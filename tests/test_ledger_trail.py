@@ -19,7 +19,7 @@ from screening.ledger import (
     record_verdicts,
 )
 from screening.ledger.audit import digest_of
-from screening.ledger.tables import AUDIT, CONTENTS, RUNS, SETTINGS
+from screening.ledger.database import AUDIT, CONTENTS, RUNS, SETTINGS
 
 CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "classes": []}
 

@@ -17,7 +17,7 @@ from screening.lesions.maps import Grid, opened, smoothed
 from screening.page import render_model
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
-from screening.training.rechoosing import rechoose
+from screening.training.revising import rechoose
 
 TOUCHING = np.ones((3, 3, 3))
 PAST, NIGHT = brains(10, shape=(14, 13, 12), n_lesions=3), brains(3, seed=1, shape=(14, 13, 12))

@@ -26,8 +26,7 @@ from screening.documents.reason import Reason
 from screening.documents.shape import read
 from screening.errors import UsageError
 from screening.ledger import Published, open_ledger, published, record_night
-from screening.network.hooks import tell_hooks
-from screening.network.processes import PRELOADED, Budget, Order, Processes
+from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
 from screening.page.page import render_overview
 from screening.storage.publishing import hold

@@ -14,7 +14,7 @@ from screening.documents.stored import model_in
 from screening.errors import UsageError
 from screening.storage.loading import load_model
 from screening.storage.model import Model, save_model
-from screening.training.rechoosing import rechoose
+from screening.training.revising import rechoose
 
 FIRST = Rule("min_sensitivity", 0.8)
 OTHER = Rule("max_flag_rate", 0.25)

@@ -11,11 +11,11 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
-from screening.ledger.tables import STATES
+from screening.ledger.database import STATES
 from screening.page import render_run
 from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
-from screening.training.rechoosing import rechoose
+from screening.training.revising import rechoose
 
 QUICK = ["--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
 

@@ -10,8 +10,8 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening.ledger import audit, history, open_ledger
-from screening.ledger.forgetting import Whom, erase
-from screening.storage.sealing import read_document
+from screening.ledger.erasing import Whom, erase
+from screening.storage.serialization import read_document
 
 QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1", "--beside", "none"]
 CONTRACT = """

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from screening import read_cohort, score, train
 from screening.documents import Reason, ScoreCounts
 from screening.documents.drift import alarms, reason, words
-from screening.ledger.window import drift_over
+from screening.ledger.control import drift_over
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 

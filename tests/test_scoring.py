@@ -9,7 +9,7 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
-from screening.scoring.contributions import changes
+from screening.scoring.cases import changes
 from screening.statistics.operating_point import Rule
 from screening.storage.model import CHANCES
 

@@ -20,7 +20,7 @@ from screening.ledger import (
     record_threshold,
     record_verdicts,
 )
-from screening.ledger.tables import CONTENTS, RUNS
+from screening.ledger.database import CONTENTS, RUNS
 
 
 def of_ward(name: str, day: int, flagged: str, model: str = "m", **other) -> NightCases:

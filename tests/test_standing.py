@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from screening.contract.contract import Contract
 from screening.documents.model import TaskFacts
 from screening.gates.column_profile import profile
-from screening.scoring.past import Past
-from screening.scoring.standing import BINS, Standing, rarity_range
+from screening.scoring.reference_distribution import BINS, Past, Standing, rarity_range
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values

@@ -28,7 +28,7 @@ from screening.ledger import (
     record_night,
     retire,
 )
-from screening.ledger.metrics import FIGURES, exposition
+from screening.ledger.status import FIGURES, exposition
 from screening.page.history import render_history
 
 UTC = datetime.UTC

@@ -22,10 +22,9 @@ from screening.machines.ensembles import FoldEnsemble
 from screening.recipes.building import build
 from screening.recipes.loading import list_recipes, load_recipe
 from screening.sources.columns import Columns
-from screening.storage.arrays import pack, unpack
 from screening.storage.loading import load_model
 from screening.storage.model import Model, save_model
-from screening.storage.sealing import canonical
+from screening.storage.serialization import canonical, pack, unpack
 
 # A method whose state is no array is offered for comparison only; test_blend stores blends.
 RECIPES = [each for each in list_recipes() if each.persistable and not each.lacks]

@@ -54,7 +54,7 @@ def check(
     from screening.documents.stored import model_in
     from screening.documents.tables import of
     from screening.gates.drift import gates_of
-    from screening.storage.sealing import read_document
+    from screening.storage.serialization import read_document
 
     gates = None
     if model is not None and contract is None:

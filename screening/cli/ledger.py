@@ -98,7 +98,7 @@ def status(
     from dataclasses import asdict
 
     from screening.ledger import Due, Pulse, open_ledger, pulses
-    from screening.ledger.metrics import exposition
+    from screening.ledger.status import exposition
     from screening.storage.publishing import write_whole
 
     now = datetime.datetime.now().astimezone()
@@ -173,9 +173,9 @@ def promote(
     """
     from screening import ledger as books
     from screening.documents.shape import plain
-    from screening.scoring.remembering import series_of
+    from screening.scoring.document import series_of
     from screening.storage.loading import load_model
-    from screening.training.approval import refuse_draft
+    from screening.training.revising import refuse_draft
 
     loaded = load_model(model)
     refuse_draft(loaded, model)

@@ -49,8 +49,8 @@ def forget(
     named; after their day they score no more.
     """
     from screening.ledger import open_ledger
-    from screening.ledger.forgetting import Whom
-    from screening.scoring.forgetting import Erasure, Places
+    from screening.ledger.erasing import Whom
+    from screening.scoring.erasing import Erasure, Places
 
     soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
     name, last = _id(patient), options.day_from("--retrain-by", retrain_by) or soon
@@ -91,9 +91,8 @@ def purge(
 ) -> None:
     """Erase the patients of old nights; their counts stay, and the trail still verifies."""
     from screening.ledger import open_ledger
-    from screening.ledger.forgetting import Whom
-    from screening.ledger.retention import before_age
-    from screening.scoring.forgetting import Erasure, Places
+    from screening.ledger.erasing import Whom, before_age
+    from screening.scoring.erasing import Erasure, Places
 
     before = before_age(older_than, datetime.date.today())
     whom = Whom(before=before, series=series_from(series))

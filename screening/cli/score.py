@@ -175,8 +175,8 @@ def run(
     The exit code is the worst of the series: 1, 4, 3, 2, 75, 5, 0.
     """
     from screening.documents.shape import plain
-    from screening.network.hooks import tell_hooks
     from screening.network.night import run_night
+    from screening.network.processes import tell_hooks
     from screening.network.site import read_network
     from screening.scoring.score import night_of_date
 
@@ -370,7 +370,7 @@ def report(
     from screening.page import render_model, render_run
     from screening.page.comparison import render_comparison
     from screening.storage.publishing import write_whole
-    from screening.storage.sealing import as_stored, read_document
+    from screening.storage.serialization import as_stored, read_document
 
     draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
     kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
@@ -406,7 +406,7 @@ def _copy(
     from screening.deidentify import deidentified, site_key
     from screening.documents.shape import plain
     from screening.documents.stored import run_in
-    from screening.storage.sealing import as_stored
+    from screening.storage.serialization import as_stored
 
     key = site_key(keyfile)
     with as_stored(directory / "run.json"):

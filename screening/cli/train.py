@@ -221,11 +221,13 @@ def compare(
 
     from screening.cohort.reading import read_cohort
     from screening.comparison import compare as comparison
-    from screening.comparison.result import write_comparison
+    from screening.comparison.compare import write_comparison
     from screening.page.site_templates import check_templates
+    from screening.storage.finished import place_beside
     from screening.storage.publishing import publish
 
     check_templates(templates, "comparison")
+    unfinished = place_beside(out, "folds")
     with publish(out, "comparison") as folder, bar("Comparing") as progress:
         read = {
             name: read_cohort(
@@ -253,13 +255,13 @@ def compare(
             jobs=jobs,
             max_rows=max_rows,
             control=control,
-            kept=comparison.place_of_folds(out),
+            kept=unfinished,
             cluster=cluster,
             progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         write_comparison(found, folder, templates)
-    shutil.rmtree(comparison.place_of_folds(out), ignore_errors=True)
+    shutil.rmtree(unfinished, ignore_errors=True)
     tell({"comparison": str(out), **(found.summary() if as_json else found.table())}, as_json)
 
 
@@ -298,20 +300,20 @@ def threshold(
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
-    from screening.storage.sealing import as_stored
-    from screening.training import rechoosing
+    from screening.storage.serialization import as_stored
+    from screening.training import revising
 
     with publish(model, "model") as folder:
         before = load_model(model)
         with as_stored(model / "model.json"):
-            after = rechoosing.rechoose(before, rule, reason, watched)
+            after = revising.rechoose(before, rule, reason, watched)
             options.say_unsigned(model, signer)
             write_model(after, folder, partial(render_model, templates=templates), signer)
         if ledger:
             # Recorded before it is in force: a change that failed to appear is known, never the reverse.
             whose = options.series_from(series) or before.contract.series
             with open_ledger(ledger, make=True) as book:
-                record_threshold(book, rechoosing.change_of(before, after), whose)
+                record_threshold(book, revising.change_of(before, after), whose)
     told = {"model": str(model), "id": after.id} | points_of(after)
     tell(told | attention_of(after, as_json), as_json)
 
@@ -343,8 +345,8 @@ def approve(
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
-    from screening.storage.sealing import as_stored
-    from screening.training import approval
+    from screening.storage.serialization import as_stored
+    from screening.training import revising
 
     with (
         open_ledger(ledger, make=True) if ledger else nullcontext() as book,
@@ -352,12 +354,12 @@ def approve(
     ):
         before = load_model(model)
         with as_stored(model / "model.json"):
-            after = approval.approve(before, by, datetime.date.today(), reason)
+            after = revising.approve(before, by, datetime.date.today(), reason)
             options.say_unsigned(model, signer)
             write_model(after, folder, partial(render_model, templates=templates), signer)
         if book is not None:
             whose = options.series_from(series) or before.contract.series
-            record_approval(book, approval.approval_of(before, after), whose)
+            record_approval(book, revising.approval_of(before, after), whose)
     told = {"model": str(model), "id": after.id, "approval": after.document["approval"]}
     tell(told | attention_of(after, as_json), as_json)
 

@@ -35,13 +35,8 @@ def cohort_entry(
 ) -> CohortFacts:
     """Table, differences and curves of one cohort.
 
-    Parameters
-    ----------
-    methods : mapping from recipe name to (recipe, its outcome)
-    truths : mapping from recipe name to Truth
-        Binary and multi-class recipes may see the same rows as different questions.
-    control : str
-        Name of the recipe the others are compared with.
+    `truths`: binary and multi-class recipes may see the same rows as different questions. `control`: name of
+    the recipe the others are compared with.
     """
     outcomes = {key: found for key, (_, found) in methods.items()}
     draws = paired.resampled(outcomes, truths, groups, asked, seed=seed)

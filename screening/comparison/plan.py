@@ -1,28 +1,74 @@
-"""The plan of a comparison: what all methods share on a cohort, and one unit of work a method and cohort."""
+"""The plan of a comparison: what all methods share on a cohort, one unit of work a method and cohort, and
+those that are finished while it is still running, so that a killed one goes on where it was.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.comparison.checkpoints import Checkpoints
+from screening.errors import ModelError, UsageError
 from screening.files import digest_of_json
 from screening.parallel import Cluster, in_parallel
 from screening.recipes.loading import tells_apart
 from screening.recipes.recipe import Recipe
 from screening.sources.readers import Source
 from screening.statistics.operating_point import Rule
+from screening.storage import finished
+from screening.storage.publishing import write_whole
 from screening.training.planning import LARGEST_WHOLE, sample_rows
 from screening.validation.folds import Plan, planned, units
 from screening.validation.held_out import Effort, Progress, held_out_by
 from screening.validation.outcome import Outcome, outcome_of
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Validation
+
+_SETTINGS = "settings.json"
+
+
+class Checkpoints:
+    """A private folder (0700) with one file a finished fold.
+
+    `folder`: made if absent.
+    `settings`: all that the kept numbers depend on but the methods themselves; plain JSON values.
+    Raises UsageError: the folder keeps folds of a comparison with other settings.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, object]) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place, wanted = folder / _SETTINGS, json.loads(json.dumps(settings, sort_keys=True))
+        if place.exists():
+            try:
+                kept = json.loads(place.read_bytes())
+            except ValueError:
+                kept = {}
+            differing = sorted(key for key in {*kept, *wanted} if kept.get(key) != wanted.get(key))
+            if differing:
+                raise UsageError(
+                    f"an unfinished comparison in {folder} has another {', '.join(differing)}; "
+                    "ask for the same to go on with it, or delete that folder to start anew"
+                )
+        write_whole(place, json.dumps(wanted, sort_keys=True).encode())
+
+    def take(self, key: str) -> Outcome | None:
+        """The outcome kept under `key`, or None where there is none that can be read."""
+        arrays = finished.take(self.folder / f"{key}.npz")
+        try:
+            return None if arrays is None else Outcome.from_arrays(arrays)
+        except ModelError:
+            return None
+
+    def keep(self, key: str, outcome: Outcome) -> None:
+        """Keep an outcome; the file appears whole or not at all."""
+        finished.keep(self.folder / f"{key}.npz", outcome.arrays())
 
 
 @dataclass(frozen=True)
@@ -129,10 +175,7 @@ def judged(
 ) -> Outcome:
     """Every row held out by a method, its setting and its thresholds chosen as `train` chooses them.
 
-    Raises
-    ------
-    RecipeError
-        No setting of the method can be used.
+    Raises RecipeError: no setting of the method can be used.
     """
     held_out = held_out_by(
         ground.sample, recipe, task, ground.plan,

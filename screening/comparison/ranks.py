@@ -16,47 +16,28 @@ from scipy.stats import norm, rankdata, studentized_range
 def ranked(figures: np.ndarray) -> np.ndarray:
     """Rank of each method on each cohort, 1 for the largest figure, ties sharing their mean rank.
 
-    Parameters
-    ----------
-    figures : ndarray, shape (n_cohorts, n_methods)
-        Higher is better; rounded to 9 digits, so that noise in the last ones makes no rank.
+    `figures`, shape (n_cohorts, n_methods): higher is better; rounded to 9 digits, so that noise in the last
+    ones makes no rank.
     """
     return rankdata(-np.round(figures, 9), axis=1)
 
 
 @dataclass(frozen=True)
 class Friedman:
-    """Whether any method differs from the others.
+    """Whether any method differs from the others."""
 
-    Parameters
-    ----------
-    chi2 : float
-        Friedman's statistic, corrected for ties.
-    f : float
-        Iman and Davenport's (N - 1) chi2 / (N (k - 1) - chi2); infinite where all cohorts agree on the order.
-    p : float
-        Of `f`, with k - 1 and (k - 1)(N - 1) degrees of freedom.
-    mean_ranks : ndarray, shape (n_methods,)
-    """
-
-    chi2: float
+    chi2: float  # Friedman's statistic, corrected for ties.
+    # Iman and Davenport's (N - 1) chi2 / (N (k - 1) - chi2); infinite where all cohorts agree on the order.
     f: float
-    p: float
-    mean_ranks: np.ndarray
+    p: float  # Of `f`, with k - 1 and (k - 1)(N - 1) degrees of freedom.
+    mean_ranks: np.ndarray  # Shape (n_methods,).
 
 
 def friedman(figures: np.ndarray) -> Friedman:
     """Friedman's test in its F form (Iman and Davenport 1980).
 
-    Parameters
-    ----------
-    figures : ndarray, shape (n_cohorts, n_methods)
-        Higher is better.
-
-    Raises
-    ------
-    ValueError
-        Fewer than two cohorts or two methods.
+    `figures`, shape (n_cohorts, n_methods): higher is better. Raises ValueError: fewer than two cohorts or
+    two methods.
     """
     n, k = _size(figures)
     ranks = ranked(figures)
@@ -85,17 +66,10 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AgainstControl:
-    """Each method against the control by mean ranks; the control's own entries are NaN.
+    """Each method against the control by mean ranks; the control's own entries are NaN."""
 
-    Parameters
-    ----------
-    z : ndarray, shape (n_methods,)
-        Positive where the method ranks better than the control.
-    p, p_holm : ndarray, shape (n_methods,)
-        Two-sided, and adjusted over the other methods.
-    """
-
-    z: np.ndarray
+    z: np.ndarray  # Shape (n_methods,): positive where the method ranks better than the control.
+    # p, p_holm: shape (n_methods,): two-sided, and adjusted over the other methods.
     p: np.ndarray
     p_holm: np.ndarray
 

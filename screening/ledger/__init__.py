@@ -1,18 +1,13 @@
 """A memory between the nights: runs, cases, verdicts, threshold changes, and a chained trail over all."""
 
 from screening.ledger.beside import compare_nights
-from screening.ledger.book import Ledger, open_ledger
-from screening.ledger.champions import promote, record_approval, record_threshold, scored_as
+from screening.ledger.case_states import Known, NightCases, since_last
+from screening.ledger.database import VERDICTS, Ledger, Unchained, open_ledger
 from screening.ledger.history import history
-from screening.ledger.night import NightCases
-from screening.ledger.nights import Recorded, publish_night, record_night
-from screening.ledger.published import Published, published
-from screening.ledger.recognising import Known
-from screening.ledger.retiring import retire
+from screening.ledger.model_registry import promote, record_approval, record_threshold, retire, scored_as
+from screening.ledger.nights import Published, Recorded, publish_night, published, record_night
 from screening.ledger.retraining import judged, record_retraining
-from screening.ledger.since import since_last
 from screening.ledger.status import Due, Pulse, pulses
-from screening.ledger.tables import VERDICTS, Unchained
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 
 __all__ = [

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.ledger.tables import AUDIT, CONTENTS
+from screening.ledger.database import AUDIT, CONTENTS
 
 GENESIS = "0" * 64
 OPEN, PATIENTS = 0, 1
@@ -38,10 +38,7 @@ def head(connection: sa.Connection) -> Head:
 def append(connection: sa.Connection, recorded: str, action: str, *parts: Body) -> Head:
     """Add an entry at the end, inside a transaction that nobody else writes in.
 
-    Parameters
-    ----------
-    parts : mapping
-        What names no patient; then, where there is such a thing, what does.
+    `parts`: what names no patient; then, where there is such a thing, what does.
     """
     before = head(connection)
     number = before.number + 1
@@ -62,13 +59,9 @@ def rewrite(
 ) -> Head:
     """Erase parts of entries, or put others in their places, by an entry that says which and why.
 
-    Parameters
-    ----------
-    action : {"forget", "purge"}
-    body : mapping
-        Why and on whose behalf; no patient in it.
-    changes : mapping
-        By number of the entry and part: what it says from now on, or None where it is erased.
+    `action`: one of "forget", "purge".
+    `body`: why and on whose behalf; no patient in it.
+    `changes`: by number of the entry and part: what it says from now on, or None where it is erased.
     """
     rewritten = []
     for (entry, part), content in changes.items():
@@ -118,3 +111,29 @@ def digest_of(row: Mapping[str, object], parts: Iterable[str]) -> str:
     """SHA-256 over an entry and, by way of `previous`, over all before it."""
     kept = [row["number"], row["recorded"], row["action"], [*parts], row["previous"]]
     return hashlib.sha256(plain(kept).encode()).hexdigest()
+
+
+AT_ONCE = 500
+"""Rows asked for, or names given, in one statement: years of nights need little memory then."""
+
+Each = TypeVar("Each")
+
+
+def portions(values: Sequence[Each]) -> Iterator[Sequence[Each]]:
+    """The values in their order, some at a time."""
+    return (values[first : first + AT_ONCE] for first in range(0, len(values), AT_ONCE))
+
+
+def stretches(connection: sa.Connection) -> Iterator[tuple[int, int]]:
+    """First and last number of the trail's entries, some at a time."""
+    last = connection.scalar(sa.select(sa.func.max(AUDIT.c.number))) or 0
+    return ((first, first + AT_ONCE - 1) for first in range(1, last + 1, AT_ONCE))
+
+
+def said(connection: sa.Connection, *actions: str) -> Iterator[dict[str, object]]:
+    """What the entries of these actions say without naming a patient, in order, with number and time."""
+    asked = sa.select(AUDIT.c.number, AUDIT.c.recorded, CONTENTS.c.body)
+    asked = asked.join(CONTENTS, (CONTENTS.c.entry == AUDIT.c.number) & (CONTENTS.c.part == OPEN))
+    asked = asked.where(AUDIT.c.action.in_(actions), CONTENTS.c.body.is_not(None))
+    for row in connection.execute(asked.order_by(AUDIT.c.number)):
+        yield json.loads(row.body) | {"entry": row.number, "recorded": row.recorded}

@@ -12,12 +12,11 @@ from screening.documents.history import Flagging, JudgedShare, NightsBeside
 from screening.documents.series import DIGITS, shown_series
 from screening.documents.tables import number, of, table
 from screening.errors import UsageError
-from screening.ledger.asking import portions
-from screening.ledger.book import Ledger
-from screening.ledger.champions import champion, every_series, find_series
-from screening.ledger.judged import mean_of, of_judged
-from screening.ledger.recognising import in_force
-from screening.ledger.tables import CASES, RUNS
+from screening.ledger.audit import portions
+from screening.ledger.case_states import in_force
+from screening.ledger.database import CASES, RUNS, Ledger
+from screening.ledger.model_registry import champion, every_series, find_series
+from screening.ledger.review_stats import mean_of, of_judged
 from screening.ledger.verdicts import in_order
 
 
@@ -46,17 +45,9 @@ class _Night:
 def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
     """Compare a series' nights in force with a shadow's, or with those of another series.
 
-    Parameters
-    ----------
-    series : str
-        As `history` takes it.
-    beside : str
-        First digits of a model that was scored in shadow there, or another series.
-
-    Raises
-    ------
-    UsageError
-        There is no such series or shadow.
+    `series`: as `history` takes it.
+    `beside`: first digits of a model that was scored in shadow there, or another series.
+    Raises UsageError: there is no such series or shadow.
     """
     with ledger.reading() as connection:
         one = _champions(connection, find_series(connection, series))

@@ -1,4 +1,4 @@
-"""Control charts of the nights: workload, yield and data quality against limits fixed by early nights."""
+"""Control charts of the nights against limits fixed by early ones, and drift over the last nights."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from screening.documents import Reason
+from screening.documents import Reason, ScoreCounts
 from screening.documents.history import (
     ControlChart,
     ControlPoint,
+    DriftOver,
     Measure,
     NightRun,
     Phase,
@@ -19,6 +20,7 @@ from screening.documents.history import (
     ThresholdChange,
 )
 from screening.statistics.control import BASELINE, limits
+from screening.statistics.shift import shift
 
 Counted = tuple[int, int]
 """How many, of how many."""
@@ -74,19 +76,10 @@ def control_charts(
 ) -> list[ControlChart]:
     """The charts of a series.
 
-    Parameters
-    ----------
-    used : sequence of NightRun
-        The runs in force, in order of time, as the history tells them.
-    changes : sequence of ThresholdChange
-        Changes of threshold that the trail holds.
-    promotions : sequence of Promotion
-        Those of this series.
-
-    Returns
-    -------
-    list of ControlChart
-        Those that have anything to count, in the order of `SHARES`.
+    `used`: the runs in force, in order of time, as the history tells them.
+    `changes`: changes of threshold that the trail holds.
+    `promotions`: those of this series.
+    Gives those that have anything to count, in the order of `SHARES`.
     """
     rechosen, promoted = ({each.model_after[:12] for each in some} for some in (changes, promotions))
     parts = list(_phases(used, rechosen, promoted))
@@ -156,3 +149,49 @@ def _reason(measure: Measure, share: _Share, point: ControlPoint) -> Reason:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
+
+
+RECENT_NIGHTS = 14
+"""Nights whose patients are compared with the training cohort as one."""
+
+ALARM = 0.005
+SMALLEST = 0.05
+FEWEST = 20
+
+
+def drift_over(nights: Sequence[ScoreCounts | None]) -> DriftOver | None:
+    """Test the scores of recent nights, under the model now in use, against those held out in training.
+
+    A patient who stays for a week is one patient and not seven: the latest score counts. Nights from before
+    hashes were kept, or of tables whose rows no column names, cannot be put together and are left out.
+
+    `nights`: of one model, oldest first. Its reason is None where there is no alarm; None where no
+    night can be put with others.
+    """
+    kept = [night for night in nights if night is not None and night.who]
+    if not kept:
+        return None
+    latest: dict[int, int] = {}
+    for night in kept:
+        latest.update(zip(night.who, night.cell, strict=True))
+    known = kept[-1].known
+    found = shift(known, np.bincount(list(latest.values()), minlength=len(known)))
+    if found is None or len(latest) < FEWEST:
+        return DriftOver(nights=len(kept), patients=len(latest), distance=None, p=None, reason=None)
+    alarm = found.p <= ALARM and found.distance >= SMALLEST
+    reason = _drift_reason(len(kept), len(latest), found.distance, found.p, found.higher) if alarm else None
+    return DriftOver(
+        nights=len(kept), patients=len(latest), distance=found.distance, p=found.p, reason=reason
+    )
+
+
+def _drift_reason(nights: int, patients: int, distance: float, p: float, higher: bool) -> Reason:
+    return Reason(
+        "drift_over_nights",
+        f"The {patients} patients of the last {nights} night{'s' * (nights != 1)}, each counted once, score "
+        f"{'higher' if higher else 'lower'} on the whole than those of training did when they were held out "
+        f"(largest difference of shares {distance:.2f}): the patients or the measurements have changed.",
+        figure=p,
+        threshold=ALARM,
+        remedy="Ask the source what has changed since; if the patients are other ones now, train again.",
+    )

@@ -29,50 +29,37 @@ from screening.documents.series import shown_series
 from screening.documents.shape import plain, read
 from screening.documents.tables import of
 from screening.ledger import audit
-from screening.ledger.asking import portions, said
-from screening.ledger.book import Ledger
-from screening.ledger.champions import find_series
-from screening.ledger.control import control_charts
-from screening.ledger.forward import forward_nights
-from screening.ledger.judged import Drawn, mean_of, misses, of_flagged, of_judged, tally, to_date
-from screening.ledger.tables import AUDIT, CASES, RUNS
+from screening.ledger.audit import portions, said
+from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
+from screening.ledger.database import AUDIT, CASES, RUNS, Ledger
+from screening.ledger.model_registry import find_series
+from screening.ledger.review_stats import (
+    Drawn,
+    forward_nights,
+    mean_of,
+    misses,
+    of_flagged,
+    of_judged,
+    tally,
+    to_date,
+)
 from screening.ledger.verdicts import in_order
 from screening.ledger.verifying import rewritten
 from screening.ledger.verifying import verify as verify_trail
-from screening.ledger.window import RECENT_NIGHTS, drift_over
 
 
 def history(
     ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
 ) -> dict[str, object]:
-    """`history_of` as JSON has it."""
-    return plain(history_of(ledger, series, verify=verify, printed=printed))
-
-
-def history_of(
-    ledger: Ledger, series: str | None = None, *, verify: bool = False, printed: str | None = None
-) -> HistoryDocument:
     """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
 
-    Parameters
-    ----------
-    series : str, optional
-        Only this one, by its name; one without a name by the first digits it is shown by.
-    verify : bool
-        Follow the audit trail from its beginning first.
-    printed : str, optional
-        With `verify`: a head printed on a report, which the trail must still hold.
-
-    Returns
-    -------
-    HistoryDocument
-        `runs`, one entry a run and revision, oldest first; `series`, one entry each; `threshold_changes`;
-        `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased` parts.
-
-    Raises
-    ------
-    Unchained
-        With `verify`: naming the first entry that is not as it was written.
+    `series`: only this one, by its name; one without a name by the first digits it is shown by.
+    `verify`: follow the audit trail from its beginning first.
+    `printed`: with `verify`: a head printed on a report, which the trail must still hold.
+    Returns, as JSON has it, `runs`, one entry a run and revision, oldest first; `series`, one entry each;
+    `threshold_changes`; `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased`
+    parts.
+    Raises Unchained: with `verify`: naming the first entry that is not as it was written.
     """
     with ledger.reading() as connection:
         head = verify_trail(connection, printed) if verify else audit.head(connection)
@@ -107,7 +94,7 @@ def history_of(
     of_series = defaultdict(list)
     for night in nights:
         of_series[night.told.series].append(night)
-    return HistoryDocument(
+    document = HistoryDocument(
         runs=[night.told for night in nights],
         series=[_series(name, mine, by_series[name], told, promoted) for name, mine in of_series.items()],
         threshold_changes=told,
@@ -116,6 +103,7 @@ def history_of(
         retirements=closed,
         audit=Trail(entries=head.number, head=head.digest, verified=verify, erased=erased),
     )
+    return plain(document)
 
 
 Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)

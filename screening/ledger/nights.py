@@ -15,48 +15,28 @@ import sqlalchemy as sa
 
 from screening.documents import Reason, reasons_in
 from screening.documents.series import shown_series
-from screening.documents.tables import listed, of
+from screening.documents.tables import listed, of, table
 from screening.errors import UsageError
-from screening.ledger import audit, champions
+from screening.ledger import audit, model_registry
 from screening.ledger.audit import Head
-from screening.ledger.book import Ledger
-from screening.ledger.facts import divided
-from screening.ledger.night import NightCases
-from screening.ledger.recognising import Known, drawn_of, in_force, quiet_nights, recognise, role
-from screening.ledger.tables import AUDIT, CASES, RUNS, STATES
+from screening.ledger.case_states import Known, NightCases, drawn_of, in_force, quiet_nights, recognise, role
+from screening.ledger.database import AUDIT, CASES, RUNS, STATES, Ledger
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A night as the ledger has it.
+    """A night as the ledger has it."""
 
-    Parameters
-    ----------
-    revision : int
-        1, or more after `--force`.
-    head : Head
-        The entry of the audit trail that vouches for it.
-    cases : dict of str to Known
-    counts : dict of str to int
-        cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
-    first_time : bool
-        False where the ledger had this very run already.
-    quiet : int
-        Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
-    drawn : tuple of str
-        New cases marked by lot for review, so that those judged stand for all.
-    attention : tuple of Reason
-        As decided when the night was entered.
-    """
-
-    revision: int
-    head: Head
+    revision: int  # 1, or more after `--force`.
+    head: Head  # The entry of the audit trail that vouches for it.
     cases: dict[str, Known]
+    # cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
     counts: dict[str, int]
-    first_time: bool
+    first_time: bool  # False where the ledger had this very run already.
+    # Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
     quiet: int = 0
-    drawn: tuple[str, ...] = ()
-    attention: tuple[Reason, ...] = ()
+    drawn: tuple[str, ...] = ()  # New cases marked by lot for review, so that those judged stand for all.
+    attention: tuple[Reason, ...] = ()  # As decided when the night was entered.
 
 
 def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> Recorded:
@@ -64,16 +44,9 @@ def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> R
 
     The night is not in force until `publish_night` is called: its run directory may yet fail to appear.
 
-    Parameters
-    ----------
-    force : bool
-        Enter a known night, or another table or model for it, as a new revision, judged by what is known now;
-        the old one is kept.
-
-    Raises
-    ------
-    UsageError
-        Another table of this night is in force, or another model is the series' champion.
+    `force`: enter a known night, or another table or model for it, as a new revision, judged by what is
+    known now; the old one is kept. Raises UsageError: another table of this night is in force, or another
+    model is the series' champion.
     """
     with ledger.writing() as connection:
         again = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
@@ -96,13 +69,13 @@ def publish_night(ledger: Ledger, key: str, revision: int) -> None:
         connection.execute(RUNS.update().where(mine).values(published=True))
         run = connection.execute(sa.select(RUNS).where(mine)).one()
         if not run.shadow:
-            champions.begin(connection, run.series, run.model, run.entry)
+            model_registry.begin(connection, run.series, run.model, run.entry)
 
 
 def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
     name = shown_series(night.series)
     if not night.shadow:
-        champions.refuse_other(connection, night.series, night.model)
+        model_registry.refuse_other(connection, night.series, night.model)
     for run in in_force(connection, night.series, night.beside, RUNS.c.night == night.night):
         if run.key != night.key:
             raise UsageError(
@@ -173,3 +146,40 @@ def _found(connection: sa.Connection, night: NightCases, run: sa.Row[Any]) -> Re
 def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:
     states = [case.state for case in cases.values()]
     return {"cases": len(cases)} | {name: states.count(name) for name in STATES} | {"resolved": resolved}
+
+
+OF_PATIENTS = ("drawn", "verdicts_before")
+OF_DRIFT = ("who", "cell")
+
+
+def divided(facts: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """Facts without patients, and the rest: lots, verdicts shown, and the hashes under `drift`."""
+    told = {name: value for name, value in facts.items() if name not in OF_PATIENTS}
+    named = {name: facts[name] for name in OF_PATIENTS if name in facts}
+    if told.get("drift") is not None:
+        drift = table(told, "drift")
+        named["drift"] = {name: drift[name] for name in OF_DRIFT if name in drift}
+        told["drift"] = {name: value for name, value in drift.items() if name not in OF_DRIFT}
+    return told, named
+
+
+@dataclass(frozen=True)
+class Published:
+    """Runs of a series whose directory stood once."""
+
+    in_force: Mapping[str, str]  # By night, the key of the run that is in force.
+    shadow: frozenset[str]  # Keys of runs in shadow.
+
+
+def published(ledger: Ledger, series: str, since: str) -> Published:
+    """What the ledger has of a series from the night `since` on."""
+    mine = (RUNS.c.series == series) & (RUNS.c.night >= since) & RUNS.c.published
+    with ledger.reading() as connection:
+        runs = connection.execute(
+            sa.select(RUNS.c.night, RUNS.c.key, RUNS.c.shadow).where(mine).order_by(RUNS.c.entry)
+        ).all()
+    # The later entry of a night comes later here, and stands.
+    return Published(
+        {run.night: run.key for run in runs if not run.shadow},
+        frozenset(run.key for run in runs if run.shadow),
+    )

@@ -12,62 +12,35 @@ from screening.documents.series import shown_series
 from screening.errors import UsageError
 from screening.ledger import audit
 from screening.ledger.audit import Head
-from screening.ledger.book import Ledger
-from screening.ledger.champions import champion, find_series
-from screening.ledger.tables import RUNS
+from screening.ledger.database import RUNS, Ledger
+from screening.ledger.model_registry import champion, find_series
 from screening.ledger.verdicts import in_order
 
 
 @dataclass(frozen=True)
 class LastWord:
-    """The last verdict on a case, and the table it was given on.
+    """The last verdict on a case, and the table it was given on."""
 
-    Parameters
-    ----------
-    case_id : str
-        Id of the row, or of the group where rows come in groups.
-    night : str
-    verdict : {"confirmed", "not", "unsure", "known"}
-    table : str
-        Digests of that night's files as the ledger keeps them; empty for nights from before it did.
-    """
-
-    case_id: str
+    case_id: str  # Id of the row, or of the group where rows come in groups.
     night: str
-    verdict: str
-    table: str
+    verdict: str  # One of "confirmed", "not", "unsure", "known".
+    table: str  # Digests of that night's files as the ledger keeps them; empty for nights from before it did.
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What the ledger has of a series for a model that is to be trained on it.
+    """What the ledger has of a series for a model that is to be trained on it."""
 
-    Parameters
-    ----------
-    series : str
-        Its key in the ledger.
-    words : tuple of LastWord
-        In order of their nights, one a case.
-    """
-
-    series: str
-    words: tuple[LastWord, ...]
+    series: str  # Its key in the ledger.
+    words: tuple[LastWord, ...]  # In order of their nights, one a case.
 
 
 def judged(ledger: Ledger, series: str, model: str) -> Judged:
     """The last word on every case that was judged in a series, flagged or drawn at random.
 
-    Parameters
-    ----------
-    series : str
-        As `history` takes it.
-    model : str
-        Digest of its champion.
-
-    Raises
-    ------
-    UsageError
-        There is no such series, or another model is its champion.
+    `series`: as `history` takes it.
+    `model`: digest of its champion.
+    Raises UsageError: there is no such series, or another model is its champion.
     """
     with ledger.reading() as connection:
         found = find_series(connection, series)
@@ -90,17 +63,9 @@ def record_retraining(
 ) -> Head:
     """Enter that a model was trained on the verdicts; the champion stays what it was.
 
-    Parameters
-    ----------
-    before, after : str
-        Digests of the champion and of the new model.
-    facts : mapping
-        What it was trained on; no patient in it.
-
-    Raises
-    ------
-    UsageError
-        Another model has become champion meanwhile.
+    `before`, `after`: digests of the champion and of the new model.
+    `facts`: what it was trained on; no patient in it.
+    Raises UsageError: another model has become champion meanwhile.
     """
     said = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
     with ledger.writing() as connection:

@@ -13,7 +13,7 @@ from screening.documents.tables import listed, part, table, word
 from screening.errors import ModelError, UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
-from screening.storage.sealing import as_stored, read_document
+from screening.storage.serialization import as_stored, read_document
 
 FORMAT = 1
 MAX_BYTES = 16 << 20
@@ -30,31 +30,16 @@ def review(
 ) -> dict[str, object]:
     """Enter the verdicts of a file into the ledger.
 
-    Parameters
-    ----------
-    run : str or Path
-        Run directory whose page the verdicts were given on.
-    verdicts : str or Path
-        JSON file saved by that page.
-    ledger : Ledger
-        The one the run was scored with.
-    series : str, optional
-        Refuse a run that is not of this series.
-    token : Path, optional
-        Private file with a secret of the reviewer's; its SHA-256 is kept with each verdict, as the name of
-        the system's user is.
-
-    Returns
-    -------
-    dict
-        Run, night, and how many verdicts were new, changed and unchanged.
-
-    Raises
-    ------
-    VerdictError
-        All faults of the file, by the place of the verdict and never by id; nothing is entered.
-    UsageError
-        The run was scored without a ledger, or with another one.
+    `run`: run directory whose page the verdicts were given on.
+    `verdicts`: JSON file saved by that page.
+    `ledger`: the one the run was scored with.
+    `series`: refuse a run that is not of this series.
+    `token`: private file with a secret of the reviewer's; its SHA-256 is kept with each verdict, as the name
+    of the system's user is.
+    Returns run, night, and how many verdicts were new, changed and unchanged.
+    Raises VerdictError: all faults of the file, by the place of the verdict and never by id; nothing is
+    entered.
+    Raises UsageError: the run was scored without a ledger, or with another one.
     """
     reviewer = entered_by(token)
     document = read_document(run, "run")

@@ -1,10 +1,10 @@
-"""Whether the nights came, series by series, for a monitor that knows nothing else."""
+"""Whether the nights came, series by series: for a monitor that knows nothing else, and for Prometheus."""
 
 from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,8 @@ import sqlalchemy as sa
 from screening.documents import Reason, reasons_in
 from screening.documents.series import shown_series
 from screening.documents.tables import word
-from screening.ledger.book import Ledger
-from screening.ledger.champions import every_series
-from screening.ledger.retiring import retired
-from screening.ledger.tables import AUDIT, RUNS
+from screening.ledger.database import AUDIT, RUNS, Ledger
+from screening.ledger.model_registry import every_series, retired
 
 DAY = datetime.timedelta(days=1)
 SOON = datetime.timedelta(days=60)
@@ -27,23 +25,13 @@ ALL_CLOSED = "every series is retired"
 
 @dataclass(frozen=True)
 class Due:
-    """Which night is asked for.
+    """Which night is asked for."""
 
-    Parameters
-    ----------
-    now : datetime
-        With its zone: a night is a day of that zone.
-    max_age : timedelta
-        Without `night`: how long ago the last night may have come.
-    night : date, optional
-        The night that must have come.
-    grace : timedelta
-        With `night`: how long after its midnight it may be missing.
-    """
-
-    now: datetime.datetime
+    now: datetime.datetime  # With its zone: a night is a day of that zone.
+    # Without `night`: how long ago the last night may have come.
     max_age: datetime.timedelta = datetime.timedelta(hours=26)
-    night: datetime.date | None = None
+    night: datetime.date | None = None  # The night that must have come.
+    # With `night`: how long after its midnight it may be missing.
     grace: datetime.timedelta = datetime.timedelta(0)
 
     @property
@@ -54,48 +42,25 @@ class Due:
 
 @dataclass(frozen=True)
 class Pulse:
-    """What is to be said of a series.
-
-    Parameters
-    ----------
-    fine : bool
-    said : str
-        One line, no patient in it.
-    series : str, optional
-        As it is shown; None where the ledger itself cannot be read or holds none.
-    night : str, optional
-        The last that is in force.
-    came : str, optional
-        When that night was first published, ISO 8601.
-    age_hours : float, optional
-        Hours since.
-    attention : tuple of Reason
-        Why that night wants a look, though it came.
-    counts : mapping, optional
-        Rows and cases of that night.
-    review_by : str, optional
-        Day after which its model is to be reviewed; not known of nights from before it was kept.
-    """
+    """What is to be said of a series."""
 
     fine: bool
-    said: str
-    series: str | None = None
-    night: str | None = None
-    came: str | None = None
-    age_hours: float | None = None
-    attention: tuple[Reason, ...] = ()
-    counts: dict[str, int] | None = None
+    said: str  # One line, no patient in it.
+    series: str | None = None  # As it is shown; None where the ledger itself cannot be read or holds none.
+    night: str | None = None  # The last that is in force.
+    came: str | None = None  # When that night was first published, ISO 8601.
+    age_hours: float | None = None  # Hours since.
+    attention: tuple[Reason, ...] = ()  # Why that night wants a look, though it came.
+    counts: dict[str, int] | None = None  # Rows and cases of that night.
+    # Day after which its model is to be reviewed; not known of nights from before it was kept.
     review_by: str | None = None
 
 
 def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     """Say of each series whether its night came; shadows are not asked for.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Only these; one that the ledger does not know has not come. All it knows where there are none, but
-        those that were retired.
+    `names`: only these; one that the ledger does not know has not come. All it knows where there are none,
+    but those that were retired.
     """
     with ledger.reading() as connection:
         known = {shown_series(each): each for each in every_series(connection) if _screened(connection, each)}
@@ -207,3 +172,60 @@ def _waits(night: str, due: Due) -> str:
     midnight = datetime.datetime.combine(due.night, datetime.time(), due.now.tzinfo)
     early = due.now < midnight + due.grace
     return f"; the night of {due.night} is due by {(midnight + due.grace):%Y-%m-%d %H:%M}" if early else ""
+
+
+Figure = Callable[[Pulse], float | None]
+
+
+def _count(name: str) -> Figure:
+    return lambda pulse: None if pulse.counts is None else pulse.counts.get(name)
+
+
+def _seconds(text: str | None) -> float | None:
+    return None if text is None else datetime.datetime.fromisoformat(text).timestamp()
+
+
+def _midnight(day: str | None) -> float | None:
+    return None if day is None else _seconds(f"{day}T00:00:00+00:00")
+
+
+FIGURES: tuple[tuple[str, str, Figure], ...] = (
+    ("screening_fine", "1 where the night that is due came.", lambda pulse: float(pulse.fine)),
+    ("screening_attention_reasons", "Reasons why that night wants a look.", lambda p: len(p.attention)),
+    (
+        "screening_night_timestamp_seconds",
+        "Midnight (UTC) of the last night in force.",
+        lambda p: _midnight(p.night),
+    ),
+    ("screening_came_timestamp_seconds", "When that night came.", lambda pulse: _seconds(pulse.came)),
+    (
+        "screening_review_timestamp_seconds",
+        "Midnight (UTC) of the day of its model's review.",
+        lambda p: _midnight(p.review_by),
+    ),
+    ("screening_rows_scored", "Rows scored in that night.", _count("scored")),
+    ("screening_rows_flagged", "Rows flagged in that night.", _count("flagged")),
+    ("screening_cases", "Flagged cases of that night.", _count("cases")),
+    ("screening_cases_new", "Cases that were not flagged on the night before.", _count("new")),
+)
+
+
+def exposition(pulses: Sequence[Pulse]) -> str:
+    """The text format of Prometheus: a figure a series, and whether the ledger could be read at all."""
+    known = [pulse for pulse in pulses if pulse.series is not None]
+    lines = _head("screening_ledger_readable", "1 where the ledger was read and holds a series.")
+    lines.append(f"screening_ledger_readable {float(bool(known) or any(each.fine for each in pulses)):g}")
+    for name, words, figure in FIGURES:
+        values = [(pulse.series, value) for pulse in known if (value := figure(pulse)) is not None]
+        lines += _head(name, words) if values else []
+        lines += [f'{name}{{series="{_escaped(series)}"}} {value:.17g}' for series, value in values]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(name: str | None) -> str:
+    """As a label: who asks for a series may have typed anything."""
+    return str(name).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _head(name: str, words: str) -> list[str]:
+    return [f"# HELP {name} {words}", f"# TYPE {name} gauge"]

@@ -10,9 +10,8 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import audit
-from screening.ledger.asking import portions
-from screening.ledger.book import Ledger
-from screening.ledger.tables import CASES, REVIEWS, RUNS
+from screening.ledger.audit import portions
+from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 
 HAS_IT = ("confirmed", "known")
 """Verdicts that say the condition is there."""
@@ -23,18 +22,10 @@ OPEN = ("key", "series", "night", "flagged", "verdict")
 
 @dataclass(frozen=True)
 class Verdict:
-    """One reviewer's word on one case.
+    """One reviewer's word on one case."""
 
-    Parameters
-    ----------
-    case_id : str
-        Id of the row, or of the group where rows come in groups.
-    verdict : {"confirmed", "not", "unsure", "known"}
-    site, initials, note : str
-    """
-
-    case_id: str
-    verdict: str
+    case_id: str  # Id of the row, or of the group where rows come in groups.
+    verdict: str  # One of "confirmed", "not", "unsure", "known".
     site: str = ""
     initials: str = ""
     note: str = ""
@@ -43,10 +34,7 @@ class Verdict:
 def reviewable(ledger: Ledger, key: str) -> dict[str, bool]:
     """Ids of a run on which a verdict may be given, and whether each was flagged or drawn at random.
 
-    Raises
-    ------
-    UsageError
-        The ledger has no such run.
+    Raises UsageError: the ledger has no such run.
     """
     with ledger.reading() as connection:
         _series_and_night(connection, key)
@@ -63,20 +51,9 @@ def record_verdicts(
 ) -> dict[str, int]:
     """Enter verdicts on a run; the same one twice is one, and a later word replaces an earlier.
 
-    Parameters
-    ----------
-    entered_by : mapping, optional
-        Who enters them, kept in the trail with each.
-
-    Returns
-    -------
-    dict
-        How many were new, changed and unchanged.
-
-    Raises
-    ------
-    UsageError
-        The ledger has no such run.
+    `entered_by`: who enters them, kept in the trail with each.
+    Returns how many were new, changed and unchanged.
+    Raises UsageError: the ledger has no such run.
     """
     told = {"new": 0, "changed": 0, "unchanged": 0}
     with ledger.writing() as connection:
@@ -116,12 +93,7 @@ def in_order(
 ) -> list[Any]:
     """Verdicts in order of their nights; of two tables of a night the one recorded later speaks last.
 
-    Parameters
-    ----------
-    series, before : str, optional
-        Only of this series, only of nights before this one.
-    names : sequence of str, optional
-        Only on these patients.
+    `series`, `before`: only of this series, only of nights before this one. `names`: only on these patients.
     """
     entered = sa.select(RUNS.c.key, sa.func.max(RUNS.c.entry).label("run")).group_by(RUNS.c.key)
     chosen = sa.select(REVIEWS)

@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from screening.documents.tables import listed, of, word
 from screening.errors import UsageError
 from screening.ledger import audit
-from screening.ledger.asking import said, stretches
-from screening.ledger.audit import GENESIS, Head
-from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Unchained
+from screening.ledger.audit import GENESIS, Head, said, stretches
+from screening.ledger.database import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Unchained
 
 SHORTEST_HEAD = 12
 ERASING = ("forget", "purge")
@@ -24,22 +23,10 @@ ERASING = ("forget", "purge")
 def verify(connection: sa.Connection, printed: str | None) -> Head:
     """Follow the chain, and hold contents and tables to it.
 
-    Parameters
-    ----------
-    printed : str or None
-        Head as printed at the foot of a report (its beginning will do): it must be in the chain, or the
-        chain has been cut short or written anew since.
-
-    Returns
-    -------
-    Head
-
-    Raises
-    ------
-    UsageError
-        Too little of the printed head is given.
-    Unchained
-        Naming the first entry that is not as it was written.
+    `printed`: head as printed at the foot of a report (its beginning will do): it must be in the chain, or
+    the chain has been cut short or written anew since.
+    Raises UsageError: too little of the printed head is given.
+    Raises Unchained: naming the first entry that is not as it was written.
     """
     if printed is not None and len(printed) < SHORTEST_HEAD:
         raise UsageError(f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report")

@@ -24,7 +24,7 @@ from screening.network.tasks import Task, check_rule, tasks_of
 from screening.page.page import render_overview
 from screening.parallel import opened
 from screening.storage.publishing import hold
-from screening.storage.sealing import read_document
+from screening.storage.serialization import read_document
 
 ATTENTION = 5
 Told = Callable[[Mapping[str, object]], None]
@@ -49,27 +49,14 @@ def run_night(
 ) -> NightOfSite:
     """Score what is still to be scored of every series, and write the overview.
 
-    Parameters
-    ----------
-    network : Network
-    night : str
-        YYYY-MM-DD.
-    only : sequence of str
-        Series to work on; the others stand on the overview as they are. All where there are none.
-    strict : bool
-        Exit code 5 where a series is complete and wants attention.
-    told : callable
-        Is given the lines of every child's log.
-    cluster : str, optional
-        Where nights are scored: ``"local:N"``, or the address of a dask scheduler, whose workers see the same
-        files and reach the same ledger. The site's budget holds for all of them together.
-
-    Raises
-    ------
-    UsageError
-        The ledger, or the place of the pages, cannot be used: then nothing was begun.
-    Locked
-        Another run is at work on the same runs.
+    `night`: YYYY-MM-DD.
+    `only`: series to work on; the others stand on the overview as they are. All where there are none.
+    `strict`: exit code 5 where a series is complete and wants attention.
+    `told`: is given the lines of every child's log.
+    `cluster`: where nights are scored: ``"local:N"``, or the address of a dask scheduler, whose workers see
+    the same files and reach the same ledger. The site's budget holds for all of them together.
+    Raises UsageError: the ledger, or the place of the pages, cannot be used: then nothing was begun.
+    Raises Locked: another run is at work on the same runs.
     """
     with opened(cluster) as workers, hold(network.runs / "night"):
         if workers is not None:

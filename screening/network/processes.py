@@ -1,4 +1,7 @@
-"""Nights side by side, each in a process of its own: what ends one, be it the system, ends no other."""
+"""Nights side by side, each in a process of its own: what ends one, be it the system, ends no other.
+
+And the commands that are told of a night, its overview on their stdin: whatever they do, the night stands.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import json
 import multiprocessing
 import os
 import runpy
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,10 +20,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from screening.documents.overview import HookFacts
 from screening.errors import ClusterError
 from screening.parallel import Cluster, in_parallel
 
@@ -68,10 +75,7 @@ class Ended:
 class Budget:
     """Threads and memory that nights take while they work, and give back.
 
-    Parameters
-    ----------
-    jobs, memory_mb : int
-        What there is in all; nobody asks for more than that.
+    `jobs`, `memory_mb`: what there is in all; nobody asks for more than that.
     """
 
     def __init__(self, jobs: int, memory_mb: int):
@@ -145,12 +149,7 @@ class Processes:
 
 
 class Workers:
-    """Runs commands like `Processes` does, each in a process of its own on a worker of a cluster.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    """
+    """Runs commands like `Processes` does, each in a process of its own on a worker of a cluster."""
 
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
@@ -243,3 +242,46 @@ def _lines(said: bytes) -> list[Mapping[str, object]]:
             if isinstance(read, dict) and "event" in read:
                 found.append(read)
     return found
+
+
+def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) -> list[HookFacts]:
+    """Run each command, one after the other, with the overview as JSON on stdin.
+
+    `hooks`: words of the commands; no shell reads them.
+    `overview`: counts and reasons, no patient.
+    `seconds`: one that takes longer is stopped, with all that it started.
+    """
+    return [_told(words, overview, seconds) for words in hooks]
+
+
+def _told(words: Sequence[str], overview: bytes, seconds: float) -> HookFacts:
+    name = Path(words[0]).name
+    # The ledger's URL may hold a password.
+    surroundings = {key: value for key, value in os.environ.items() if key != "SCREEN_LEDGER"}
+    try:
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=surroundings, start_new_session=True,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        return HookFacts(command=name, fine=False, said=f"could not be started: {why}")
+    try:
+        process.communicate(overview, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return HookFacts(command=name, fine=False, said=f"was stopped: it took more than {seconds:g} s")
+    except BaseException:
+        _end(process)
+        raise
+    code = process.returncode
+    return HookFacts(command=name, fine=code == 0, said="was told" if code == 0 else f"ended with {code}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.communicate()

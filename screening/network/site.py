@@ -49,86 +49,45 @@ class _Table(BaseModel):
 
 
 class Site(_Table):
-    """`[site]`: what all series share. Paths are meant from the directory of the file.
+    """`[site]`: what all series share. Paths are meant from the directory of the file."""
 
-    Attributes
-    ----------
-    title : str
-        At the head of the overview.
-    ledger : str, optional
-        A file or a URL; `SCREEN_LEDGER` where absent, for a URL with a password.
-    runs : Path
-        Under it the run directories, which only their owner can read.
-    publish : Path, optional
-        Copies of the pages for their readers: the overview, and a directory a series.
-    mode, group : str, optional
-        Of these copies.
-    jobs, memory_mb : int
-        Threads and MiB that all series may take together; all cores, and 4096.
-    catch_up : int
-        How many nights back missed ones are caught up.
-    hooks : list of list of str
-        Commands told of the night, each by its words; no shell reads them.
-    hook_seconds : float
-        A hook that takes longer is stopped.
-    """
-
-    title: str = "Screening"
-    ledger: str | None = None
-    runs: Path = Path("runs")
+    title: str = "Screening"  # At the head of the overview.
+    ledger: str | None = None  # A file or a URL; `SCREEN_LEDGER` where absent, for a URL with a password.
+    runs: Path = Path("runs")  # Under it the run directories, which only their owner can read.
+    # Copies of the pages for their readers: the overview, and a directory a series.
     publish: Path | None = None
+    # mode, group: of these copies.
     mode: str | None = None
     group: str | None = None
+    # jobs, memory_mb: threads and MiB that all series may take together; all cores, and 4096.
     jobs: Count = Field(default_factory=available_cores)
     memory_mb: Count = 4096
-    catch_up: Days = 7
-    hooks: list[Words] = []
-    hook_seconds: Annotated[float, Field(gt=0, le=3600)] = 30
+    catch_up: Days = 7  # How many nights back missed ones are caught up.
+    hooks: list[Words] = []  # Commands told of the night, each by its words; no shell reads them.
+    hook_seconds: Annotated[float, Field(gt=0, le=3600)] = 30  # A hook that takes longer is stopped.
 
 
 class SeriesPlan(_Table):
-    """`[series.NAME]`: one screen of one place.
+    """`[series.NAME]`: one screen of one place."""
 
-    Attributes
-    ----------
-    model : Path
-        Its champion.
-    cohort : str
-        A file, directory, glob or URL; `{date}` is the night, `{series}` the name.
-    table, query : optional
-        Of a database.
-    label : str, optional
-        Column of true labels, to evaluate.
-    shadow : list of Path
-        Models scored beside the champion.
-    out : str
-        Run directory under `runs`.
-    rule : dict of str to float, optional
-        The rule that the model's threshold must follow, such as {min_sensitivity = 0.9}; another is refused.
-    templates, require_signature : Path, optional
-        As `screen score` takes them.
-    jobs, memory_mb : int
-        What one night of it takes of the budget.
-    minutes : float
-        A night that takes longer is stopped.
-    catch_up : int, optional
-        The site's where absent.
-    """
-
-    model: Path
-    cohort: Pattern
+    model: Path  # Its champion.
+    cohort: Pattern  # A file, directory, glob or URL; `{date}` is the night, `{series}` the name.
+    # table, query: of a database.
     table: str | None = None
     query: Path | None = None
-    label: str | None = None
-    shadow: list[Path] = []
-    out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"
+    label: str | None = None  # Column of true labels, to evaluate.
+    shadow: list[Path] = []  # Models scored beside the champion.
+    out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"  # Run directory under `runs`.
+    # The rule that the model's threshold must follow, such as {min_sensitivity = 0.9}; another is refused.
     rule: Annotated[dict[str, float], Field(min_length=1, max_length=1)] | None = None
+    # templates, require_signature: as `screen score` takes them.
     templates: Path | None = None
     require_signature: Path | None = None
+    # jobs, memory_mb: what one night of it takes of the budget.
     jobs: Count = 1
     memory_mb: Count = 512
-    minutes: Annotated[float, Field(gt=0)] = 60
-    catch_up: Days | None = None
+    minutes: Annotated[float, Field(gt=0)] = 60  # A night that takes longer is stopped.
+    catch_up: Days | None = None  # The site's where absent.
 
 
 @dataclass(frozen=True)
@@ -176,16 +135,8 @@ class Network:
 def read_network(path: Path, ledger: str | None = None) -> Network:
     """Read `NIGHT.toml`.
 
-    Parameters
-    ----------
-    path : Path
-    ledger : str, optional
-        Where the file names none.
-
-    Raises
-    ------
-    UsageError
-        It cannot be read, or is not as it should be; every fault is named.
+    `ledger`: where the file names none. Raises UsageError: it cannot be read, or is not as it should be;
+    every fault is named.
     """
     try:
         content = tomllib.loads(read_bounded(path, MOST_BYTES, UsageError).decode("utf-8-sig"))

@@ -14,26 +14,14 @@ from screening.errors import ModelError
 from screening.ledger import Ledger, Published, published
 from screening.network.site import Network
 from screening.sources.opening import digests
-from screening.storage.sealing import read_document
+from screening.storage.serialization import read_document
 
 DAY = datetime.timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class Task:
-    """One night of one series with one model.
-
-    Parameters
-    ----------
-    series, night : str
-    model, out : Path
-    cohort : str
-    shadow : bool
-    late : bool
-        A missed night.
-    known : RunDocument, optional
-        The run of this very table, where it stands already.
-    """
+    """One night of one series with one model."""
 
     series: str
     night: str
@@ -41,7 +29,8 @@ class Task:
     cohort: str
     out: Path
     shadow: bool = False
-    late: bool = False
+    late: bool = False  # A missed night.
+    # The run of this very table, where it stands already.
     known: RunDocument | None = field(default=None, compare=False)
 
 
@@ -99,10 +88,7 @@ def _lies_there(cohort: str) -> bool:
 def check_rule(agreed: Mapping[str, float] | None, model: Path) -> None:
     """Refuse a model whose threshold follows another rule than the agreed one.
 
-    Raises
-    ------
-    ModelError
-        Naming both, and what to do.
+    Raises ModelError: naming both, and what to do.
     """
     for name, value in (agreed or {}).items():
         for point in model_in(read_document(model, "model")).operating_points:

@@ -1,21 +1,18 @@
-"""Rows as `run.json` names them."""
+"""Rows as `run.json` names them, and why they scored so: what each value changes against the median."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined
-from screening.documents.case import Case
-from screening.scoring.contributions import Reasons, contributions
-from screening.scoring.standing import rarity_range
-from screening.sources.columns import Columns
-from screening.storage.model import Chances
-
-if TYPE_CHECKING:
-    from screening.storage.model import Model, Scored
+from screening.documents.case import Case, Contribution
+from screening.documents.model import FeatureFacts
+from screening.scoring.reference_distribution import Past, rarity_range
+from screening.sources.columns import Columns, absent
+from screening.storage.model import Chances, Model, Scored
 
 
 def cases_of(
@@ -108,3 +105,112 @@ class Top:
         )
         reasons = contributions(model, self.cohort, self.column)
         return [because(case, why) for case, why in zip(cases, reasons, strict=True)]
+
+
+SHOWN = 5
+# Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
+BLOCK = 2048
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """What makes a row's score, with what a reader needs to judge it."""
+
+    contributions: Sequence[Contribution]  # The largest change first.
+    explained: float | None  # Their share in the changes of all values.
+    missing: Sequence[str]  # Features without a value in this row.
+    votes: Mapping[str, bool] | None  # Of a blend, which members would flag the row alone.
+
+
+def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
+    """How much each feature's value raises the score over the training median in its place.
+
+    `columns`, shape (n_rows,): which watched class each row is explained for. Returns shape (n_rows,
+    n_features): score(row) - score(row with the feature at the median or most frequent category); > 0
+    raises.
+    """
+    encoder, names = model.encoder, list(cohort.contract.features)
+    encoded, typical = encoder.transform(cohort), encoder.typical_row()
+    own = model.scores(encoded)[np.arange(len(encoded)), columns]
+    feature_of = np.array([names.index(name) for name in encoder.columns])
+    # Of most features many rows hold the median already: those need no second score.
+    differ = np.zeros((len(encoded), len(names)), dtype=bool)
+    row, column = np.nonzero(encoded != typical)
+    differ[row, feature_of[column]] = True
+    rows, features = np.nonzero(differ)
+    result = np.zeros(differ.shape)
+    for start in range(0, len(rows), BLOCK):
+        at, j = rows[start : start + BLOCK], features[start : start + BLOCK]
+        changed = np.where(feature_of == j[:, None], typical, encoded[at])
+        result[at, j] = own[at] - model.scores(changed)[np.arange(len(at)), columns[at]]
+    return result
+
+
+def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, bool]] | None:
+    """Which members of a blend would flag each row alone, by name; None where the model is no blend."""
+    by_member = getattr(model.ensemble, "by_member", None)
+    if by_member is None:
+        return None
+    rows = np.arange(cohort.n_rows)
+    scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns][:, rows, columns]
+    members = model.facts.blend
+    classes = [model.watched[column] for column in columns]
+    return [
+        {
+            member.recipe: bool(own[i] >= member.classes[classes[i]].threshold)
+            for member, own in zip(members, scores, strict=True)
+        }
+        for i in rows
+    ]
+
+
+def contributions(
+    model: Model, cohort: Cohort, columns: np.ndarray, most: int | None = SHOWN
+) -> list[Reasons]:
+    """For every row the features that change its score most, with what a reader needs to judge them.
+
+    `most`: at most so many a row; None: all that change the score.
+    """
+    names = list(cohort.contract.features)
+    past = Past(model.facts.training.profile)
+    facts = {feature.name: feature for feature in model.facts.training.features}
+    change = changes(model, cohort, columns)
+    voted = votes(model, cohort, columns)
+    explained = []
+    shown = [cohort.measured[name] for name in names]
+    missing = np.column_stack([absent(values) for values in shown])
+    for i, values in enumerate(zip(*(values.tolist() for values in shown), strict=True)):
+        largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:most] if change[i, j] != 0]
+        explained.append(
+            Reasons(
+                contributions=[
+                    _contribution(cohort, facts[names[j]], values[j], change[i, j], past) for j in largest
+                ],
+                explained=_share(np.abs(change[i]), largest),
+                missing=[names[j] for j in np.flatnonzero(missing[i])],
+                votes=None if voted is None else voted[i],
+            )
+        )
+    return explained
+
+
+def _contribution(
+    cohort: Cohort, facts: FeatureFacts, value: float | str | None, change: float, past: Past
+) -> Contribution:
+    among = past.of(facts.name, value)
+    return Contribution(
+        feature=facts.name,
+        value=cohort.contract.features[facts.name].shown(value),
+        unit=facts.unit,
+        usual=facts.usual,
+        usual_from=facts.usual_from,
+        direction="raises" if change > 0 else "lowers",
+        change=float(change),
+        lower=among["lower"],
+        alike=among["alike"],
+    )
+
+
+def _share(sizes: np.ndarray, chosen: list[int]) -> float | None:
+    whole = float(sizes.sum())
+    return float(sizes[chosen].sum()) / whole if whole > 0 else None

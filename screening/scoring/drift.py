@@ -31,11 +31,7 @@ REMEMBERED = 500
 class Drift:
     """Counts a night's units in the cells of the held-out scores; groups and `MOST_ROWS` bound the memory.
 
-    Parameters
-    ----------
-    model : Model
-    n_rows : int
-        Of the night: of very many only some units are scored again, the same ones on every night.
+    `n_rows`: of the night: of very many only some units are scored again, the same ones on every night.
     """
 
     def __init__(self, model: Model, n_rows: int):
@@ -108,11 +104,8 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     Where the stated prevalence is not that of the training rows, positives and negatives are weighed to it,
     and the counts are those of the rows that would know the shares as well. A group counts by one row.
 
-    Returns
-    -------
-    edges : ndarray, shape (n_cells - 1,)
-    counts : ndarray of int, shape (n_cells,)
-        Empty where the model holds no held-out scores.
+    `edges`, shape (n_cells - 1,). `counts`, shape (n_cells,): empty where the model holds no held-out
+    scores.
     """
     table, task = model.held_out, Task.of(model.facts.task)
     names = task.score_columns

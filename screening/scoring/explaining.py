@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
+from screening.documents.shape import plain
 from screening.errors import UsageError
+from screening.scoring.cases import because, cases_of, contributions
 from screening.sources.database import Database
-from screening.storage.model import Model
-from screening.storage.sealing import read_document
+from screening.storage.model import Model, score_batch
+from screening.storage.serialization import read_document
 
 REMEDY = "give --model and --cohort, the ones of this run, to work its reasons out again"
 
@@ -21,25 +24,12 @@ def explain(
 ) -> dict[str, Any]:
     """What a run knows of one row, and why its score is what it is.
 
-    Parameters
-    ----------
-    run : str or Path
-        Run directory.
-    name : str
-        The row's id, or the id of a group: then its row with the highest score.
-    model : Model, optional
-    cohort : str or Database, optional
-        The run's own model and table: every row can then be explained, by all its values.
-
-    Returns
-    -------
-    dict
-        `run` (the run's document) and `case` (as in `run.json`, and `flagged`).
-
-    Raises
-    ------
-    UsageError
-        No row has this id, its reasons were not kept, or model or table are not those of the run.
+    `run`: run directory.
+    `name`: the row's id, or the id of a group: then its row with the highest score.
+    `cohort`: the run's own model and table: every row can then be explained, by all its values.
+    Returns `run` (the run's document) and `case` (as in `run.json`, and `flagged`).
+    Raises UsageError: no row has this id, its reasons were not kept, or model or table are not those of the
+    run.
     """
     document = read_document(run, "run")
     if (model is None) != (cohort is None):
@@ -71,10 +61,8 @@ def _kept(document: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
-    import pyarrow.parquet as parquet
-
     try:
-        table = parquet.read_table(run / "scores.parquet").to_pandas()
+        table = pq.read_table(run / "scores.parquet").to_pandas()
     except OSError:
         return f"the page of this run names no row of this id; {REMEDY}"
     rows = table[table["id"] == name]
@@ -101,11 +89,6 @@ def _as_it_was(model: Model, then: dict[str, Any]) -> Model:
 
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str | Database) -> dict[str, Any]:
-    from screening.documents.shape import plain
-    from screening.scoring.cases import because, cases_of
-    from screening.scoring.contributions import contributions
-    from screening.storage.model import score_batch
-
     model = _as_it_was(model, document["model"])
     stream = model.opened(cohort, gated=False)
     digests = [file.sha256 for file in stream.source.files]

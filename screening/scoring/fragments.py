@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +21,9 @@ from screening.sources.pieces import Piece, pieces_of
 from screening.sources.readers import Source
 from screening.storage import finished
 from screening.storage.loading import load_model
-from screening.storage.sealing import canonical
+from screening.storage.model import Model
+from screening.storage.serialization import canonical
 from screening.training.card import versions
-
-if TYPE_CHECKING:
-    from screening.storage.model import Model
 
 FRAGMENT_ROWS = 1 << 18
 """Rows of a fragment, or the next lower multiple of a batch, however many workers there are."""
@@ -37,28 +34,17 @@ Decided = Callable[[Cohort], np.ndarray | None]
 
 @dataclass(frozen=True)
 class Fragment:
-    """What a worker is told: places, digests and a range of rows.
+    """What a worker is told: places, digests and a range of rows."""
 
-    Parameters
-    ----------
-    piece : Piece
-        Rows of one file.
-    model, model_digest : str
-        The model's directory, and what must be found there.
-    scales, scales_digest : str
-        File of the groups' centres and spreads; empty where the model asks for none.
-    batch_rows : int
-    out : str
-        File to write.
-    """
-
-    piece: Piece
+    piece: Piece  # Rows of one file.
+    # model, model_digest: the model's directory, and what must be found there.
     model: str
     model_digest: str
+    # scales, scales_digest: file of the groups' centres and spreads; empty where the model asks for none.
     scales: str
     scales_digest: str
     batch_rows: int
-    out: str
+    out: str  # File to write.
 
 
 def decide(fragment: Fragment) -> None:
@@ -108,15 +94,8 @@ def decided_by(
 
     Finished fragments wait beside `out` until the caller's work is whole, for a command that is killed.
 
-    Yields
-    ------
-    callable
-        Gives the decisions on each batch of the stream, in row order; nothing without a cluster.
-
-    Raises
-    ------
-    UsageError
-        The model or the table is not on disk, or a worker does not see the files.
+    Gives the decisions on each batch of the stream, in row order; nothing without a cluster. Raises
+    UsageError: the model or the table is not on disk, or a worker does not see the files.
     """
     if cluster is None:
         yield lambda batch: None

@@ -16,17 +16,9 @@ import numpy as np
 def palette_png(pixels: np.ndarray, palette: np.ndarray) -> bytes:
     """Encode a picture of palette colours as PNG (8 bit, colour type 3).
 
-    Parameters
-    ----------
-    pixels : ndarray of uint8, shape (height, width)
-        Positions in the palette; position 0 is drawn transparent.
-    palette : ndarray of uint8, shape (n_colours, 3)
-        At most 256 colours, red, green, blue.
-
-    Returns
-    -------
-    bytes
-        The same picture gives the same bytes.
+    `pixels`, shape (height, width): positions in the palette; position 0 is drawn transparent.
+    `palette`, shape (n_colours, 3): at most 256 colours, red, green, blue.
+    The same picture gives the same bytes.
     """
     if pixels.ndim != 2 or pixels.dtype != np.uint8 or not pixels.size:
         raise ValueError(f"pixels must be uint8 of shape (height, width), got {pixels.dtype} {pixels.shape}")

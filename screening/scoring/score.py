@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -22,21 +22,17 @@ from screening.documents.stored import run_in
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
+from screening.ledger import Ledger, publish_night, record_night, since_last
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
-from screening.scoring.blocks import Blocks
-from screening.scoring.document import run_document, with_id
+from screening.scoring.document import night_of, remembered, run_document, waiting, with_id
+from screening.scoring.flags import write_flagged
 from screening.scoring.fragments import decided_by
-from screening.scoring.gathering import Night
-from screening.scoring.remembering import night_of, remembered, waiting
-from screening.scoring.spreadsheet import write_flagged
+from screening.scoring.night_summary import Blocks, Night
 from screening.storage.model import Model, ScoreColumns, Scored, score_batch
 from screening.storage.publishing import publish
-from screening.storage.sealing import canonical, written
-
-if TYPE_CHECKING:
-    from screening.ledger import Ledger
+from screening.storage.serialization import canonical, written
 
 BATCH_ROWS = 16_384
 
@@ -200,9 +196,6 @@ def score(
         if ledger is None:
             run = replace(run, attention=of_run(run, trained=model.trained))
         else:
-            # Read where there is one: the database's library takes longer than a night without a ledger.
-            from screening.ledger import publish_night, record_night, since_last
-
             brought = night_of(model, run, key, tally.flagged_cases(), series, shadow)
             found = record_night(ledger, brought, force=force)
             known, drawn = found.cases, frozenset(found.drawn)
@@ -210,7 +203,7 @@ def score(
         run = replace(run, stopping=tally.standing.stopping(waiting(run), model.contract.capacity))
         times = replace(run.times, seconds=round(time.perf_counter() - clock, 3))
         if not shadow:
-            write_flagged(folder / "flagged.csv", tally, known, drawn)
+            write_flagged(folder / "flagged.csv", tally.flags, model, bool(tally.groups), known, drawn)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
         run = replace(run, times=times, outputs=outputs)
         document, text = written(plain(run) | {"model": with_id(model)})

@@ -1,21 +1,23 @@
 """Voxel runs: how much is flagged in each patient, where it clusters, and pictures of the fullest slices.
 
-Only flagged voxels' coordinates and the voxels of the chosen slices are ever held in memory.
+Slices are drawn as readers of images expect them: the patient's right on the left, the front above. Only
+flagged voxels' coordinates and the voxels of the chosen slices are ever held in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
+from scipy.ndimage import label
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.neighbourhood import on_grid, steps
+from screening.cohort.neighbourhood import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
-from screening.documents.voxels import Geometry, Slice, Volume, Voxels
-from screening.scoring.anatomical import View
-from screening.scoring.clusters import fullest_slices, largest_clusters
+from screening.documents.voxels import Cluster, Geometry, Slice, Volume, Voxels
 from screening.scoring.png import as_text, palette_png, ramp
 
 PATIENTS_SHOWN = 12
@@ -35,12 +37,8 @@ Wanted = dict[tuple[str, float], list[np.ndarray]]
 class VoxelTally:
     """Gathers the flagged voxels of a run patient by patient.
 
-    Parameters
-    ----------
-    contract : Contract
-        Names the coordinates; the third is the slice.
-    geometries : sequence of Geometry
-        Grids of patients, whose slices are then drawn as they lie in the body.
+    `contract`: names the coordinates; the third is the slice. `geometries`: grids of patients, whose slices
+    are then drawn as they lie in the body.
     """
 
     def __init__(self, contract: Contract, geometries: Sequence[Geometry]):
@@ -65,12 +63,7 @@ class VoxelTally:
     def pictured(self, batches: Iterable[Cohort], scores: Path) -> Voxels:
         """Volumes, clusters and slices, most flagged patient first: flags over a feature, and the scores.
 
-        Parameters
-        ----------
-        batches : iterable of Cohort
-            The run's batches once more.
-        scores : Path
-            `scores.parquet` with one row group a batch.
+        `batches`: the run's batches once more. `scores`: `scores.parquet` with one row group a batch.
         """
         step = np.array([steps(np.array(sorted(planes))) for planes in self.planes])
         found = {name: np.concatenate(parts).astype(float) for name, parts in self.flagged.items()}
@@ -115,8 +108,6 @@ class VoxelTally:
         scores: Path,
     ) -> tuple[dict[str, list[Slice]], str | None, list[float] | None]:
         """Each patient's chosen slices, over which feature they are drawn, and the ends of all scores."""
-        import pyarrow.parquet as pq
-
         wanted: Wanted = {(name, plane): [] for name, planes in at.items() for plane in planes}
         base = ""
         with pq.ParquetFile(scores) as table:
@@ -208,3 +199,82 @@ def _slice(
 def _level(values: np.ndarray, low: float, high: float) -> np.ndarray:
     share = (values - low) / (high - low) if high > low else np.full(len(values), 0.5)
     return np.clip(np.rint(share * 63), 0, 63).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class View:
+    """How a patient's voxel numbers become those of the canonical grid (right, front, above)."""
+
+    axes: np.ndarray  # Shape (3,): of each axis of the file, the canonical one.
+    flipped: np.ndarray  # Shape (3,): whether it runs the other way.
+    last: np.ndarray  # Shape (3,): highest number along each axis of the file.
+    spacing: np.ndarray  # Shape (3,): millimetres between voxels along the canonical axes.
+
+    @classmethod
+    def of(cls, geometry: Geometry) -> View:
+        """As nibabel's `as_closest_canonical` turns an image of this grid."""
+        from nibabel.orientations import io_orientation
+
+        affine = np.array(geometry.affine)
+        turns = io_orientation(affine)
+        axes = turns[:, 0].astype(int)
+        spacing = np.empty(3)
+        spacing[axes] = np.linalg.norm(affine[:3, :3], axis=0)
+        return cls(axes, turns[:, 1] < 0, np.array(geometry.shape) - 1.0, spacing)
+
+    def turned(self, places: np.ndarray) -> np.ndarray:
+        """Voxel numbers (n, 3) of the file as those of the canonical grid."""
+        found = np.empty((len(places), 3))
+        found[:, self.axes] = np.where(self.flipped, self.last - places, places)
+        return found
+
+    @property
+    def aspect(self) -> float:
+        """Height of a pixel of an axial slice over its width."""
+        return float(self.spacing[1] / self.spacing[0])
+
+
+LARGEST = 3
+
+
+def largest_clusters(
+    coordinates: np.ndarray, scores: np.ndarray, step: np.ndarray
+) -> tuple[int | None, list[Cluster]]:
+    """Connected clusters of flagged voxels, faces, edges and corners counting as contact, the largest first.
+
+    `coordinates`, shape (n, 3): of one patient's flagged voxels.
+    `scores`, shape (n,).
+    `step`, shape (3,): grid distance along each axis.
+    `n_clusters`: None where the coordinates span too many cells to be looked through.
+    `clusters`: at most 3.
+    """
+    place = on_grid(coordinates, step)
+    if not len(place):
+        return 0, []
+    shape = place.max(axis=0) + 1
+    if np.prod(shape.astype(float)) > MOST_CELLS:
+        return None, []
+    grid = np.zeros(shape, dtype=bool)
+    grid[tuple(place.T)] = True
+    labelled, n_clusters = label(grid, structure=np.ones((3, 3, 3), dtype=bool))
+    member = labelled[tuple(place.T)]
+    sizes = np.bincount(member, minlength=n_clusters + 1)[1:]
+    described = []
+    for number in np.argsort(-sizes, kind="stable")[:LARGEST] + 1:
+        own = coordinates[member == number]
+        described.append(
+            Cluster(
+                voxels=len(own),
+                centre=own.mean(axis=0).tolist(),
+                low=own.min(axis=0).tolist(),
+                high=own.max(axis=0).tolist(),
+                top_score=float(scores[member == number].max()),
+            )
+        )
+    return int(n_clusters), described
+
+
+def fullest_slices(coordinates: np.ndarray, most: int) -> list[float]:
+    """The third coordinates of the slices with most flagged voxels, in the order of the axis."""
+    planes, counts = np.unique(coordinates[:, 2], return_counts=True)
+    return sorted(planes[np.argsort(-counts, kind="stable")[:most]].tolist())

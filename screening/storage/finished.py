@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from screening.errors import ClusterError, ModelError, ScreenError, UsageError, of_system
-from screening.storage.arrays import pack, unpack
+from screening.storage.serialization import pack, unpack
 
 # What pieces there are: of a training, a night, a comparison.
 KINDS = ("fits", "fragments", "folds")

@@ -21,9 +21,8 @@ from screening.recipes.building import build
 from screening.recipes.loading import read_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.parquet_rows import read_small_table
-from screening.storage.arrays import unpack
 from screening.storage.model import Model
-from screening.storage.sealing import as_stored, digest_of, read_document, steady
+from screening.storage.serialization import as_stored, digest_of, read_document, steady, unpack
 from screening.storage.signing import verify
 
 if TYPE_CHECKING:
@@ -122,10 +121,7 @@ class _Files:
 def _read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> _Files:
     """Read the files of a model.
 
-    Raises
-    ------
-    ModelError
-        One is missing or damaged, or the signature that was asked for is not there.
+    Raises ModelError: one is missing or damaged, or the signature that was asked for is not there.
     """
     document = read_document(folder, "model")
     if signed_by is not None:
@@ -151,17 +147,9 @@ def _restored(
 ) -> FoldEnsemble | BlendedEnsemble:
     """The machines that `state` holds.
 
-    Parameters
-    ----------
-    stored : mapping
-        `recipe` of `model.json`.
-    state : mapping of ndarray
-        As the ensemble's ``state`` made it.
-
-    Raises
-    ------
-    ModelError
-        Arrays are missing or do not fit each other.
+    `stored`: `recipe` of `model.json`.
+    `state`: as the ensemble's ``state`` made it.
+    Raises ModelError: arrays are missing or do not fit each other.
     """
     if "members" not in stored:
         return FoldEnsemble.from_state(

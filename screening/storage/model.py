@@ -39,9 +39,8 @@ from screening.sources.parquet_rows import small_table
 from screening.statistics.calibration import chances
 from screening.statistics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.statistics.p_values import p_values
-from screening.storage.arrays import pack
 from screening.storage.publishing import publish
-from screening.storage.sealing import canonical, digest_of, sealed
+from screening.storage.serialization import canonical, digest_of, pack, sealed
 from screening.storage.signing import sign
 
 if TYPE_CHECKING:
@@ -301,20 +300,13 @@ def write_model(
 
 @dataclass(frozen=True)
 class Scored:
-    """The figures of one batch of rows.
+    """The figures of one batch of rows."""
 
-    Parameters
-    ----------
-    encoded : ndarray, shape (n_rows, n_encoded)
-    decisions : ndarray, shape (n_rows, 1) or (n_rows, n_classes)
-    excess : ndarray, shape (n_rows, n_watched)
-        Score minus threshold of every watched class; 0 or more is flagged.
-    score, p_value, flagged : ndarray, shape (n_rows,)
-    """
-
-    encoded: np.ndarray
-    decisions: np.ndarray
+    encoded: np.ndarray  # Shape (n_rows, n_encoded).
+    decisions: np.ndarray  # Shape (n_rows, 1).
+    # Shape (n_rows, n_watched): score minus threshold of every watched class; 0 or more is flagged.
     excess: np.ndarray
+    # score, p_value, flagged: shape (n_rows,).
     score: np.ndarray
     p_value: np.ndarray
     flagged: np.ndarray
@@ -352,12 +344,7 @@ def score_batch(model: Model, batch: Cohort, decisions: np.ndarray | None = None
 
 
 class ScoreColumns:
-    """The columns of `scores.parquet`.
-
-    Parameters
-    ----------
-    model : Model
-    """
+    """The columns of `scores.parquet`."""
 
     def __init__(self, model: Model):
         task = model.facts.task
@@ -403,14 +390,7 @@ def refuse_unearned(model: Model) -> None:
 class Chances:
     """Chances of the watched classes that have earned a calibration.
 
-    Parameters
-    ----------
-    model : Model
-
-    Attributes
-    ----------
-    earned : bool
-        Whether any class has; nothing is written of chances where none has.
+    `earned`: whether any class has; nothing is written of chances where none has.
     """
 
     def __init__(self, model: Model):
@@ -421,12 +401,8 @@ class Chances:
     def of(self, score: np.ndarray, column: np.ndarray) -> dict[str, np.ndarray]:
         """Chance with its interval by the names of `CHANCES`, each shape (n_rows,); NaN where none is earned.
 
-        Parameters
-        ----------
-        score : ndarray, shape (n_rows,)
-            As `scores.parquet` has it.
-        column : ndarray of int, shape (n_rows,)
-            The watched class that each score is of.
+        `score`, shape (n_rows,): as `scores.parquet` has it. `column`, shape (n_rows,): the watched class
+        that each score is of.
         """
         found = np.full((len(CHANCES), len(score)), np.nan)
         for m, (calibration, threshold) in enumerate(zip(self.calibrations, self.thresholds, strict=True)):

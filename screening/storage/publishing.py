@@ -64,23 +64,11 @@ _held: list[_Hold] = []
 def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     """Give an empty private directory to write in, and move it to `directory` once the block has ended well.
 
-    Parameters
-    ----------
-    directory : path
-        Absent, empty, or an earlier directory of the same kind, which is replaced in one step.
-    kind : {"model", "run", "comparison", "omop", "volumes"}
-
-    Yields
-    ------
-    Path
-        Directory of mode 0700; its files become 0600. After an error nothing of it is left.
-
-    Raises
-    ------
-    UsageError
-        The place cannot be written, or holds something that is not an earlier result.
-    Locked
-        Another process is writing there.
+    `directory`: absent, empty, or an earlier directory of the same kind, which is replaced in one step.
+    `kind`: one of "model", "run", "comparison", "omop", "volumes".
+    Gives a directory of mode 0700; its files become 0600. After an error nothing of it is left.
+    Raises UsageError: the place cannot be written, or holds something that is not an earlier result.
+    Raises Locked: another process is writing there.
     """
     target = _resolved(directory)
     check_place(target, kind)

@@ -18,32 +18,17 @@ PRIVATE = 0o600
 
 @dataclass(frozen=True)
 class Readers:
-    """Who may read pages besides their owner.
+    """Who may read pages besides their owner."""
 
-    Parameters
-    ----------
-    mode : int
-        Of the copies; their directories can also be entered by whoever may read.
-    group : int, optional
-        Number of the group that the copies get.
-    """
-
-    mode: int = PRIVATE
-    group: int | None = None
+    mode: int = PRIVATE  # Of the copies; their directories can also be entered by whoever may read.
+    group: int | None = None  # Number of the group that the copies get.
 
 
 @dataclass(frozen=True)
 class PageFolder:
-    """A directory of pages by night, with a copy of the latest as `latest.html`.
+    """A directory of pages by night, with a copy of the latest as `latest.html`."""
 
-    Parameters
-    ----------
-    directory : Path
-        Made where it is missing, with the directories above it.
-    readers : Readers
-    """
-
-    directory: Path
+    directory: Path  # Made where it is missing, with the directories above it.
     readers: Readers
 
     def prepare(self) -> None:
@@ -80,10 +65,8 @@ class PageFolder:
 def readers(mode: str | None, group: str | None) -> Readers:
     """Read who may see a page: an octal mode such as 0640, and a group's name.
 
-    Raises
-    ------
-    UsageError
-        It is no mode for a page (its owner reads and writes, others read at most), or there is no such group.
+    Raises UsageError: it is no mode for a page (its owner reads and writes, others read at most), or there
+    is no such group.
     """
     if mode is not None and not re.fullmatch(r"0?[0-7]{3}", mode):
         raise UsageError(f"mode {mode}: write it in octal, such as 0640")

@@ -27,10 +27,8 @@ LARGEST_SIGNATURE = 1 << 10
 def private_key(path: Path) -> Ed25519PrivateKey:
     """Read the key that signs: PEM, without a password, open to its owner alone.
 
-    Raises
-    ------
-    UsageError
-        It cannot be read, is of another kind, others can read it, or `cryptography` is not installed.
+    Raises UsageError: it cannot be read, is of another kind, others can read it, or `cryptography` is not
+    installed.
     """
     _library()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -49,10 +47,7 @@ def private_key(path: Path) -> Ed25519PrivateKey:
 def public_key(path: Path) -> Ed25519PublicKey:
     """Read the key that signatures are checked with: PEM.
 
-    Raises
-    ------
-    UsageError
-        It cannot be read, is of another kind, or `cryptography` is not installed.
+    Raises UsageError: it cannot be read, is of another kind, or `cryptography` is not installed.
     """
     _library()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -77,10 +72,7 @@ def sign(folder: Path, digest: str, key: Ed25519PrivateKey) -> None:
 def verify(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
     """Check the signature of a model.
 
-    Raises
-    ------
-    ModelError
-        There is none, or it is of another model or by another key.
+    Raises ModelError: there is none, or it is of another model or by another key.
     """
     from cryptography.exceptions import InvalidSignature
 

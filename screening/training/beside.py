@@ -31,19 +31,10 @@ LARGEST_UNASKED = 5000
 def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
     """The recipes to compare with, each once.
 
-    Parameters
-    ----------
-    names : sequence of str, or None
-        Names or files; None for the usual ones.
-    method : Recipe
-        Decides, with the number of rows, whether a kernel machine is added that nobody asked for.
-
-    Raises
-    ------
-    RecipeError
-        There is no such recipe.
-    UsageError
-        A recipe that does not answer the cohort's question.
+    `names`: names or files; None for the usual ones.
+    `method`: decides, with the number of rows, whether a kernel machine is added that nobody asked for.
+    Raises RecipeError: there is no such recipe.
+    Raises UsageError: a recipe that does not answer the cohort's question.
     """
     usual = USUAL[task.kind]
     if usual == (method.name,):
@@ -76,21 +67,11 @@ def baselines(
 ) -> list[Baseline] | None:
     """Hold every row out by every other method on the method's own folds.
 
-    Parameters
-    ----------
-    sample : Cohort
-        The rows the folds were dealt from.
-    others : sequence of Recipe
-        The method itself is left out.
-    method : HeldOut
-        A member of a blend is not fitted again to stand beside it.
-    params : mapping
-        What the caller fixed of the method; its approximation holds for the others too.
-
-    Returns
-    -------
-    list of Baseline or None
-        One that cannot be trained on this cohort has the reason. None where there is nothing to compare.
+    `sample`: the rows the folds were dealt from.
+    `others`: the method itself is left out.
+    `method`: a member of a blend is not fitted again to stand beside it.
+    `params`: what the caller fixed of the method; its approximation holds for the others too.
+    One that cannot be trained on this cohort has the reason; None where there is nothing to compare.
     """
     others = [each for each in others if each.name != method.recipe.name]
     members = {part.recipe.name: part for part in method.parts}

@@ -18,20 +18,11 @@ from screening.validation.held_out import HeldOut
 
 @dataclass(frozen=True)
 class ByLesions:
-    """What was chosen by lesions.
+    """What was chosen by lesions."""
 
-    Parameters
-    ----------
-    rule : Rule
-        The threshold, as a rule.
-    facts : LesionFacts
-    held_out : HeldOut
-        With the maps' scores in the place of decisions.
-    """
-
-    rule: Rule
+    rule: Rule  # The threshold, as a rule.
     facts: LesionFacts
-    held_out: HeldOut
+    held_out: HeldOut  # With the maps' scores in the place of decisions.
 
 
 def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
@@ -50,10 +41,8 @@ def by_lesions(ground: Groundwork, held_out: HeldOut, seed: int) -> ByLesions:
     Every voxel of a patient is scored, also those that are not among the rows trained on, by the machine of
     the fold that the patient was held out in.
 
-    Raises
-    ------
-    UsageError
-        Several classes are told apart, there are fewer patients than folds, or too few lesions.
+    Raises UsageError: several classes are told apart, there are fewer patients than folds, or too few
+    lesions.
     """
     cohort, sample = ground.cohort, ground.sample
     if ground.task.kind != "binary":

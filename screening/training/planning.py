@@ -23,7 +23,7 @@ from screening.sources.columns import absent, coded
 from screening.spelling import first_of
 from screening.statistics.operating_point import Rule
 from screening.statistics.ranking import auroc
-from screening.storage.sealing import read_document
+from screening.storage.serialization import read_document
 from screening.validation.approximation import with_landmarks
 from screening.validation.folds import Plan, in_hash_order, planned, sub_sample, units
 from screening.validation.search import Parameters
@@ -35,34 +35,18 @@ LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
 
 @dataclass(frozen=True)
 class Groundwork:
-    """What a training rests on.
+    """What a training rests on."""
 
-    Parameters
-    ----------
-    cohort, sample : Cohort
-        All rows, without what is known only after the outcome; and those that are trained and validated on.
-    task : Task
-        What is told apart, and which classes are watched.
-    rule : Rule
-        With the prevalence that the sample no longer shows.
-    plan : Plan
-        The folds.
-    params : dict
-        What the caller fixed, landmarks among them where there are too many rows for all.
-    suspects : list of Leak
-        Columns that may be the answer itself.
-    notes : list of str
-        What has to be said of all this.
-    """
-
+    # cohort, sample: all rows, without what is known only after the outcome; and those that are trained and
+    # validated on.
     cohort: Cohort
     sample: Cohort
-    task: Task
-    rule: Rule
-    plan: Plan
-    params: Parameters
-    suspects: Sequence[Leak]
-    notes: list[str]
+    task: Task  # What is told apart, and which classes are watched.
+    rule: Rule  # With the prevalence that the sample no longer shows.
+    plan: Plan  # The folds.
+    params: Parameters  # What the caller fixed, landmarks among them where there are too many rows for all.
+    suspects: Sequence[Leak]  # Columns that may be the answer itself.
+    notes: list[str]  # What has to be said of all this.
 
     @property
     def exact(self) -> bool:
@@ -159,10 +143,7 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
     Values that the contract or `--positive` names are meant as they stand. In a question of one class against
     the rest, two values that are both not the positive one need not be told apart.
 
-    Raises
-    ------
-    CohortError
-        All such values, with their counts and the remedy.
+    Raises CohortError: all such values, with their counts and the remedy.
     """
     column, contract = cohort.contract.label or "label", cohort.contract
     counts = Counter([] if cohort.label is None else filter(None, cohort.label))
@@ -247,10 +228,7 @@ def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
 def leaks(cohort: Cohort, task: Task) -> list[Leak]:
     """Columns to look at before the model is believed.
 
-    Returns
-    -------
-    list of Leak
-        No patient's value is in them.
+    No patient's value is in them.
     """
     label = np.asarray(cohort.label, dtype=object)
     watched = task.is_watched(label)
@@ -293,11 +271,8 @@ def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:
 
     Its own rows would make any category of many levels rank well.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-        Texts, None where missing, which counts as a level.
-    positive : bool ndarray of shape (n_rows,)
+    `values`, shape (n_rows,): texts, None where missing, which counts as a level. `positive`, shape
+    (n_rows,).
     """
     if positive.all() or not positive.any():
         return 0.5
@@ -325,10 +300,7 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
 
     The same training again, with other settings or an edited contract, may replace its own model.
 
-    Raises
-    ------
-    UsageError
-        It holds such a model, or one that cannot be read.
+    Raises UsageError: it holds such a model, or one that cannot be read.
     """
     if not (directory / "model.json").exists():
         return

@@ -37,18 +37,11 @@ CASE, NO_CASE = "confirmed", "not"
 
 @dataclass(frozen=True)
 class JudgedCohort:
-    """The past cohort with the judged rows, and what they are.
+    """The past cohort with the judged rows, and what they are."""
 
-    Parameters
-    ----------
-    cohort : Cohort
-        With labels; where a patient has rows from several sources, or the contract names groups, with groups.
-    prevalence : float
-        Share of positives in the past cohort: among judged rows it is another, for they were chosen.
-    facts : TrainedOn
-    """
-
+    # With labels; where a patient has rows from several sources, or the contract names groups, with groups.
     cohort: Cohort
+    # Share of positives in the past cohort: among judged rows it is another, for they were chosen.
     prevalence: float
     facts: TrainedOn
 
@@ -59,19 +52,10 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
     A verdict stands for its row in the very table it was given on, by the digest that the ledger keeps. A
     patient counts once, by the last word; "confirmed" is a case and "not" is none.
 
-    Parameters
-    ----------
-    champion : Model
-    past : Cohort
-        With labels, read by the champion's contract.
-    judged : Judged
-    pattern : str
-        Where the nights' tables lie, with `{date}` and, where it helps, `{series}`.
-
-    Raises
-    ------
-    UsageError
-        The verdicts do not say what the model is to learn, or nobody can tell whose rows they are of.
+    `past`: with labels, read by the champion's contract.
+    `pattern`: where the nights' tables lie, with `{date}` and, where it helps, `{series}`.
+    Raises UsageError: the verdicts do not say what the model is to learn, or nobody can tell whose rows they
+    are of.
     """
     contract, task = champion.contract, champion.document["task"]
     if task["kind"] != "binary":
@@ -132,10 +116,7 @@ def retrained(
 ) -> Model:
     """Train the champion's recipe by its rule and contract, with as many settings, folds and repeats.
 
-    Returns
-    -------
-    Model
-        Not yet written; `training.verdicts` of its document says what it learned from.
+    The model is not yet written; `training.verdicts` of its document says what it learned from.
     """
     stated, training = champion.facts.validation, champion.facts.training
     rule, source = _rule(champion, judged.prevalence)

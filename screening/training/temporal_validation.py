@@ -25,11 +25,7 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
 
     A group that reaches over the cut belongs to the past; so does a row without a date.
 
-    Returns
-    -------
-    past, later : ndarray of int
-    cut : str
-        First day of what came after, YYYY-MM-DD.
+    `cut`: first day of what came after, YYYY-MM-DD.
     """
     days = np.asarray(cohort.time).astype("datetime64[D]")
     known = ~np.isnat(days)
@@ -54,16 +50,7 @@ def past_and_later(
 ) -> Later | Forward:
     """Hold rows out of the past alone, and score what came after: what a rule is then judged on.
 
-    Parameters
-    ----------
-    cohort : Cohort with labels and times
-    groups : ndarray, shape (n_rows,), optional
-    hold_out : callable
-        The whole training but for the threshold, on the rows it is given.
-
-    Returns
-    -------
-    Later, or Forward with the reason why there is none
+    `groups`, shape (n_rows,). `hold_out`: the whole training but for the threshold, on the rows it is given.
     """
     try:
         past, later, cut = split_by_time(cohort, groups)

@@ -57,17 +57,9 @@ PARTS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])|[\W_]+")
 def too_good(cohort: Cohort, task: Task, plan: Plan, validation: Validation, seed: int) -> list[Leak]:
     """What would explain a ranking that is too good to be true, one leak a watched class.
 
-    Parameters
-    ----------
-    cohort : Cohort
-        The rows that were held out.
-    validation : Validation
-        What the model says of them.
-
-    Returns
-    -------
-    list of Leak
-        Each with the AUROC that is left without the columns it names, or the model's where nothing is.
+    `cohort`: the rows that were held out.
+    `validation`: what the model says of them.
+    Gives each with the AUROC that is left without the columns it names, or the model's where nothing is.
     """
     found = []
     for m, name in enumerate(task.watched):

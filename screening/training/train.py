@@ -25,9 +25,9 @@ from screening.statistics.performance import prevalence_range
 from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.beside import baselines, recipes_of
-from screening.training.erasing import HELD, held_rows
 from screening.training.lesions import by_lesions, refuse_without_lesions
 from screening.training.planning import Groundwork, laid
+from screening.training.revising import HELD, held_rows
 from screening.training.temporal_validation import past_and_later
 from screening.training.too_good import named_after, too_good
 from screening.validation.checks import refuse_too_few

@@ -24,9 +24,9 @@ from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, RecipeError, UsageError
 from screening.ledger import open_ledger
 from screening.recipes.loading import load_recipe, read_recipe
-from screening.scoring.spreadsheet import FORMULA, as_text
+from screening.scoring.flags import FORMULA, as_text
 from screening.storage.publishing import publish, write_whole
-from screening.storage.sealing import canonical, read_document, sealed
+from screening.storage.serialization import canonical, read_document, sealed
 
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
 

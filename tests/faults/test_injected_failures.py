@@ -18,7 +18,7 @@ from screening.ledger import history, open_ledger
 from screening.page import render_run
 from screening.page.comparison import render_comparison
 from screening.storage.loading import load_model
-from screening.storage.sealing import read_document
+from screening.storage.serialization import read_document
 
 NIGHT = ("--date", "2026-03-02", "--jobs", "1")
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")

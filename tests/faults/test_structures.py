@@ -16,7 +16,7 @@ from faults.amounts import attempts
 from faults.desk import laid
 from faults.structures import VALUES, places, put, reseal_model, toml_file
 from screening.cli import app
-from screening.storage.sealing import canonical, sealed
+from screening.storage.serialization import canonical, sealed
 
 ROOT = Path(__file__).parents[2]
 

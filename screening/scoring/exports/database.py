@@ -19,10 +19,7 @@ ARROW_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.
 def write_table(flagged: FlaggedRows, url: str, name: str, *, force: bool = False) -> str:
     """Make a table of the flagged rows in one transaction; return the place without its secrets.
 
-    Raises
-    ------
-    UsageError
-        The database refuses, or has such a table already and `force` was not given.
+    Raises UsageError: the database refuses, or has such a table already and `force` was not given.
     """
     place = read_url(url)
     kinds = {column: _kind(column) for column in flagged.columns}

@@ -34,19 +34,10 @@ SAME_PLACE = 1e-2
 def dicom_seg_of(folder: str | Path, run: RunDocument, reference: Path) -> Iterator[tuple[str, bytes]]:
     """`PATIENT_flags.dcm` of every patient with a flagged voxel, with content; as `maps_of`.
 
-    Parameters
-    ----------
-    folder : path
-        The run directory.
-    run : RunDocument
-    reference : Path
-        `REFERENCE/PATIENT/` holds the files of one DICOM series.
-
-    Raises
-    ------
-    UsageError
-        highdicom is not installed; a patient's series is missing, is no series of slices, or lies elsewhere.
-        A patient is told by number.
+    `folder`: the run directory.
+    `reference`: `REFERENCE/PATIENT/` holds the files of one DICOM series.
+    Raises UsageError: highdicom is not installed; a patient's series is missing, is no series of slices, or
+    lies elsewhere. A patient is told by number.
     """
     try:
         import highdicom  # noqa: F401

@@ -27,16 +27,8 @@ Resource = Mapping[str, Any]
 def fhir_of(flagged: FlaggedRows, system: str | None = None) -> bytes:
     """A bundle (collection) as JSON.
 
-    Parameters
-    ----------
-    flagged : FlaggedRows
-    system : str, optional
-        URI of the system whose identifiers the ids are.
-
-    Raises
-    ------
-    UsageError
-        An id cannot be written in FHIR; said by rank.
+    `system`: URI of the system whose identifiers the ids are. Raises UsageError: an id cannot be written in
+    FHIR; said by rank.
     """
     wrong = [
         row.rank for row in flagged.rows if not (STRING.fullmatch(row.subject) and STRING.fullmatch(row.id))

@@ -12,8 +12,8 @@ from screening.documents.run import RunDocument
 from screening.documents.shape import read
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of, read_bounded
-from screening.scoring.spreadsheet import COLUMNS, as_written
-from screening.storage.sealing import as_stored, read_document
+from screening.scoring.flags import COLUMNS, as_written
+from screening.storage.serialization import as_stored, read_document
 
 MOST_BYTES = 1 << 30
 Cell = str | int | float | bool | None
@@ -65,12 +65,8 @@ class FlaggedRows:
 def read_flagged(directory: str | Path) -> FlaggedRows:
     """Read the flagged rows of a run directory.
 
-    Raises
-    ------
-    UsageError
-        It is a shadow run.
-    ModelError
-        A digest does not agree, or the run is of a version that noted none.
+    Raises UsageError: it is a shadow run. Raises ModelError: a digest does not agree, or the run is of a
+    version that noted none.
     """
     folder = Path(directory)
     stored = read_document(folder, "run")

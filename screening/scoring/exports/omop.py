@@ -24,16 +24,8 @@ NO_CONCEPT = 0
 def omop_of(flagged: FlaggedRows, first: int = 1) -> Mapping[str, bytes]:
     """The two tables as CSV by the names of their files; a person once for each watched class.
 
-    Parameters
-    ----------
-    flagged : FlaggedRows
-    first : int
-        `cohort_definition_id` of the first watched class; the others follow.
-
-    Raises
-    ------
-    UsageError
-        An id is no whole number, or begins with a zero; said by rank.
+    `first`: `cohort_definition_id` of the first watched class; the others follow. Raises UsageError: an id
+    is no whole number, or begins with a zero; said by rank.
     """
     wrong = [str(row.rank) for row in flagged.rows if not PERSON.fullmatch(row.subject)]
     if wrong:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from screening.errors import UsageError
 from screening.scoring.exports.flagged import Cell, FlaggedRows
-from screening.scoring.spreadsheet import as_text
+from screening.scoring.flags import as_text
 
 if TYPE_CHECKING:
     from openpyxl.cell import WriteOnlyCell
@@ -46,10 +46,7 @@ def _written(cell: Cell) -> str:
 def xlsx_of(flagged: FlaggedRows) -> bytes:
     """A workbook of one sheet, in which a text is a text and never a formula; the same rows, the same bytes.
 
-    Raises
-    ------
-    UsageError
-        openpyxl is not installed, or a sheet cannot hold the rows.
+    Raises UsageError: openpyxl is not installed, or a sheet cannot hold the rows.
     """
     try:
         from openpyxl import Workbook

@@ -28,20 +28,11 @@ NO_NAME = ("", ".", "..")
 
 @dataclass(frozen=True)
 class PatientMaps:
-    """What a run says of one patient's voxels.
-
-    Parameters
-    ----------
-    geometry : Geometry
-    flags : ndarray of uint8
-        1 where flagged, on the grid of the geometry.
-    scores : ndarray of float32
-        NaN where no voxel was scored.
-    """
+    """What a run says of one patient's voxels."""
 
     geometry: Geometry
-    flags: np.ndarray
-    scores: np.ndarray
+    flags: np.ndarray  # 1 where flagged, on the grid of the geometry.
+    scores: np.ndarray  # NaN where no voxel was scored.
 
     @property
     def affine(self) -> np.ndarray:
@@ -52,18 +43,10 @@ class PatientMaps:
 def maps_of(folder: str | Path, run: RunDocument) -> Iterator[PatientMaps]:
     """The maps of every patient of a run, one at a time.
 
-    Parameters
-    ----------
-    folder : path
-        The run directory; its digests were compared.
-    run : RunDocument
-
-    Raises
-    ------
-    UsageError
-        The run was scored from a table, or images that state no place: an affine is never invented.
-    ModelError
-        A voxel lies outside its patient's grid.
+    `folder`: the run directory; its digests were compared.
+    Raises UsageError: the run was scored from a table, or images that state no place: an affine is never
+    invented.
+    Raises ModelError: a voxel lies outside its patient's grid.
     """
     grids = {each.group: each for each in run.geometries}
     if not grids:
@@ -104,10 +87,7 @@ def write_volumes(folder: Path, run: RunDocument, volumes: Iterator[tuple[str, b
 def file_name(patient: str) -> str:
     """A patient's name as the name of a file, which it was part of when the images were read.
 
-    Raises
-    ------
-    ModelError
-        It would name another place.
+    Raises ModelError: it would name another place.
     """
     if patient in NO_NAME or "/" in patient or "\\" in patient or "\0" in patient:
         raise ModelError("run.json names a patient by what can be no file's name")

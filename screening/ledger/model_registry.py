@@ -7,12 +7,11 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from screening.documents.series import shown_series
+from screening.documents.tables import word
 from screening.errors import UsageError
 from screening.ledger import audit
-from screening.ledger.asking import said
-from screening.ledger.audit import Head
-from screening.ledger.book import Ledger
-from screening.ledger.tables import AUDIT, RUNS, SERIES
+from screening.ledger.audit import Head, said
+from screening.ledger.database import AUDIT, RUNS, SERIES, Ledger
 from screening.spelling import did_you_mean
 
 
@@ -43,12 +42,8 @@ def record_threshold(ledger: Ledger, change: Mapping[str, object], series: str |
 
     The model with the new points is champion from now on wherever the one with the old points was.
 
-    Parameters
-    ----------
-    change : mapping
-        Digests of the model before and after, classes with their thresholds and rules, and the reason.
-    series : str, optional
-        Only there.
+    `change`: digests of the model before and after, classes with their thresholds and rules, and the reason.
+    `series`: only there.
     """
     with ledger.writing() as connection:
         if change["model_before"] == change["model_after"]:
@@ -67,12 +62,7 @@ def record_threshold(ledger: Ledger, change: Mapping[str, object], series: str |
 def record_approval(ledger: Ledger, approval: Mapping[str, object], series: str | None = None) -> Head:
     """Enter who approved a model; the approved one is champion wherever the draft was.
 
-    Parameters
-    ----------
-    approval : mapping
-        Digests of the model before and after, who, the day and the reason.
-    series : str, optional
-        Only there.
+    `approval`: digests of the model before and after, who, the day and the reason. `series`: only there.
     """
     with ledger.writing() as connection:
         whole = dict(approval) | ({} if series is None else {"series": series})
@@ -84,19 +74,10 @@ def record_approval(ledger: Ledger, approval: Mapping[str, object], series: str 
 def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapping[str, object]) -> Head:
     """Make a model that was scored in shadow the one whose nights are in force from now on.
 
-    Parameters
-    ----------
-    model : str
-        Digest.
-    reason : str
-        Why, in words.
-    evidence : mapping
-        What its nights beside the champion's had shown by then; no patient in it.
-
-    Raises
-    ------
-    UsageError
-        No reason is given, or the model has no night in shadow there.
+    `model`: digest.
+    `reason`: why, in words.
+    `evidence`: what its nights beside the champion's had shown by then; no patient in it.
+    Raises UsageError: no reason is given, or the model has no night in shadow there.
     """
     why = audit.reason_of(reason)
     with ledger.writing() as connection:
@@ -158,10 +139,7 @@ def every_series(connection: sa.Connection) -> list[str]:
 def find_series(connection: sa.Connection, text: str) -> str:
     """The series of a name, or of the first digits that one without a name is shown by.
 
-    Raises
-    ------
-    UsageError
-        There is none, or no single one.
+    Raises UsageError: there is none, or no single one.
     """
     known = every_series(connection)
     found = [each for each in known if text in (each, shown_series(each))]
@@ -170,3 +148,29 @@ def find_series(connection: sa.Connection, text: str) -> str:
         hint = did_you_mean(text, names) or f"; there are {', '.join(names) or 'none'}"
         raise UsageError(f"the ledger has no series {text!r}{hint}")
     return found[0]
+
+
+def retire(ledger: Ledger, series: str, reason: str) -> Head:
+    """Enter that no further night of a series is to be waited for; a later night takes it back.
+
+    Raises UsageError: no reason is given, there is no such series, or it is closed already.
+    """
+    why = audit.reason_of(reason)
+    with ledger.writing() as connection:
+        found = find_series(connection, series)
+        if found in retired(connection):
+            raise UsageError(f"series {shown_series(found)} is closed already")
+        closed = {"series": found, "reason": why, "last": _last(connection, found)}
+        return audit.append(connection, ledger.clock(), "retire", closed)
+
+
+def retired(connection: sa.Connection) -> dict[str, dict[str, object]]:
+    """The series that are closed: what was said of each when it was, and when that was `recorded`."""
+    told = {word(each, "series"): each for each in said(connection, "retire")}
+    # A night after the one that was the last takes it back; a back-fill is none.
+    return {name: each for name, each in told.items() if _last(connection, name) <= word(each, "last")}
+
+
+def _last(connection: sa.Connection, series: str) -> str:
+    mine = (RUNS.c.series == series) & RUNS.c.published & ~RUNS.c.shadow
+    return connection.scalar(sa.select(sa.func.max(RUNS.c.night)).where(mine)) or ""

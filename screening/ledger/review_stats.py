@@ -1,4 +1,4 @@
-"""What reviews found: of those judged, of all flagged where lots chose among them, of the unflagged."""
+"""What reviews found of those judged and of all flagged, by lots; and what the page had promised."""
 
 from __future__ import annotations
 
@@ -15,30 +15,25 @@ import sqlalchemy as sa
 from screening.documents.history import (
     Estimate,
     FlaggedShare,
+    ForwardNights,
     JudgedShare,
     Misses,
     NightRun,
+    SensitivityAndPpv,
     ShareToDate,
     Words,
 )
+from screening.documents.shape import read
 from screening.ledger.verdicts import HAS_IT
-from screening.statistics.intervals import wilson
+from screening.statistics.intervals import ratio_interval, wilson
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The cases of a night that lots marked for review.
-
-    Parameters
-    ----------
-    night : str
-    among : int
-        New cases of the night, that the lots were over.
-    names : tuple of str
-    """
+    """The cases of a night that lots marked for review."""
 
     night: str
-    among: int
+    among: int  # New cases of the night, that the lots were over.
     names: tuple[str, ...]
 
 
@@ -97,12 +92,7 @@ def of_flagged(nights: Sequence[Drawn], verdicts: Sequence[sa.Row[Any]]) -> Flag
     are the inverse of the chance to be marked; Hajek 1971). A night counts when each of its marked cases has
     a verdict; the first one since says what the case was.
 
-    Parameters
-    ----------
-    nights : sequence of Drawn
-        Those in force.
-    verdicts : sequence of Row
-        Of the same series, in order of time.
+    `nights`: those in force. `verdicts`: of the same series, in order of time.
     """
     by_case: dict[str, list[tuple[str, str]]] = {}
     for one in verdicts:
@@ -155,10 +145,8 @@ def weighted(sizes: Sequence[int], positives: Sequence[int], numbers: Sequence[i
     The interval is Wilson's at the size of a simple sample that would tell as much (Kish 1965), with
     Student's quantile at that size: a few cases that stand for many tell less than their share shows.
 
-    Parameters
-    ----------
-    sizes, positives, numbers : sequence of int, shape (n_nights,)
-        Those the sample stands for, those of the sample with the condition, and the sample.
+    `sizes`, `positives`, `numbers`, shape (n_nights,): those the sample stands for, those of the sample with
+    the condition, and the sample.
     """
     size, k, n = (np.asarray(each, float) for each in (sizes, positives, numbers))
     if not size.sum():
@@ -174,3 +162,42 @@ def _ends(found: float, judged: float) -> tuple[float, float]:
     """The interval; most nights of a history have the counts of another."""
     low, high = wilson(found, judged)
     return float(low), float(high)
+
+
+def forward_nights(
+    used: Sequence[NightRun],
+    drawn: Sequence[Drawn],
+    verdicts: Sequence[sa.Row[Any]],
+    promised: Mapping[str, object] | None,
+) -> ForwardNights | None:
+    """Sensitivity and predictive value on the last model's nights, from lots and samples that were judged.
+
+    `used`: nights in force as the history tells them, in order; `drawn` has the lots of each. `promised`: as
+    the last night's facts have it.
+    """
+    if not used:
+        return None
+    model = used[-1].model
+    mine = [at for at, run in enumerate(used) if run.model == model]
+    nights = [used[at] for at in mine]
+    whole = of_flagged([drawn[at] for at in mine], verdicts)
+    ppv = Estimate(value=whole.value, low=whole.low, high=whole.high)
+    flagged = sum(run.cases for run in nights) / len(nights)
+    return ForwardNights(
+        model=model,
+        nights=len(nights),
+        first=nights[0].night,
+        last=nights[-1].night,
+        seen=SensitivityAndPpv(sensitivity=_sensitivity(ppv, flagged, misses(nights)), ppv=ppv),
+        promised=None if promised is None else read(SensitivityAndPpv, promised, "the ledger's facts"),
+    )
+
+
+def _sensitivity(ppv: Estimate, flagged: float, missed: Misses) -> Estimate:
+    """Found a night, of found and missed: those flagged have the condition as often as the new among them."""
+    lost = [end for end in (missed.per_night, missed.per_night_low, missed.per_night_high) if end is not None]
+    found = [end * flagged for end in (ppv.value, ppv.low, ppv.high) if end is not None]
+    if len(lost) < 3 or len(found) < 3 or not found[0]:
+        return Estimate(value=None, low=None, high=None)
+    low, high = ratio_interval((lost[0], lost[1], lost[2]), (found[0], found[1], found[2]))
+    return Estimate(value=1 / (1 + lost[0] / found[0]), low=1 / (1 + high), high=1 / (1 + low))

@@ -1,4 +1,4 @@
-"""What one night's scoring adds up to, gathered batch by batch: counts, cases, groups, evaluation."""
+"""What one night's scoring adds up to, gathered batch by batch: counts, cases, groups, evaluation, blocks."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from itertools import islice
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, same_label
 from screening.documents.case import Case, GroupFacts
 from screening.documents.figures import Observed
 from screening.documents.run import (
     Counts,
-    Discoveries,
     NightFeature,
     ReachingCounts,
     ScoreScale,
 )
+from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.documents.validation import Confusion, PerClass
+from screening.documents.voxels import Geometry
+from screening.errors import CohortError
 from screening.gates.drift import Gates
 from screening.scoring.cases import Top, cases_of, displayed
-from screening.scoring.discoveries import is_discovery
+from screening.scoring.drift import Drift
 from screening.scoring.flags import Flag, Flags
-from screening.scoring.standing import Standing, rarity_range
-from screening.scoring.truth import truth
-from screening.scoring.unflagged import Unflagged
+from screening.scoring.reference_distribution import Discoveries, Standing, is_discovery, rarity_range
+from screening.scoring.voxels import VoxelTally
 from screening.sources.columns import Columns, absent
+from screening.spelling import first_of
 from screening.statistics.operating_point import performance
 from screening.statistics.p_values import p_values
 from screening.statistics.performance import per_class
+from screening.statistics.subgroups import SubgroupCounts
 from screening.storage.model import Model, Scored
 from screening.validation.task import Task
 
@@ -47,11 +50,7 @@ GROUPS_SHOWN = 200
 class Night:
     """Adds up the batches of one run; memory grows with groups, and with rows only where they have labels.
 
-    Parameters
-    ----------
-    model : Model
-    seed : int
-        Draws the unflagged that are to be reviewed.
+    `seed`: draws the unflagged that are to be reviewed.
     """
 
     def __init__(self, model: Model, seed: int = 0):
@@ -191,7 +190,7 @@ class Night:
             return tuple(sorted(hit, key=lambda name: (-self.groups[name][2], name)))
         return tuple(flag.id for flag in self.flags)
 
-    def listed_groups(self, said: Discoveries) -> list[GroupFacts] | None:
+    def listed_groups(self, said: DiscoveryFacts) -> list[GroupFacts] | None:
         """The patients that the page names, those flagged first; None where rows come alone."""
         if not self.groups:
             return None
@@ -239,3 +238,80 @@ def _shown(flags: Sequence[Flag], names: Sequence[str]) -> Columns | None:
         return None
     texts = np.array([flag.display for flag in flags], dtype=object).reshape(len(flags), len(names))
     return Columns(dict(zip(names, texts.T, strict=True)), len(flags))
+
+
+class Blocks:
+    """Adds up what the blocks below the list of cases need; memory does not grow with unflagged rows."""
+
+    def __init__(self, model: Model, n_rows: int, geometries: Sequence[Geometry]):
+        self.model = model
+        self.drift = Drift(model, n_rows)
+        self.discoveries = Discoveries(model.calibration)
+        described = model.facts.validation.subgroups
+        # The levels are those of the first class; all classes are validated on the same rows.
+        self.subgroups = SubgroupCounts(next(iter(described.values()), []))
+        self.voxels = VoxelTally(model.contract, geometries) if model.contract.coordinates else None
+
+    def add(self, batch: Cohort, scored: Scored) -> None:
+        """Count one batch in."""
+        self.discoveries.add(scored.p_value)
+        self.drift.add(batch, scored.encoded)
+        if batch.subgroups is not None:
+            self.subgroups.add(batch.subgroups, scored.flagged, batch.group)
+        if self.voxels is not None:
+            self.voxels.add(batch, scored.score, scored.flagged)
+
+
+SAMPLED = 5
+"""How many of the unflagged are drawn for review each night, so that misses can be estimated."""
+
+
+class Unflagged:
+    """Draws from the unflagged rows, batch by batch, in bounded memory.
+
+    `seed`: of the draw; the run's identity, so that the same night draws the same.
+    """
+
+    def __init__(self, seed: int):
+        self.rng = np.random.default_rng(seed)
+        self.n = 0
+        self.drawn: list[tuple[float, str]] = []
+
+    def add(self, names: np.ndarray, flagged: np.ndarray) -> None:
+        """Count in rows (or groups); the draw does not depend on the batches."""
+        lots = self.rng.random(len(names))
+        quiet = np.flatnonzero(~flagged)
+        self.n += len(quiet)
+        lowest = quiet[np.argsort(lots[quiet], kind="stable")[:SAMPLED]]
+        self.drawn = sorted([*self.drawn, *((float(lots[i]), str(names[i])) for i in lowest)])[:SAMPLED]
+
+    @property
+    def sample(self) -> list[str]:
+        """Those drawn."""
+        return [name for _, name in self.drawn]
+
+
+NAMED_ROWS = 5
+
+
+def truth(model: Model, batch: Cohort) -> np.ndarray:
+    """The labels of a batch as training wrote them (1 for 1.0), "" where there is none; shape (n_rows,).
+
+    Raises CohortError: a label that training never met: as a case that is spelled otherwise, it would count
+    as none.
+    """
+    assert batch.label is not None
+    contract, training = model.contract, model.facts.training
+    known = list(dict.fromkeys([*training.n_by_class, *contract.positive, *contract.negative]))
+    texts, place = np.unique(batch.label, return_inverse=True)
+    meant = [text and same_label(text, known) for text in texts.tolist()]
+    strange = np.array([name is None for name in meant])[place]
+    # A sub-sample need not have met every label that is not the positive one.
+    if strange.any() and training.max_rows is None:
+        rows = batch.rows[strange].tolist()
+        raise CohortError(
+            f"column '{model.facts.task.label}', rows {first_of(rows, NAMED_ROWS)}: "
+            f"a label the model was not trained on; known: {', '.join(known)}; "
+            "correct them, or score without --label"
+        )
+    return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[place]

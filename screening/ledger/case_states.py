@@ -1,11 +1,11 @@
-"""Which of tonight's cases are new, going on, reviewed, known to have it, or gone since the night before."""
+"""What a night brings to the ledger, and which of its cases are new, going on, reviewed, known or gone."""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -13,26 +13,68 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.ledger.night import NightCases
-from screening.ledger.tables import CASES, RUNS
+from screening.documents import Reason
+from screening.documents.run import Since
+from screening.ledger import audit
+from screening.ledger.database import CASES, RUNS, Ledger
 from screening.ledger.verdicts import HAS_IT, in_order
+
+Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
+"""Why a night wants attention, given the counts of its cases and the nights in a row without one."""
+
+
+def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
+    return ()
+
+
+def series_by(named: str | None, question: Mapping[str, object]) -> str:
+    """The name of a series, or the digest of its question where it has none."""
+    return named or hashlib.sha256(audit.plain(dict(question)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class NightCases:
+    """What a night brings to the ledger."""
+
+    key: str  # Digest of model, input, settings, series and date.
+    # What is asked of the table: label, positive values, id and group columns.
+    question: Mapping[str, object]
+    night: str  # YYYY-MM-DD.
+    flagged: tuple[str, ...]  # Ids of flagged cases (groups where rows come in groups), each once.
+    sampled: tuple[str, ...]  # Ids of those drawn at random from the rest.
+    facts: Mapping[str, object]  # Figures for `screen history`; of patients only the hashes under `drift`.
+    # Whether an id means the same patient on another night. Where no column names the rows it does not.
+    recognisable: bool = True
+    known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
+    draw: int = 5  # New cases to mark by lot for review, whatever their rank.
+    # Decides why the night wants attention, once the ledger has told what it knows.
+    attention: Decided = _nothing
+    named: str | None = None  # Name of the series, where somebody named it.
+    shadow: bool = False  # Scored beside the champion: nothing of it is in force.
+
+    @property
+    def series(self) -> str:
+        """The key under which nights follow each other."""
+        return series_by(self.named, self.question)
+
+    @property
+    def model(self) -> str:
+        """Digest of the model."""
+        return str(self.facts["model"])
+
+    @property
+    def beside(self) -> str | None:
+        """The model where it was scored in shadow: its nights follow each other."""
+        return self.model if self.shadow else None
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the ledger knows of one flagged case on one night.
+    """What the ledger knows of one flagged case on one night."""
 
-    Parameters
-    ----------
-    state : {"new", "ongoing", "reviewed", "known"}
-    nights : int
-        Nights flagged in an unbroken row, tonight among them.
-    verdict : tuple of str, optional
-        Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
-    """
-
-    state: str
-    nights: int
+    state: str  # One of "new", "ongoing", "reviewed", "known".
+    nights: int  # Nights flagged in an unbroken row, tonight among them.
+    # Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
     verdict: tuple[str, str] | None = None
 
 
@@ -48,8 +90,7 @@ def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, K
     before = nights_before(connection, night) if night.recognisable else []
     if not before:
         return {name: Known("new", 1) for name in night.flagged}, 0
-    chosen = (CASES.c.entry == before[-1].entry) & CASES.c.state.is_not(None)
-    yesterday = {row.case_id: row.nights for row in connection.execute(sa.select(CASES).where(chosen))}
+    yesterday = _nights_flagged(connection, before)
     verdicts = _last_verdicts(connection, night)
     nights = [run.night for run in before]
     recent = str(datetime.date.fromisoformat(night.night) - datetime.timedelta(days=night.known_days))
@@ -59,6 +100,12 @@ def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, K
         since = nights[-min(stretch, len(nights))] if stretch else night.night
         cases[name] = Known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
     return cases, len(yesterday.keys() - set(night.flagged))
+
+
+def _nights_flagged(connection: sa.Connection, before: Sequence[Any]) -> dict[str, int]:
+    """Who was flagged on the last of some nights, and on how many in an unbroken row."""
+    flagged = sa.select(CASES).where(CASES.c.entry == before[-1].entry, CASES.c.state.is_not(None))
+    return {row.case_id: row.nights for row in connection.execute(flagged)}
 
 
 def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: str) -> str:
@@ -89,12 +136,8 @@ def in_force(connection: sa.Connection, series: str, beside: str | None, *when: 
 
     Their facts stay where they are: a site's years of nights are megabytes of them.
 
-    Parameters
-    ----------
-    beside : str, optional
-        Digest of a model: its nights in shadow, which follow each other and not the champion's.
-    when : clause
-        What holds for the runs besides.
+    `beside`: digest of a model: its nights in shadow, which follow each other and not the champion's.
+    `when`: what holds for the runs besides.
     """
     columns = sa.select(RUNS.c.entry, RUNS.c.key, RUNS.c.night)
     mine = columns.where(RUNS.c.series == series, RUNS.c.published, role(beside), *when)
@@ -123,3 +166,15 @@ def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
 def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
     said = in_order(connection, night.series, night.night, night.flagged)
     return {row.case_id: (row.night, row.verdict) for row in said}
+
+
+def since_last(ledger: Ledger, night: NightCases) -> Since | None:
+    """The last night in force before this one, and its cases that are not flagged now; None for the first."""
+    if not night.recognisable:
+        return None
+    with ledger.reading() as connection:
+        before = nights_before(connection, night)
+        if not before:
+            return None
+        names = _nights_flagged(connection, before).keys()
+        return Since(night=before[-1].night, gone=sorted(names - set(night.flagged)))

@@ -7,6 +7,7 @@ sites, initials and hashes go. The trail gets new salted digests by an entry tha
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import secrets
@@ -21,10 +22,10 @@ import sqlalchemy as sa
 from screening.cohort.id_hash import kept_lot
 from screening.documents.drift import without_unit
 from screening.documents.tables import listed, table, word
-from screening.ledger import audit, champions
-from screening.ledger.asking import said, stretches
-from screening.ledger.book import Ledger
-from screening.ledger.tables import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES
+from screening.errors import UsageError
+from screening.ledger import audit, model_registry
+from screening.ledger.audit import said, stretches
+from screening.ledger.database import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Ledger
 
 STAND_IN = re.compile(r"erased-[0-9a-f]{16}")
 TEXTS = ("site", "initials", "note")
@@ -35,21 +36,11 @@ ENTERED = 2
 
 @dataclass(frozen=True)
 class Whom:
-    """Whose names are taken out, and of which nights.
+    """Whose names are taken out, and of which nights."""
 
-    Parameters
-    ----------
-    name : str, optional
-        Of this patient alone; everybody's where absent.
-    before : str, optional
-        Only on nights before this one, YYYY-MM-DD.
-    series : str, optional
-        Only in this one.
-    """
-
-    name: str | None = None
-    before: str | None = None
-    series: str | None = None
+    name: str | None = None  # Of this patient alone; everybody's where absent.
+    before: str | None = None  # Only on nights before this one, YYYY-MM-DD.
+    series: str | None = None  # Only in this one.
 
     def of_night(self, night: str, series: str | None) -> bool:
         """Whether that night is among those meant."""
@@ -83,20 +74,13 @@ _lot = cache(kept_lot)
 
 @dataclass
 class Erased:
-    """What was taken out of the ledger, or would be.
+    """What was taken out of the ledger, or would be."""
 
-    Parameters
-    ----------
-    nights, cases, verdicts : int
-        Runs in which something was, their cases, and verdicts with their notes.
-    mentions : int
-        Notes on others in which the id stood as a word.
-    """
-
+    # nights, cases, verdicts: runs in which something was, their cases, and verdicts with their notes.
     nights: int = 0
     cases: int = 0
     verdicts: int = 0
-    mentions: int = 0
+    mentions: int = 0  # Notes on others in which the id stood as a word.
 
 
 @dataclass
@@ -162,13 +146,9 @@ class _Taking:
 def erase(ledger: Ledger, action: str, body: audit.Body, whom: Whom, *, dry_run: bool = False) -> Erased:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
-    Parameters
-    ----------
-    action : {"forget", "purge"}
-    body : mapping
-        What the entry says of why; no patient in it.
-    dry_run : bool
-        Only say what would go.
+    `action`: one of "forget", "purge".
+    `body`: what the entry says of why; no patient in it.
+    `dry_run`: only say what would go.
     """
     if dry_run:
         with ledger.reading() as connection:
@@ -201,7 +181,7 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
             return
         entry = audit.append(connection, ledger.clock(), "seal", change).number
         for each in replaced:
-            champions.follow(connection, change | {"model_before": each}, entry)
+            model_registry.follow(connection, change | {"model_before": each}, entry)
 
 
 def _rename(connection: sa.Connection, found: _Taking) -> None:
@@ -248,3 +228,27 @@ def _entries(connection: sa.Connection) -> Iterator[tuple[int, Sequence[Any], st
             of_entry[row.entry].append(row)
         for entry, parts in of_entry.items():
             yield entry, parts, parts[0].model
+
+
+def before_age(age: str, today: datetime.date) -> str:
+    """The first night, YYYY-MM-DD, that is not older than `90d`, `26w` or `3y` today.
+
+    Raises UsageError: the age is none of these.
+    """
+    written = re.fullmatch(r"([1-9]\d{0,4})([dwy])", age)
+    if written is None:
+        raise UsageError(f"--older-than {age}: write it as 90d, 26w or 3y")
+    number, unit = int(written[1]), written[2]
+    try:
+        if unit == "y":
+            return _years_before(today, number).isoformat()
+        return (today - datetime.timedelta(days=number * (7 if unit == "w" else 1))).isoformat()
+    except (OverflowError, ValueError):
+        raise UsageError(f"--older-than {age}: no night is so old") from None
+
+
+def _years_before(day: datetime.date, years: int) -> datetime.date:
+    if (day.month, day.day) == (2, 29):
+        # Most years have no such day; the one after is in all of them.
+        day += datetime.timedelta(days=1)
+    return day.replace(year=day.year - years)

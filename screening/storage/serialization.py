@@ -1,15 +1,20 @@
-"""Documents on disk: canonical JSON with its own digest, so that one flipped byte is refused."""
+"""Documents and arrays on disk: canonical JSON with its own digest, and npz without objects or times."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import math
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
+
+import numpy as np
 
 from screening.documents.model import FORMAT_VERSION
 from screening.documents.tables import WrongTypeUnder
@@ -36,35 +41,9 @@ def canonical(document: Mapping[str, object]) -> bytes:
 
     Keys keep their order, because the order of a contract's features is that of the encoded columns.
 
-    Raises
-    ------
-    ValueError
-        A number that is not finite, or half a character.
+    Raises ValueError: a number that is not finite, or half a character.
     """
-    return _laid_out(document, 0).encode() + b"\n"
-
-
-def _laid_out(value: object, depth: int) -> str:
-    """What `json.dumps` writes with an indent of 1, in a third of its time: flat parts go at once."""
-    if not isinstance(value, (dict, list, tuple)) or not value:
-        return _encoder(depth).encode(value)
-    parts = list(value.values()) if isinstance(value, dict) else value
-    start = "\n" + " " * (depth + 1)
-    if not any(isinstance(part, (dict, list, tuple)) for part in parts):
-        inner = _encoder(depth + 1).encode(value)[1:-1]
-    elif isinstance(value, dict):
-        named = (f"{_encoder(0).encode(key)}: {_laid_out(part, depth + 1)}" for key, part in value.items())
-        inner = f",{start}".join(named)
-    else:
-        inner = f",{start}".join(_laid_out(part, depth + 1) for part in value)
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    return f"{opening}{start}{inner}\n{' ' * depth}{closing}"
-
-
-@cache
-def _encoder(depth: int) -> json.JSONEncoder:
-    separators = ",\n" + " " * depth, ": "
-    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=separators)
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
 
 
 def sealed(document: Mapping[str, object]) -> dict[str, object]:
@@ -94,11 +73,8 @@ def _seal(digest: object) -> bytes:
 def read_document(directory: str | Path, kind: str) -> dict[str, object]:
     """Read `model.json`, `run.json` or `comparison.json` and check its digest.
 
-    Raises
-    ------
-    ModelError
-        It is missing, damaged, from before the first release, of a newer format, or no such document; a key
-        of a wrong type is named.
+    Raises ModelError: it is missing, damaged, from before the first release, of a newer format, or no such
+    document; a key of a wrong type is named.
     """
     path = Path(directory) / f"{kind}.json"
     content = read_bounded(path, MAX_DOCUMENT_BYTES, ModelError)
@@ -131,10 +107,7 @@ def read_document(directory: str | Path, kind: str) -> dict[str, object]:
 def as_stored(path: str | Path) -> Iterator[None]:
     """Read on in a stored document: what is not there, or of another type, is its fault and not a bug.
 
-    Raises
-    ------
-    ModelError
-        Naming the key where it is known.
+    Raises ModelError: naming the key where it is known.
     """
     try:
         yield
@@ -163,3 +136,79 @@ def _identity(directory: str | Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+# What a file may unfold to: arrays shrink to a third, not to a hundredth, and memory holds it.
+_LARGEST = 1 << 30
+_LEAST, _FOLDS = 16 << 20, 16
+_MOST_ARRAYS = 100_000
+_MAGIC = np.lib.format.magic(1, 0)
+
+
+def pack(arrays: Mapping[str, np.ndarray], as_they_are: bool = False) -> bytes:
+    """Write arrays as an npz whose bytes depend on nothing but the arrays; `numpy.savez` stamps the time.
+
+    What is read again at once is not worth shrinking: `as_they_are`.
+    """
+    buffer = io.BytesIO()
+    # Trees shrink to a third; what is large as it is stays so, or it would look like a bomb.
+    small = not as_they_are and sum(np.asarray(value).nbytes for value in arrays.values()) < _LARGEST // 2
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name in sorted(arrays):
+            value = np.asarray(arrays[name])
+            if value.dtype.hasobject:
+                raise TypeError(f"array {name} holds Python objects, which are never stored")
+            if not _is_finite(value):
+                raise ValueError(f"array {name} has a value that is not finite")
+            item = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+            item.compress_type = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
+            with archive.open(item, "w") as member:
+                np.lib.format.write_array(member, np.asarray(value, order="C"), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack(content: bytes) -> dict[str, np.ndarray]:
+    """Read what `pack` wrote; anything else is a `ModelError`."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            items = archive.infolist()
+            allowed = max(min(_LEAST + _FOLDS * len(content), _LARGEST), len(content))
+            if len(items) > _MOST_ARRAYS or sum(item.file_size for item in items) > allowed:
+                raise ValueError("unfolds to more than any model holds")
+            if len({item.filename for item in items}) < len(items):
+                raise ValueError("two arrays have one name")
+            arrays = {item.filename.removesuffix(".npy"): _read(archive, item) for item in items}
+    except Exception as error:  # zip, zlib and numpy each complain of damage in ways of their own
+        raise ModelError(
+            f"arrays.npz cannot be read ({type(error).__name__}); train the model again"
+        ) from None
+    broken = sorted(name for name, value in arrays.items() if not _is_finite(value))
+    if broken:
+        raise ModelError(f"arrays.npz has values that are not finite in {', '.join(broken)}")
+    return arrays
+
+
+def _read(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> np.ndarray:
+    """One array; nothing is allocated by what its header says, but by the bytes that are there."""
+    if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError("compressed otherwise than it was written")
+    content = archive.read(item)  # no more than item.file_size
+    if content[: len(_MAGIC)] != _MAGIC:
+        raise ValueError("a newer kind of array")
+    start = len(_MAGIC) + 2
+    end = start + int.from_bytes(content[len(_MAGIC) : start], "little")
+    shape, by_columns, kind = _header(content[len(_MAGIC) : end])
+    values = memoryview(content)[end:]
+    if kind.kind not in "biufU" or math.prod(shape) * kind.itemsize != len(values):
+        raise ValueError("header and content differ")
+    return np.ndarray(shape, kind, values, order="F" if by_columns else "C").copy()
+
+
+@lru_cache
+def _header(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    # Machines of one model have arrays of the same shapes, and numpy has Python parse each header.
+    return np.lib.format.read_array_header_1_0(io.BytesIO(text))
+
+
+def _is_finite(value: np.ndarray) -> bool:
+    return value.dtype.kind not in "fc" or bool(np.isfinite(value).all())

@@ -1,0 +1,187 @@
+"""A trained model changed afterwards: another operating point, an approval, a patient less."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import numpy as np
+
+from screening.cohort.id_hash import said_of_ids
+from screening.documents.attention import of_model
+from screening.documents.history import ChangedClass
+from screening.documents.model import Approval
+from screening.documents.shape import plain
+from screening.documents.usefulness import usefulness_of
+from screening.errors import ModelError, UsageError
+from screening.machines.ensembles import FoldEnsemble, as_bytes
+from screening.statistics.operating_point import Rule, overall
+from screening.storage.model import Model
+from screening.training.card import in_use
+from screening.validation.held_out import HeldOut
+from screening.validation.judge import judge
+from screening.validation.stored_scores import held_out_scores
+from screening.validation.validation import calibration_of
+
+
+def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) -> Model:
+    """Return the model with another operating point; its machine stays as it is.
+
+    `rule`: the prevalence in use is kept where it names none.
+    `reason`: why, in words; shown on every page from now on.
+    `watched`: only this class; all watched classes by default.
+    Raises UsageError: the reason is empty, or the class is not watched.
+    Raises ModelError: the model holds no held-out scores to choose from.
+    """
+    if not reason.strip():
+        raise UsageError("--reason: say why in a few words; every page will show it")
+    if model.lesions is not None:
+        raise UsageError(
+            "the operating point of this model is one by lesions, whose maps are not kept; train it again "
+            "with --lesions and another --min-sensitivity"
+        )
+    if watched is not None and watched not in model.watched:
+        raise UsageError(f"--class {watched}: the model watches {', '.join(model.watched)}")
+    before, scores = model.facts, held_out_scores(model)
+    if rule.prevalence is not None:
+        scores = replace(scores, prevalence=rule.prevalence)
+    rules = [
+        replace(rule, prevalence=rule.prevalence or point.rule.prevalence)
+        if watched in (None, point.label)
+        else point.rule
+        for point in before.operating_points
+    ]
+    judgement = judge(scores, rules, before.training.seed)
+    points = [
+        in_use(point.label, chosen, "screen threshold", reason.strip())
+        if watched in (None, point.label)
+        else point
+        for point, chosen in zip(before.operating_points, judgement.points, strict=True)
+    ]
+    document = replace(
+        before,
+        operating_points=points,
+        validation=replace(before.validation, **judgement.figures),
+        blend=judgement.members or (),
+        approval=None,  # of another operating point nobody has approved yet
+    )
+    document = replace(document, attention=[*of_model(document), *said_of_ids(before)])
+    thresholds = judgement.thresholds
+    return replace(
+        model,
+        document=plain(document),
+        calibration=calibration_of(scores.validation, thresholds),
+        held_out=model.held_out.but({"score": overall(scores.validation.scores, thresholds)}),
+        directory=None,
+    )
+
+
+def change_of(before: Model, after: Model) -> dict[str, object]:
+    """What the ledger keeps of a change: digests, thresholds and rules before and after, and the reason."""
+    pairs = zip(before.facts.operating_points, after.facts.operating_points, strict=True)
+    changed = [(old, new) for old, new in pairs if old != new]
+    return {
+        "model_before": before.digest,
+        "model_after": after.digest,
+        "reason": changed[0][1].reason if changed else None,
+        "classes": [
+            plain(
+                ChangedClass(
+                    label=new.label,
+                    threshold_before=old.threshold,
+                    threshold_after=new.threshold,
+                    rule_before=old.rule,
+                    rule_after=new.rule,
+                )
+            )
+            for old, new in changed
+        ],
+    }
+
+
+def approve(model: Model, by: str, date: datetime.date, reason: str | None = None) -> Model:
+    """Return the model with somebody's approval; another threshold or training makes it a draft again.
+
+    `by`: who answers for it.
+    `reason`: required where the verdict of its validation is "no".
+    Raises UsageError: nobody is named, or the verdict asks for a reason.
+    """
+    if not by.strip():
+        raise UsageError("--by: name who approves the model")
+    why = (reason or "").strip() or None
+    draft = replace(model.facts, approval=None)
+    if why is None and usefulness_of(draft).verdict == "no":
+        raise UsageError(
+            "--reason: validation says this model is not fit for use; say why it is used all the same"
+        )
+    document = replace(draft, approval=Approval(by=by.strip(), date=date.isoformat(), reason=why))
+    document = replace(document, attention=[*of_model(document), *said_of_ids(draft)])
+    return replace(model, document=plain(document), directory=None)
+
+
+def approval_of(before: Model, after: Model) -> dict[str, object]:
+    """What the ledger keeps of an approval: digests before and after, who, when and why."""
+    approval = after.facts.approval
+    assert approval is not None
+    return {"model_before": before.digest, "model_after": after.digest, **plain(approval)}
+
+
+def refuse_draft(model: Model, name: object) -> None:
+    """UsageError where nobody has approved the model."""
+    if model.facts.approval is None:
+        raise UsageError(f"{name} is a draft: approve it first with screen approve {name} --by NAME")
+
+
+HELD = "held"
+NAMES = ("id", "group", "unit")
+
+
+def held_rows(held_out: HeldOut) -> np.ndarray:
+    """Which rows of training some machine keeps a copy of, shape (n_rows,).
+
+    All of them where a machine keeps rows made of several patients', as over-sampling does: whose they are
+    cannot be told.
+    """
+    held = np.zeros(len(held_out.encoded.x), dtype=bool)
+    for part in held_out.parts or (held_out,):
+        if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
+            continue
+        mine, kept = as_bytes(part.encoded.x), as_bytes(part.ensemble.union[0])
+        held |= np.isin(mine, kept) if np.isin(kept, mine).all() else True
+    return held
+
+
+def without_patient(model: Model, name: str, retrain_by: datetime.date, today: datetime.date) -> Model | None:
+    """The model without a patient; None where its held-out scores do not name that one.
+
+    Its figures stay as they were measured. Where the machines stand on the patient's rows, it is to be
+    trained again.
+
+    `name`: id of a row, or of the group that rows belong to.
+    `retrain_by`: the day after which such a model scores no more; an earlier one set before stands.
+    Raises ModelError: nobody else is in it.
+    """
+    table = model.held_out
+    gone = np.zeros(table.n_rows, dtype=bool)
+    for column in NAMES:
+        if column in table:
+            gone |= (table[column] == name).astype(bool)
+    if not gone.any():
+        return None
+    if gone.all():
+        raise ModelError("nobody else is in its held-out scores; remove the model")
+    facts, rest = model.facts, table.take(~gone)
+    said = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
+    training = replace(facts.training, notes=[*facts.training.notes, said])
+    document = replace(facts, training=training)
+    if table[HELD][gone].any():
+        document = replace(document, retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))
+    document = replace(document, attention=[*of_model(document), *said_of_ids(facts)])
+    # Its stored test rows are each made of two patients'; noise stands for them.
+    fewer = replace(model, document=plain(document), held_out=rest, selftest=None, directory=None)
+    return replace(fewer, calibration=_calibration(fewer))
+
+
+def _calibration(model: Model) -> np.ndarray:
+    """What p-values are ranks in, of those who are left."""
+    return calibration_of(held_out_scores(model).validation, model.thresholds)
