@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -57,8 +58,7 @@ class Cluster:
         `rows_travel`: rows go to the workers by the network: only over TLS.
         Raises ClusterError: naming the worker and what it lacks.
         """
-        from screening import __version__
-
+        own = version("screening")
         if rows_travel and not self.client.scheduler.address.startswith("tls://"):
             raise ClusterError(
                 f"--cluster {self.where}: rows of patients would travel unencrypted; start scheduler and "
@@ -68,12 +68,12 @@ class Cluster:
             answers = self.client.run(_seen, [str(path.resolve()) for path in paths])
         except ImportError:
             raise ClusterError(
-                f"--cluster {self.where}: a worker cannot import screening; it needs version {__version__}"
+                f"--cluster {self.where}: a worker cannot import screening; it needs version {own}"
             ) from None
-        for worker, (version, missing) in answers.items():
-            if version != __version__:
+        for worker, (theirs, missing) in answers.items():
+            if theirs != own:
                 raise ClusterError(
-                    f"--cluster {self.where}: {worker} has screening {version}, here it is {__version__}"
+                    f"--cluster {self.where}: {worker} has screening {theirs}, here it is {own}"
                 )
             if missing:
                 raise ClusterError(
@@ -160,9 +160,7 @@ def _results(cluster: Cluster, futures: list[Any], ordered: bool) -> Iterator[An
 
 def _seen(paths: list[str]) -> tuple[str, list[str]]:
     """The version that runs on a worker, and which of some paths are not there for it."""
-    from screening import __version__
-
-    return __version__, [path for path in paths if not os.access(path, os.R_OK)]
+    return version("screening"), [path for path in paths if not os.access(path, os.R_OK)]
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,9 +49,12 @@ class Answer:
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """What DuckDB raises, if it is in use at all."""
-    module = sys.modules.get("duckdb")
-    return (module.Error,) if module else ()
+    """What DuckDB raises, if it is installed."""
+    try:
+        import duckdb
+    except ImportError:
+        return ()
+    return (duckdb.Error,)
 
 
 @contextmanager
