@@ -116,7 +116,8 @@ $stranger cat /srv/screening/latest.html > {host}/out/stranger 2>&1 || true
     ended = subprocess.run(
         ["unshare", "-m", "/bin/sh", "-c", script], capture_output=True, text=True, timeout=280, check=False
     )
-    assert ended.returncode == 0, ended.stderr
+    log = host / "out" / "night.log"
+    assert ended.returncode == 0, ended.stderr + (log.read_text() if log.exists() else "")
     return host / "out"
 
 

@@ -117,6 +117,7 @@ def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(opened
     for place in view.locator(".list .t").all():
         place.scroll_into_view_if_needed()
         place.locator("input[value=unsure]").check()
+    view.locator(".list li details > summary").first.click()
     view.locator(".list .said").first.fill("seen <here>")
     view.fill("#review-site", "ward 3")
     with view.expect_download() as download:

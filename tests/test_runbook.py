@@ -27,6 +27,7 @@ def test_the_runbook_can_be_followed_from_top_to_bottom(tmp_path):
     past = [written(patients(), tmp_path / "past.csv"), "--label", "ill", "--id", "patient"]
     rule = ["--recipe", "logistic", "--max-flag-rate", 0.3]
     screen("train", *past, *rule, *QUICK, "--out", place / "model")
+    screen("approve", place / "model", "--by", "A. Weber", "--reason", "a trial")
     night = written(patients(60, seed=7), place / "in/2026-03-01.csv")
     where = ["--ledger", place / "screening.db", "--series", "ward-7"]
     out = ["--date", "2026-03-01", "--out", place / "runs/2026-03-01"]

@@ -65,7 +65,7 @@ def run_night(
         with open_ledger(network.ledger, make=True) as ledger:
             plans = {name: tasks_of(network, ledger, name, night) for name in network.series}
         wanted = set(only or network.series)
-        children = Processes() if workers is None else Workers(workers)
+        children = Processes(network.runs) if workers is None else Workers(workers)
         work = _Work(network, children, Budget(network.site.jobs, network.site.memory_mb), told)
         done = work.all({name: tasks for name, tasks in plans.items() if name in wanted})
         lines = {

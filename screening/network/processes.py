@@ -13,6 +13,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,9 +102,16 @@ class Budget:
 
 
 class Processes:
-    """The processes that work now, so that all can be stopped; each ends when this one does."""
+    """The processes that work now, so that all can be stopped; each ends when this one does.
 
-    def __init__(self) -> None:
+    `runs`: a folder of this site, for the server's socket where the host has no temporary folder.
+    """
+
+    def __init__(self, runs: Path | None = None) -> None:
+        try:
+            tempfile.gettempdir()
+        except FileNotFoundError:  # a read-only root
+            tempfile.tempdir = None if runs is None else str(runs)
         if sys.platform == "win32":
             self._context = multiprocessing.get_context("spawn")
         else:
