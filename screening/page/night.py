@@ -25,21 +25,24 @@ CHANGES = (
 def run_banner(run: RunDocument) -> dict[str, object]:
     """Return the banner of a run: date, model, intended use, and OK or ATTENTION with its reasons."""
     model = run.model
-    return {
-        "title": _title(model),
-        "kind": "Night of",
-        "date": shown.name(run.date),
-        "facts": [
-            ("Model", f"{shown.name(model.recipe.title)} · {shown.name(model.id)}"),
-            ("Model digest", _digest(model.digest)),
-            ("Trained on", _trained_on(model)),
-            ("State", _state(model)),
-            ("Run", shown.name(run.run_id)),
-            *([("Copy", "for teaching: every id is a pseudonym")] if run.pseudonymised else []),
-        ],
-        "intended_use": _use(model),
-        "brief": True,
-    } | _reasons(run.attention)
+    return (
+        {
+            "title": _title(model),
+            "kind": "Night of",
+            "date": shown.name(run.date),
+            "facts": [
+                ("Model", f"{shown.name(model.recipe.title)} · {shown.name(model.id)}"),
+                ("Model digest", _digest(model.digest)),
+                ("Trained on", _trained_on(model)),
+                ("Run", shown.name(run.run_id)),
+                *([("Copy", "for teaching: every id is a pseudonym")] if run.pseudonymised else []),
+            ],
+            "intended_use": _use(model),
+            "brief": True,
+        }
+        | _reasons(run.attention)
+        | ({} if run.pseudonymised else {"state": _state(model)})
+    )
 
 
 def model_banner(model: ModelDocument) -> dict[str, object]:
