@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from imblearn.over_sampling import SMOTE
 
 from screening.factors.base import check_count
 from screening.kernels import rescaled, rescaled_distances
@@ -41,6 +40,9 @@ class Smote(Remedy):
         n_fewer = int(np.bincount(codes, minlength=2).min())
         if n_fewer < 2:
             return x, codes
+        # It brings scikit-learn's checks and pytest along: a fifth of what every night would import.
+        from imblearn.over_sampling import SMOTE
+
         more, labels = SMOTE(k_neighbors=min(self.k, n_fewer - 1), random_state=self.seed).fit_resample(
             x, codes
         )
