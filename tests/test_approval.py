@@ -100,3 +100,10 @@ def test_threshold_without_a_rule_is_refused(folder):
     refused = screen("threshold", folder / "good", "--reason", "x", code=2)
 
     assert "--max-flag-rate" in refused.stderr
+
+
+def test_a_refused_approval_makes_no_ledger(folder, tmp_path):
+    """Nothing is begun for a model that is not read or not approved."""
+    screen("approve", folder / "good", "--by", " ", "--ledger", tmp_path / "new.db", code=2)
+
+    assert not (tmp_path / "new.db").exists()

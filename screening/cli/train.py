@@ -14,7 +14,13 @@ from screening.cli.options import AsJson, ContractFile, LedgerHere, LedgerMaybe,
 from screening.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from screening.ledger.database import Ledger
     from screening.recipes.recipe import Recipe
+    from screening.storage.model import Model
 
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
@@ -293,27 +299,21 @@ def threshold(
     rule = options.rule_from(context.params, required=True)
     signer = options.signer_from(sign)
 
-    from functools import partial
+    from screening.ledger import record_threshold
+    from screening.training.revising import change_of, rechoose
 
-    from screening.ledger import open_ledger, record_threshold
-    from screening.page import render_model
-    from screening.storage.loading import load_model
-    from screening.storage.model import write_model
-    from screening.storage.publishing import publish
-    from screening.storage.serialization import as_stored
-    from screening.training import revising
+    def enter(book: Ledger, before: Model, after: Model, whose: str | None) -> None:
+        record_threshold(book, change_of(before, after), whose)
 
-    with publish(model, "model") as folder:
-        before = load_model(model)
-        with as_stored(model / "model.json"):
-            after = revising.rechoose(before, rule, reason, watched)
-            options.say_unsigned(model, signer)
-            write_model(after, folder, partial(render_model, templates=templates), signer)
-        if ledger:
-            # Recorded before it is in force: a change that failed to appear is known, never the reverse.
-            whose = options.series_from(series) or before.contract.series
-            with open_ledger(ledger, make=True) as book:
-                record_threshold(book, revising.change_of(before, after), whose)
+    after = _revised(
+        model,
+        lambda before: rechoose(before, rule, reason, watched),
+        enter,
+        ledger,
+        series,
+        signer,
+        templates,
+    )
     told = {"model": str(model), "id": after.id} | points_of(after)
     tell(told | attention_of(after, as_json), as_json)
 
@@ -337,31 +337,52 @@ def approve(
     signer = options.signer_from(sign)
 
     import datetime
-    from contextlib import nullcontext
+
+    from screening.ledger import record_approval
+    from screening.training import revising
+
+    def revise(before: Model) -> Model:
+        return revising.approve(before, by, datetime.date.today(), reason)
+
+    def enter(book: Ledger, before: Model, after: Model, whose: str | None) -> None:
+        record_approval(book, revising.approval_of(before, after), whose)
+
+    after = _revised(model, revise, enter, ledger, series, signer, templates)
+    told = {"model": str(model), "id": after.id, "approval": after.document["approval"]}
+    tell(told | attention_of(after, as_json), as_json)
+
+
+def _revised(
+    model: Path,
+    revise: Callable[[Model], Model],
+    enter: Callable[[Ledger, Model, Model, str | None], None],
+    ledger: str | None,
+    series: str | None,
+    signer: Ed25519PrivateKey | None,
+    templates: Path | None,
+) -> Model:
+    """Write MODEL anew as `revise` makes it; where a ledger is named, `enter` it there first."""
     from functools import partial
 
-    from screening.ledger import open_ledger, record_approval
+    from screening.ledger import open_ledger
     from screening.page import render_model
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
     from screening.storage.serialization import as_stored
-    from screening.training import revising
 
-    with (
-        open_ledger(ledger, make=True) if ledger else nullcontext() as book,
-        publish(model, "model") as folder,
-    ):
+    with publish(model, "model") as folder:
         before = load_model(model)
         with as_stored(model / "model.json"):
-            after = revising.approve(before, by, datetime.date.today(), reason)
+            after = revise(before)
             options.say_unsigned(model, signer)
             write_model(after, folder, partial(render_model, templates=templates), signer)
-        if book is not None:
+        if ledger:
+            # A change that failed to appear is known then, never the reverse.
             whose = options.series_from(series) or before.contract.series
-            record_approval(book, revising.approval_of(before, after), whose)
-    told = {"model": str(model), "id": after.id, "approval": after.document["approval"]}
-    tell(told | attention_of(after, as_json), as_json)
+            with open_ledger(ledger, make=True) as book:
+                enter(book, before, after, whose)
+    return after
 
 
 def retrain(
