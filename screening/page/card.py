@@ -138,12 +138,13 @@ def _blend(model: ModelDocument) -> dict[str, object] | None:
         return None
     chosen = {member.name: member.search.chosen for member in model.recipe.members}
     return {
-        "said": f"The score is the mean of {shown.plural(len(model.blend), 'method')}, each standardised by "
-        "its own held-out scores. Nothing is chosen between them.",
+        "said": f"The score is the mean of {shown.plural(len(model.blend), 'method')}, each on the scale and "
+        "of the weight that its held-out scores give it. Nothing is chosen between them.",
         "rows": [
             {
                 "name": shown.name(member.recipe),
                 "score": ", ".join(shown.fixed(member.classes[p.label].auroc, 3) for p in model.points),
+                "weight": ", ".join(shown.percent(member.classes[p.label].weight) for p in model.points),
                 "settings": _setting(chosen[member.recipe]),
             }
             for member in model.blend
