@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from screening.errors import ModelError, RecipeError
 from screening.kernels.threads import n_threads
@@ -108,7 +109,10 @@ class HistogramBoosting(_Boosted):
             min_samples_leaf=self.min_samples_leaf,
             early_stopping=False,
             random_state=self.seed,
-        ).fit(x, codes, sample_weight=weight)
+        )
+        # The same training gives the same bytes on any number of cores; folds are fitted side by side.
+        with threadpool_limits(1, user_api="openmp"):
+            model.fit(x, codes, sample_weight=weight)
         self.trees_ = boosted_trees(model)
         # What boosting starts from is the same for every row, or the trees were not read as they are.
         start = model.decision_function(x).reshape(len(x), -1) - self.trees_.sums(x)
