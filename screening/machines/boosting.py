@@ -23,7 +23,7 @@ from screening.machines.base import (
     check_whole,
     weight_by_class,
 )
-from screening.machines.forests import DEEPEST, Trees, rounded_down
+from screening.machines.forests import DEEPEST, Trees, TreesClassifier, rounded_down
 
 NEEDED = 'LightGBM: pip install "screening[boosting]"'
 # Of a leaf, which is stored as float32; trees that were misread would be off by whole leaves.
@@ -93,7 +93,7 @@ class _Boosted(Classifier):
         raise NotImplementedError
 
 
-class HistogramBoosting(_Boosted):
+class HistogramBoosting(_Boosted, TreesClassifier):
     """Gradient boosting of trees on histograms, by scikit-learn, kept and scored as arrays of its trees.
 
     References
@@ -123,25 +123,19 @@ class HistogramBoosting(_Boosted):
     def _sums(self, rows: np.ndarray) -> np.ndarray:
         return self.trees_.sums(rows) + self.start_
 
+    @property
+    def _n_trees(self) -> int:
+        return self.n_rounds * self.trees_.value.shape[1]
+
     def state(self) -> dict[str, np.ndarray]:
-        check_is_fitted(self)
-        own = {"classes": as_array(self.classes_), "n_features": np.asarray(self.n_features_in_)}
-        return own | {"start": self.start_} | self.trees_.state()
+        return super().state() | {"start": self.start_}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        try:
-            classes, n_features, start = state["classes"], state["n_features"], state["start"]
-            if classes.ndim != 1 or len(classes) < 2 or n_features.shape or n_features.dtype.kind not in "iu":
-                raise ModelError("the model's arrays do not fit each other")
-            trees = Trees.from_state(state, int(n_features), len(classes))
-        except KeyError as missing:
-            raise ModelError(f"the model lacks the array {missing}") from None
-        n_outputs = trees.value.shape[1]
-        if start.shape != (n_outputs,) or not np.isfinite(start).all():
+        super().restore(state)
+        start = state.get("start", np.empty(0))
+        if start.shape != self.trees_.value.shape[1:] or not np.isfinite(start).all():
             raise ModelError("the model's arrays do not fit each other")
-        if trees.n_trees != self.n_rounds * n_outputs:
-            raise ModelError(f"the model has {trees.n_trees} trees where there should be {self.n_rounds}")
-        self.trees_, self.start_, self.classes_, self.n_features_in_ = trees, start, classes, int(n_features)
+        self.start_ = start
         return self
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -235,8 +236,9 @@ class Pooling:
         centres, scales = held_out.mean(axis=0), held_out.std(axis=0)
         slopes = 1 / np.where(scales > FLAT * np.abs(centres), scales, 1.0)
         intercepts, weights = -centres * slopes, np.ones_like(slopes)
-        for m, k in np.ndindex(slopes.shape) if positive is not None else ():
-            decisions, cases = held_out[:, m, k], positive[:, k]
+        outputs = () if positive is None else enumerate(positive.T)
+        for (k, cases), m in product(outputs, range(len(slopes))):
+            decisions = held_out[:, m, k]
             platt = fit_platt(decisions, cases, np.ones(len(cases)))
             if platt.slope > 0:
                 slopes[m, k], intercepts[m, k] = platt.slope, platt.intercept - platt.slope * platt.centre
