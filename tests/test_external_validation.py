@@ -1,4 +1,4 @@
-"""A model tried on another cohort: what was found there beside what was promised, and nothing of its own rows."""
+"""A model tried on another cohort: what was found beside what was promised, and none of its own rows."""
 
 import json
 from dataclasses import replace
