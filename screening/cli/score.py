@@ -398,8 +398,14 @@ def report(
         page = draws[kind](document, templates).encode()
         told: dict[str, object] = {"report": str(target)}
         if kind != "comparison":
-            typed = {"run": run_in, "validation": validation_in, "model": model_in}
-            reasons = [each.to_dict() for each in typed[kind](document).attention]
+            attention = (
+                run_in(document).attention
+                if kind == "run"
+                else validation_in(document).attention
+                if kind == "validation"
+                else model_in(document).attention
+            )
+            reasons = [each.to_dict() for each in attention]
             told["attention"] = reasons if as_json else sentences(reasons)
     write_whole(target, page)
     tell(told | risk, as_json)

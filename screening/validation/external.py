@@ -48,6 +48,7 @@ def validate(
     Parameters
     ----------
     model : Model
+        As `load_model` or `train` returns it.
     cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
         Rows that took no part in training, with labels; read by the model's contract. A Cohort must have
         been read by it.
