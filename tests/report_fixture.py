@@ -11,19 +11,15 @@ from screening.documents.stored import run_in
 
 Z = 1.959964
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
-    ("age", "number", "years", None, 68, 14),
-    ("temperature", "number", "°C", (36.1, 37.5), 37.1, 0.8),
+    ("age", "number", "years", None, 68, 14), ("temperature", "number", "°C", (36.1, 37.5), 37.1, 0.8),
     ("c_reactive_protein", "number", "mg/L", (0, 10), 60, 55),
     ("white_cell_count", "number", "10⁹/L", (4, 10), 9.5, 4),
-    ("creatinine", "number", "µmol/L", (49, 90), 96, 40),
-    ("albumin", "number", "g/L", (35, 50), 33, 6),
-    ("days_in_icu", "number", "days", None, 3, 4),
-    ("urinary_catheter_days", "number", "days", None, 4, 5),
+    ("creatinine", "number", "µmol/L", (49, 90), 96, 40), ("albumin", "number", "g/L", (35, 50), 33, 6),
+    ("days_in_icu", "number", "days", None, 3, 4), ("urinary_catheter_days", "number", "days", None, 4, 5),
     ("central_venous_line", "boolean", None, None, 0.3, 0),
-    ("antibiotics_before", "boolean", None, None, 0.5, 0),
-    ("mccabe_score", "ordinal", None, None, 0.6, 0),
+    ("antibiotics_before", "boolean", None, None, 0.5, 0), ("mccabe_score", "ordinal", None, None, 0.6, 0),
     ("ward", "category", None, None, 0, 0),
-]
+]  # fmt: skip
 EXTRA = [f"laboratory_value_{i:02d}" for i in range(1, 38)]
 MCCABE = ["non-fatal", "ultimately fatal", "rapidly fatal"]
 WARDS = ["surgery", "medicine", "ICU", "geriatrics"]

@@ -34,28 +34,21 @@ def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 TWO_CLASS: list[tuple[str, Callable, dict]] = [
-    ("svm", two_class.svm, {}),
-    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": "balanced"}),
-    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": 4.0}),
-    ("amari_wu", two_class.amari_wu, {}),
-    ("amari_wu", two_class.amari_wu, {"passes": 2}),
-    ("wu_amari", two_class.wu_amari, {}),
+    ("svm", two_class.svm, {}), ("svm_weighted", two_class.svm_weighted, {"cost_ratio": "balanced"}),
+    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": 4.0}), ("amari_wu", two_class.amari_wu, {}),
+    ("amari_wu", two_class.amari_wu, {"passes": 2}), ("wu_amari", two_class.wu_amari, {}),
     ("wu_amari", two_class.wu_amari, {"M": 5, "passes": 2}),
     ("act_input_space", two_class.act, {"distance": "input"}),
     ("act_input_space", two_class.act, {"distance": "input", "norm": 1}),
     ("act_input_space", two_class.act, {"distance": "input", "passes": 3}),
-    ("act_feature_space", two_class.act, {}),
-    ("act_feature_space", two_class.act, {"norm": 1}),
+    ("act_feature_space", two_class.act, {}), ("act_feature_space", two_class.act, {"norm": 1}),
     ("act_feature_space", two_class.act, {"passes": 3}),
     ("act_feature_space", two_class.act, {"distance": "feature_both"}),
     ("act_feature_space", two_class.act, {"distance": "feature_both", "passes": 3}),
-    ("williams", two_class.williams, {}),
-    ("williams", two_class.williams, {"k": 3.0, "passes": 2}),
-    ("maratea", two_class.maratea, {}),
-    ("maratea", two_class.maratea, {"k": 3.0, "passes": 2}),
-    ("liu_he", two_class.liu_he, {}),
-    ("liu_he", two_class.liu_he, {"passes": 2}),
-]
+    ("williams", two_class.williams, {}), ("williams", two_class.williams, {"k": 3.0, "passes": 2}),
+    ("maratea", two_class.maratea, {}), ("maratea", two_class.maratea, {"k": 3.0, "passes": 2}),
+    ("liu_he", two_class.liu_he, {}), ("liu_he", two_class.liu_he, {"passes": 2}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -84,19 +84,6 @@ def test_scores_are_what_lightgbm_predicts(rows, given):
 
 
 @with_lightgbm
-def test_boosting_ranks_what_no_line_can_and_gives_the_same_bytes_again():
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(900, 3))
-    y = (np.abs(x[:, 0]) > 1.6).astype(int)
-    fitted = Boosting().fit(x[:600], y[:600])
-
-    again = Boosting().fit(x[:600], y[:600])
-
-    assert roc_auc_score(y[600:], fitted.decision_function(x[600:])) > 0.97
-    assert [a.tobytes() for a in again.state().values()] == [a.tobytes() for a in fitted.state().values()]
-
-
-@with_lightgbm
 def test_a_restored_model_of_three_classes_scores_bit_for_bit_the_same():
     x, y = three_clouds(90)
     fitted = Boosting().fit(x, y)

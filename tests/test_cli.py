@@ -107,13 +107,6 @@ def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, r
     }
 
 
-def test_another_seed_gives_another_model(desk, model, tmp_path):
-    words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK]
-    screen(*words, "--seed", 1, "--out", tmp_path / "m")
-
-    assert content(tmp_path / "m")["validation.parquet"] != content(model)["validation.parquet"]
-
-
 def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
     before = {folder: content(folder) for folder in (model, run)}
     for folder in (model, run):
@@ -179,10 +172,6 @@ def test_a_damaged_model_exits_4(desk, model, tmp_path):
     for words in (["score", tmp_path, desk / "tonight.csv", "--out", tmp_path / "r"], ["report", tmp_path]):
         result = screen(*words, code=4)
         assert "damaged" in result.stderr
-
-
-def test_a_model_that_is_not_there_exits_4(desk, tmp_path):
-    assert "model.json" in screen("check", desk / "past.csv", "--model", tmp_path / "no", code=4).stderr
 
 
 def test_a_second_run_on_the_same_place_exits_75(desk, model, tmp_path):

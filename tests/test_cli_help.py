@@ -1,7 +1,6 @@
 """What the commands say of themselves, and what they answer where something is mistyped."""
 
 import json
-import os
 import re
 import runpy
 import subprocess
@@ -51,15 +50,6 @@ def test_python_m_screening_is_the_same_command():
         [sys.executable, "-m", "screening", "--version"], capture_output=True, text=True, check=True
     )
     assert re.fullmatch(r"screening \d+\.\d+\.\d+\n", answer.stdout)
-
-
-def test_the_shell_completes_the_name_of_a_command():
-    ask = {"_SCREEN_COMPLETE": "complete_bash", "COMP_WORDS": "screen sc", "COMP_CWORD": "1"}
-    code = "import sys; sys.argv[0] = 'screen'; from screening.cli import main; main()"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | ask, capture_output=True, text=True, check=False
-    )
-    assert "score" in answer.stdout.split()
 
 
 def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):

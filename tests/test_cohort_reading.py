@@ -118,13 +118,6 @@ def test_yes_and_no_are_read_in_the_usual_languages(tmp_path, yes, no):
     assert cohort.features["b"].tolist() == [1.0, 0.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize(("one", "other"), [("T", "N"), ("x", "y"), ("s", "f"), ("no", "No")])
-def test_letters_that_do_not_answer_each_other_are_categories(tmp_path, one, other):
-    cohort = read_cohort(written(tmp_path, f"a,b\n1,{one}\n2,{other}\n3,{one}\n"))
-
-    assert cohort.contract.features["b"].type == "category"
-
-
 def test_excels_apostrophe_is_no_part_of_a_code_but_an_id_is_kept_as_it_stands(tmp_path):
     cohort = read_cohort(
         written(tmp_path, "id,code,town\n'007,'01,'s-Gravenhage\n'008,02,'s-Graveland\n"), id="id"

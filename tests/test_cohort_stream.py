@@ -163,19 +163,6 @@ def test_normalised_values_do_not_depend_on_a_groups_unit(tmp_path_factory, scal
     np.testing.assert_allclose(seen[0], seen[1], atol=1e-6)
 
 
-def test_taking_rows_takes_all_their_parts(tmp_path):
-    table(30).to_csv(tmp_path / "a.csv", index=False)
-    cohort = read_cohort(tmp_path / "a.csv", CONTRACT)
-    places = [3, 1, 4]
-
-    taken = cohort.take(places)
-
-    assert taken.id.tolist() == cohort.id[places].tolist()
-    assert taken.rows.tolist() == cohort.rows[places].tolist()
-    assert taken.features["age"].tolist() == cohort.features["age"].iloc[places].tolist()
-    assert taken.n_rows == 3
-
-
 def test_rows_that_are_left_out_move_nobodys_normalised_values(tmp_path):
     frame = table(60)
     frame["age"] = "40"

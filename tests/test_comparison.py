@@ -16,13 +16,12 @@ from comparison_outcomes import outcome
 from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
 from screening.comparison.plan import Checkpoints, Ground, judged
-from screening.errors import ModelError, UsageError
+from screening.errors import UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe
 from screening.statistics.operating_point import Rule
 from screening.training.train import train
 from screening.validation.folds import planned, units
-from screening.validation.outcome import Outcome
 from screening.validation.task import ask
 
 QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": Rule("g_mean")}
@@ -188,12 +187,6 @@ def test_a_damaged_kept_fold_is_computed_again(tmp_path):
     assert oct((tmp_path / "kept").stat().st_mode)[-3:] == "700"
 
 
-def test_arrays_of_a_fold_that_do_not_belong_together_are_refused():
-    arrays = outcome([0.1, 0.9]).arrays()
-    with pytest.raises(ModelError, match="do not fit"):
-        Outcome.from_arrays(arrays | {"own": arrays["own"][:1]})
-
-
 def test_the_page_is_a_function_of_the_document_and_needs_nothing_else(compared):
     page = render_comparison(compared.document)
 
@@ -204,10 +197,6 @@ def test_the_page_is_a_function_of_the_document_and_needs_nothing_else(compared)
     assert all(f"<bdi>{name}</bdi>" in page for name in ("svm", "logistic", "one_class", "one", "two"))
 
 
-def test_two_files_of_one_name_are_told_apart():
-    assert list(comparison.named(["a/x.csv", "b/x.csv", "y.parquet"])) == ["x", "x 2", "y"]
-
-
 def test_all_means_every_method_that_fits_the_classes(folder):
     binary = comparison.comparable(["all"], {"one": cohort(folder, "one")})
     several = comparison.comparable(["all", "auto"], {"three": cohort(folder, "three")})
@@ -216,11 +205,6 @@ def test_all_means_every_method_that_fits_the_classes(folder):
     assert "one_vs_rest" in several
     assert "auto" in several
     assert not set(binary) & set(several)
-
-
-def test_nothing_to_compare_on_is_said():
-    with pytest.raises(UsageError, match="at least one cohort"):
-        comparison.compare({}, ["svm"])
 
 
 def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path):

@@ -157,14 +157,6 @@ def test_no_exact_figure_of_a_patient_is_anywhere_in_a_copy(night, page):
     assert not [each for each in exact if re.search(rf"(?<![\d.]){re.escape(each)}(?!\d)", page[0])]
 
 
-def test_the_risk_is_told(page):
-    told = page[1]
-
-    assert told["smallest_group"] >= LEAST
-    assert 0 <= told["values_withheld"] < 1
-    assert told["listed"] > 0 and told["left_out"] == 0
-
-
 def test_what_is_shown_of_a_crowd_is_true_of_each_of_them(night):
     run = run_of(document_of(night))
     before = {KEY.pseudonym(case.id): case for case in (*run.cases, *run.near_misses)}

@@ -115,12 +115,6 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
     assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
 
 
-def test_a_document_nobody_writes_has_no_schema():
-    refused = CliRunner().invoke(app, ["schema", "night"])
-
-    assert refused.exit_code == 2
-
-
 @pytest.mark.parametrize(
     ("key", "value"), [("capacity", "C"), ("minutes_per_review", {"a": 1}), ("prevalence", [])]
 )

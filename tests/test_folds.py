@@ -200,15 +200,6 @@ def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_sai
     assert found.notes[0].startswith(said)
 
 
-def test_enough_of_everything_needs_no_note():
-    target, groups = grouped(0)
-
-    found = units(table(groups), target, 5)
-
-    assert (found.folds, found.notes) == (5, ())
-    assert np.array_equal(found.groups, groups)
-
-
 @pytest.mark.parametrize(
     ("groups", "what"), [(None, "one row is all"), (["a"] * 9 + ["b"], "one group of column patient holds")]
 )

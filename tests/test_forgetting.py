@@ -87,16 +87,6 @@ def test_after_it_the_patient_is_new_like_anybody(ledger):
     history(ledger, verify=True)
 
 
-def test_a_second_patient_may_be_forgotten_from_the_same_nights(ledger):
-    three_nights(ledger)
-    before = figures(history(ledger))
-    erase(ledger, "forget", WHY, Whom(SECRET))
-    erase(ledger, "forget", WHY, Whom("b"))
-
-    assert figures(history(ledger, verify=True)) == before
-    assert "'b'" not in everything(ledger)
-
-
 nights_of = st.lists(st.sets(st.sampled_from("abcd")), min_size=1, max_size=4)
 words = st.lists(st.sampled_from(VERDICTS), min_size=4, max_size=4)
 

@@ -12,7 +12,6 @@ from commands import screen
 from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table_of
 
 from screening import read_cohort, score, train
-from screening.cohort.reading import check_cohort, starter_contract
 from screening.errors import CohortError, UsageError
 from screening.scoring.erasing import document_without
 from screening.sources.images import open_images
@@ -46,20 +45,6 @@ def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
     pd.testing.assert_frame_equal(images.features, table.features)
     assert np.array_equal(images.coordinates, table.coordinates)
     assert np.array_equal(images.group, table.group) and np.array_equal(images.label, table.label)
-
-
-def test_images_score_as_the_table_of_the_same_voxels_does(model, run, tmp_path):
-    other = score(model, table_of(NIGHT), tmp_path / "run")
-    one, same = (pd.read_parquet(each.directory / "scores.parquet") for each in (run, other))
-
-    pd.testing.assert_frame_equal(one, same)
-
-
-def test_batches_of_images_change_nothing(night):
-    whole = read_cohort(night, label="lesion")
-    parts = read_cohort(night, label="lesion", batch_rows=7)
-
-    pd.testing.assert_frame_equal(whole.features, parts.features)
 
 
 def test_a_bids_dataset_is_read_with_the_masks_and_labels_of_its_derivatives(tmp_path):
@@ -127,15 +112,6 @@ def test_scaled_and_swapped_bytes_are_read_as_nibabel_reads_them(tmp_path, slope
     assert found.features["flair"][0] == values[at]
 
 
-def test_a_starter_contract_of_images_reads_them(tmp_path):
-    folder = folder_of(PAST, tmp_path)
-
-    contract, _ = starter_contract(folder, label="lesion")
-
-    assert contract.group == "patient_id" and contract.coordinates == ["x", "y", "z"]
-    assert check_cohort(folder, contract, label="lesion")[0] == []
-
-
 def test_a_night_of_images_is_known_again_by_its_digests(run, night, tmp_path):
     known = [file["sha256"] for file in run.document["input"]["files"]]
     changed = folder_of(NIGHT, tmp_path / "night")
@@ -189,20 +165,14 @@ FAULTS = {
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("missing channel", "missing column"),
-        ("another shape", "another shape than flair"),
-        ("another place", "another place in space than flair"),
-        ("a series", "4 axes"),
-        ("an empty mask", "mask is empty"),
-        ("cut short", "fewer voxels"),
-        ("a damaged archive", "damaged or cut short"),
-        ("more than it says", "more content"),
-        ("a huge header", "more than 134217728 voxels"),
-        ("a far offset", "begin where none can be"),
-        ("no NIfTI", "not a NIfTI file"),
-        ("colours", "write plain numbers"),
+        ("missing channel", "missing column"), ("another shape", "another shape than flair"),
+        ("another place", "another place in space than flair"), ("a series", "4 axes"),
+        ("an empty mask", "mask is empty"), ("cut short", "fewer voxels"),
+        ("a damaged archive", "damaged or cut short"), ("more than it says", "more content"),
+        ("a huge header", "more than 134217728 voxels"), ("a far offset", "begin where none can be"),
+        ("no NIfTI", "not a NIfTI file"), ("colours", "write plain numbers"),
     ],
-)
+)  # fmt: skip
 def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_name(
     model, tmp_path, what, words
 ):

@@ -191,8 +191,7 @@ def test_ids_of_any_script_come_back_as_they_went_in(ledger):
 
 flags = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=6)
 words = st.lists(
-    st.tuples(st.integers(0, 7), st.sampled_from("abcdef"), st.sampled_from(VERDICTS)),
-    max_size=8,
+    st.tuples(st.integers(0, 7), st.sampled_from("abcdef"), st.sampled_from(VERDICTS)), max_size=8
 )
 
 
@@ -230,10 +229,7 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
         record_verdicts(ledger, key, [Verdict("a", "not", "ward 3", "xy"), Verdict("z", "not")]),
     ]
 
-    assert told == [
-        {"new": 2, "changed": 0, "unchanged": 0},
-        {"new": 0, "changed": 1, "unchanged": 1},
-    ]
+    assert told == [{"new": 2, "changed": 0, "unchanged": 0}, {"new": 0, "changed": 1, "unchanged": 1}]
     (run,) = history(ledger, verify=True)["runs"]
     assert run["verdicts"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}
     assert run["sample"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}

@@ -146,10 +146,6 @@ def test_a_command_that_fails_gives_the_cursor_back():
     assert told.rfind(SHOW) > told.rfind(HIDE) >= 0
 
 
-def test_work_of_less_than_a_second_draws_nothing():
-    assert on_a_terminal(LONG.replace("0.1", "0").format(at_the_end="")) == ""
-
-
 def test_without_a_terminal_there_is_no_bar():
     done = subprocess.run([sys.executable, "-c", LONG.format(at_the_end="")], capture_output=True, check=True)
 

@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from labelled_scores import labelled
 
 from screening.errors import UsageError
-from screening.statistics.operating_point import (
-    FLAG_EVERYTHING,
-    RULES,
-    Rule,
-    choose,
-    excess,
-    overall,
-)
+from screening.statistics.operating_point import FLAG_EVERYTHING, RULES, Rule, choose, excess, overall
 from screening.statistics.threshold_search import Choice, pick
 
 # Few distinct values, so that ties within and between the classes are the rule.
@@ -219,18 +212,14 @@ def test_a_threshold_needs_both_classes():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"name": "sensitivity", "value": 0.9},
-        {"name": "min_sensitivity"},
-        {"name": "min_sensitivity", "value": 1.2},
-        {"name": "max_flag_rate", "value": 0.0},
-        {"name": "miss_cost", "value": -1.0},
-        {"name": "g_mean", "value": 1.0},
-        {"name": "threshold", "value": float("nan")},
-        {"name": "g_mean", "confidence": 0.9},
+        {"name": "sensitivity", "value": 0.9}, {"name": "min_sensitivity"},
+        {"name": "min_sensitivity", "value": 1.2}, {"name": "max_flag_rate", "value": 0.0},
+        {"name": "miss_cost", "value": -1.0}, {"name": "g_mean", "value": 1.0},
+        {"name": "threshold", "value": float("nan")}, {"name": "g_mean", "confidence": 0.9},
         {"name": "min_sensitivity", "value": 0.9, "prevalence": 1.0},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_rule_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError):
         Rule(**wrong)

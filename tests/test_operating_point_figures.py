@@ -12,14 +12,7 @@ from screening.documents.figures import Observed
 from screening.documents.shape import plain, read
 from screening.errors import UsageError
 from screening.statistics.intervals import wilson
-from screening.statistics.operating_point import (
-    Rule,
-    choose,
-    curve,
-    performance,
-    points,
-    summary,
-)
+from screening.statistics.operating_point import Rule, choose, curve, performance, points, summary
 from screening.statistics.performance import rates
 
 

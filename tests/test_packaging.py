@@ -65,13 +65,6 @@ needs_setuptools = pytest.mark.skipif(
 
 
 @needs_setuptools
-def test_a_wheel_lists_its_recipes_away_from_the_checkout(site):
-    assert python(site, "-c", "import screening; print(screening.__file__)").startswith(str(site))
-    recipes = json.loads(python(site, "-m", "screening", "recipes", "--json"))["recipes"]
-    assert {recipe["name"] for recipe in recipes} == {path.stem for path in (ROOT / "models").glob("*.toml")}
-
-
-@needs_setuptools
 def test_a_wheel_trains_on_its_own_sample_and_draws_the_report_again(site):
     samples = site / "screening" / "sample_cohorts"
     python(

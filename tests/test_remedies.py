@@ -102,18 +102,6 @@ def test_passes_stop_where_the_next_one_gains_no_more(scores, passes):
     assert n_passes_by_cv(np.array(scores)) == passes
 
 
-def test_inner_stop_trains_no_more_passes_than_allowed_and_ends_as_the_fixed_machine():
-    x, y = two_clouds(120)
-    machine = TwoClassSVM(Laplacian(), C=10.0, factor=AdaptiveBumps(), passes=4, stop="inner")
-    stopped = clone(machine).fit(x, y)
-    n_passes = len(stopped.passes_) - 1
-
-    fixed = clone(machine).set_params(passes=n_passes, stop="fixed").fit(x, y)
-
-    assert n_passes <= 4
-    np.testing.assert_array_equal(stopped.decision_function(x), fixed.decision_function(x))
-
-
 def test_inner_folds_keep_groups_whole_and_classes_present():
     codes = np.repeat((np.arange(24) % 3 == 0).astype(int), 2)
     groups = np.repeat(np.arange(24), 2)

@@ -79,18 +79,6 @@ def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(
     assert int(view.locator("[data-show=flagged]").text_content()) == run["counts"]["flagged"]
 
 
-def test_a_higher_threshold_marks_the_rows_it_would_drop(opened):
-    view, _ = opened(render_run(nosocomial_run()))
-    explored(view).focus()
-    for _ in range(10):
-        view.keyboard.press("ArrowRight")
-
-    dropped = view.locator(".c.out")
-
-    assert dropped.count() > 0
-    assert view.evaluate(MARK, ".c.out") == '"would not be flagged"'
-
-
 def test_printing_goes_back_to_the_validated_threshold(opened, tmp_path):
     view, _ = opened(render_run(nosocomial_run()))
     explored(view).focus()

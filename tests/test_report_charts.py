@@ -27,13 +27,8 @@ def test_text_is_visible_and_can_be_written_as_utf8(value):
     written = shown.text(value)
 
     assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
-        "Cc",
-        "Cf",
-        "Co",
-        "Cs",
-        "Zl",
-        "Zp",
-    }
+        "Cc", "Cf", "Co", "Cs", "Zl", "Zp",
+    }  # fmt: skip
     assert written.encode("utf-8").decode("utf-8") == written
 
 

@@ -9,7 +9,7 @@ from machines_cohort import three_clouds, two_clouds
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
 from screening.factors import MarginDecay
-from screening.kernels import Gaussian, kernel_cache, pairwise
+from screening.kernels import Gaussian, kernel_cache
 from screening.solvers import KernelRows, Problem
 from screening.validation.fold_fits import EncodedRows
 
@@ -62,17 +62,6 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
     for problem, solution in zip(problems, solutions, strict=True):
         assert (solution.alphas <= problem.upper).all()
         assert certificate(problem, solution.alphas)[1] <= 1.01e-3
-
-
-def test_other_rows_are_never_taken_for_the_shared_ones():
-    x, _ = made()
-    z, _ = made(seed=1)
-
-    with kernel_cache.over(x):
-        Gaussian(0.3)(x, x)
-        found = Gaussian(0.3)(z, z)
-
-    assert np.array_equal(found, pairwise.gram(Gaussian(0.3), z, dtype=np.float64))
 
 
 @pytest.mark.parametrize("machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr)

@@ -183,16 +183,3 @@ def test_a_line_beyond_the_fold_takes_a_verdict_when_the_keyboard_comes_to_it(op
 
     assert last.locator("input:checked").count() == 1
     assert seen == []
-
-
-@pytest.mark.parametrize("flagged", [0, 1])
-def test_a_night_of_nobody_and_of_one_says_so(opened, flagged):
-    run = nosocomial_run(refused=0)
-    run["cases"] = run["cases"][:flagged]
-    run["counts"] |= {"flagged": flagged}
-    view, seen = opened(render_run(run))
-    said = ("0 patients to look at", "1 patient to look at")[flagged]
-
-    assert said in " ".join(view.locator(".big").inner_text().split())
-    assert view.locator("#list .c").count() == flagged
-    assert seen == []

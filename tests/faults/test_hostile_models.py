@@ -115,16 +115,6 @@ def test_a_threshold_of_a_model_whose_features_do_not_fit_each_other_is_refused(
     assert "features: the name of one" in refused.stderr
 
 
-@pytest.mark.parametrize("key", ["classes", "watched", "kind"])
-def test_a_task_of_wrong_types_is_told_by_its_key(key, desk, tmp_path):
-    folder = copied(desk / "model", tmp_path / "model")
-    document = json.loads((folder / "model.json").read_bytes())
-    reseal_model(folder, put(document, ("task", key), -1))
-
-    with pytest.raises(ModelError, match=f"'{key}'"):
-        load_model(folder)
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -133,7 +123,7 @@ def test_a_task_of_wrong_types_is_told_by_its_key(key, desk, tmp_path):
         ("validation", "curves", "yes", "threshold", 72),
     ],
 )
-@pytest.mark.parametrize("value", [10**30, 5, -1, None])
+@pytest.mark.parametrize("value", [10**30, None])
 def test_a_number_that_no_training_wrote_is_refused_before_it_is_counted_with(path, value, desk, tmp_path):
     folder = copied(desk / "model", tmp_path / "model")
     document = json.loads((folder / "model.json").read_bytes())

@@ -33,19 +33,13 @@ def test_a_night_runs_where_there_is_no_network(tmp_path):
     night = (
         ["check", desk / "tonight.csv", "--model", desk / "model"],
         [
-            "score",
-            desk / "model",
-            desk / "tonight.csv",
-            "--out",
-            desk / "next",
-            "--date",
-            "2026-03-02",
+            "score", desk / "model", desk / "tonight.csv", "--out", desk / "next", "--date", "2026-03-02",
             *ledger,
         ],
         ["report", desk / "next"],
         ["status", "--max-age", "9999d", *ledger],
         ["history", "--verify", *ledger],
-    )
+    )  # fmt: skip
 
     for words in night:
         command = [*APART, sys.executable, "-m", "screening", *map(str, words)]
