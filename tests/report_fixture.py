@@ -118,14 +118,11 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     declared["ward"]["categories"] = WARDS
     listed = [
         {
-            "name": f[0],
-            "type": f[1],
-            "unit": f[2],
-            "usual": f[3] or ((f[4], f[4] + f[5]) if f[5] else None),
-            "median": f[4],
+            "name": f[0], "type": f[1], "unit": f[2],
+            "usual": f[3] or ((f[4], f[4] + f[5]) if f[5] else None), "median": f[4],
         }
         for f in FEATURES
-    ]
+    ]  # fmt: skip
     listed += [
         {"name": e, "type": "number", "unit": "mmol/L", "usual": (1.5, 4.25), "median": 2.875} for e in EXTRA
     ]
@@ -190,11 +187,9 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
     for i in rng.choice(len(FEATURES), size=int(rng.integers(3, 6)), replace=False):
         name, kind, unit, usual, centre, spread = FEATURES[i]
         value = {
-            "number": f"{abs(rng.normal(centre + 1.5 * spread, spread)):.1f}",
-            "boolean": "yes",
-            "ordinal": MCCABE[rng.integers(0, 3)],
-            "category": str(rng.choice(WARDS)),
-        }[kind]
+            "number": f"{abs(rng.normal(centre + 1.5 * spread, spread)):.1f}", "boolean": "yes",
+            "ordinal": MCCABE[rng.integers(0, 3)], "category": str(rng.choice(WARDS)),
+        }[kind]  # fmt: skip
         change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
         found.append(
             {
@@ -237,10 +232,7 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
         "evaluation": None, "attention": [],
         "data": [
             {
-                "name": m,
-                "type": "number",
-                "unit": None,
-                "missing": 0.31 if m == "albumin" else 0.021,
+                "name": m, "type": "number", "unit": None, "missing": 0.31 if m == "albumin" else 0.021,
                 "missing_training": 0.02,
             }
             for m in names

@@ -78,13 +78,10 @@ TRUTH = np.array([0, 0, 0, 1, 1, 1])
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("auroc", 8 / 9),
-        ("g_mean", 2 / 3),
-        ("best_g_mean", np.sqrt(2 / 3)),
-        ("balanced_accuracy", 2 / 3),
+        ("auroc", 8 / 9), ("g_mean", 2 / 3), ("best_g_mean", np.sqrt(2 / 3)), ("balanced_accuracy", 2 / 3),
         ("average_precision", (1 + 1 + 3 / 4) / 3),
     ],
-)
+)  # fmt: skip
 def test_a_binary_criterion_has_its_textbook_value(name, value):
     assert criterion(name, DECISION, TRUTH) == pytest.approx(value)
 

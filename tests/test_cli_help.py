@@ -1,7 +1,6 @@
 """What the commands say of themselves, and what they answer where something is mistyped."""
 
 import json
-import re
 import runpy
 import subprocess
 import sys
@@ -45,13 +44,6 @@ def test_help_is_quick_for_it_waits_for_no_numerical_package():
     assert set(answer.stdout.split()) & set(HEAVY) == set()
 
 
-def test_python_m_screening_is_the_same_command():
-    answer = subprocess.run(
-        [sys.executable, "-m", "screening", "--version"], capture_output=True, text=True, check=True
-    )
-    assert re.fullmatch(r"screening \d+\.\d+\.\d+\n", answer.stdout)
-
-
 def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
     job = demo.__globals__["JOBS"][0]._replace(recipe="logistic", max_rows=150)
     monkeypatch.setitem(demo.__globals__, "JOBS", (job,))
@@ -65,13 +57,10 @@ def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("C=10", 10),
-        ("C=1e-3", 0.001),
-        ("class_weight=balanced", "balanced"),
-        ("normalise=true", True),
+        ("C=10", 10), ("C=1e-3", 0.001), ("class_weight=balanced", "balanced"), ("normalise=true", True),
         ("g=a=b", "a=b"),
     ],
-)
+)  # fmt: skip
 def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
     (read,) = options.parameters_from([text]).values()
     assert read == value

@@ -27,11 +27,9 @@ CONTRACT = Contract.from_dict({"cohort": ROLES, "features": FEATURES})
 def table(n_rows, seed=0):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({
-        "id": [f"{i:05d}" for i in range(n_rows)],
-        "patient": rng.choice(["p1", "p2", "p3"], n_rows),
+        "id": [f"{i:05d}" for i in range(n_rows)], "patient": rng.choice(["p1", "p2", "p3"], n_rows),
         "flux": np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(1e4, 3, n_rows)),
-        "age": rng.integers(18, 99, n_rows).astype(str),
-        "ward": rng.choice(["A", "B", ""], n_rows),
+        "age": rng.integers(18, 99, n_rows).astype(str), "ward": rng.choice(["A", "B", ""], n_rows),
     })  # fmt: skip
     frame.loc[rng.random(n_rows) < 0.05, "age"] = "old"
     frame.loc[[n_rows // 2, n_rows - 1], "id"] = "00000"

@@ -51,11 +51,9 @@ def test_a_table_scores_the_same_from_every_place(logistic_model, kept, tmp_path
     night = patients(120, seed=3).drop(columns="ill")
     night["crp"] = night["crp"].round(3)
     places = {
-        "csv": written(night, tmp_path / "night.csv"),
-        "parquet": written(night, tmp_path / "night.parquet"),
-        "frame": night,
-        "database": Database(kept(night, "tonight"), table="tonight"),
-    }
+        "csv": written(night, tmp_path / "night.csv"), "parquet": written(night, tmp_path / "night.parquet"),
+        "frame": night, "database": Database(kept(night, "tonight"), table="tonight"),
+    }  # fmt: skip
 
     runs = {
         name: score(load_model(logistic_model), place, tmp_path / f"run_{name}")
@@ -99,13 +97,10 @@ def test_the_same_rows_have_the_same_digest_and_others_another(kept):
 @pytest.mark.parametrize(
     "what",
     [
-        "",
-        "DELETE FROM past",
-        "SELECT 1 AS a; COMMIT; DELETE FROM past",
-        "SELECT 1 AS a$b$; DELETE FROM past --$b$",
-        "ATTACH 'other.db' AS other",
+        "", "DELETE FROM past", "SELECT 1 AS a; COMMIT; DELETE FROM past",
+        "SELECT 1 AS a$b$; DELETE FROM past --$b$", "ATTACH 'other.db' AS other",
     ],
-)
+)  # fmt: skip
 def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(what, kept, tmp_path):
     url, query = kept(patients(50)), tmp_path / "q.sql"
     query.write_text(what)
@@ -313,14 +308,11 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("sqlite:///nowhere.db", "no database file"),
-        ("duckdb:///nowhere.db", "no database file"),
-        ("sqlite://", "in memory"),
-        ("nothing://x/y", "knows no database"),
-        ("http//x", "URL"),
+        ("sqlite:///nowhere.db", "no database file"), ("duckdb:///nowhere.db", "no database file"),
+        ("sqlite://", "in memory"), ("nothing://x/y", "knows no database"), ("http//x", "URL"),
         ("oracle://u:p@h/d", "needs the Python package"),
     ],
-)
+)  # fmt: skip
 def test_a_place_that_is_no_database_is_refused_in_words(url, words):
     with pytest.raises(UsageError, match=words):
         read_cohort(Database(url, table="past"))

@@ -1,7 +1,6 @@
 """What is written is what its type says: no key without a type, no type without its producer."""
 
 import json
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,11 +17,9 @@ from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.shape import read
 from screening.documents.stored import DOCUMENTS, comparison_in, run_in
-from screening.documents.tables import tables
 from screening.errors import ModelError
 from screening.ledger import history, open_ledger
 from screening.storage.loading import load_model
-from screening.storage.serialization import as_stored
 
 ROOT = Path(__file__).parents[1]
 
@@ -113,29 +110,6 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
 
     assert printed.exit_code == 0
     assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("capacity", "C"), ("minutes_per_review", {"a": 1}), ("prevalence", [])]
-)
-def test_what_a_stored_contract_states_in_a_wrong_type_is_refused_by_its_key(night, key, value):
-    run = run_in(stored(night / "run" / "run.json"))
-    run = replace(run, model=replace(run.model, contract={"cohort": {key: value}}))
-
-    with pytest.raises(ModelError, match=key):
-        run.model.stated.title  # noqa: B018
-
-
-def test_an_element_of_a_wrong_type_is_refused_by_the_name_it_stands_under(tmp_path, night):
-    document = stored(night / "run" / "run.json")
-    document["model"]["validation"]["points"] = {"infected": [True]}
-
-    with pytest.raises(ModelError, match="infected"):
-        run_in(document)
-    with pytest.raises(ModelError, match="'points'"), as_stored(tmp_path):
-        tables({"points": [1]}, "points")
-    with pytest.raises(ModelError, match="something in it"), as_stored(tmp_path):
-        tables({"Anna Smith": [1]}, "Anna Smith")
 
 
 @pytest.mark.parametrize(

@@ -234,13 +234,11 @@ def test_distance_decay_is_liu_and_hes(empty):
 @pytest.mark.parametrize(
     "factor",
     [
-        MarginDecay(kappa=0.0),
-        MarginDecay(k=1e-9),
-        OneSidedMarginDecay(kappa=0.0),
+        MarginDecay(kappa=0.0), MarginDecay(k=1e-9), OneSidedMarginDecay(kappa=0.0),
         OneSidedMarginDecay(kappa_pos=0.0, kappa_neg=0.0),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_no_decay_gives_k_back(factor):
     x, y = two_clouds()
     plain = TwoClassSVM(KERNEL, tol=1e-8).fit(x, y).decision_function(NEW)

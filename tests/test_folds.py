@@ -182,15 +182,13 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
     ("groups", "target", "folds", "said"),
     [
         (
-            None,
-            [0] * 50 + [1] * 3,
-            3,
+            None, [0] * 50 + [1] * 3, 3,
             "3 row(s) of the rarer class for 5 folds: validated by 3 folds instead",
         ),
         (["a", "a", "b", "b"], [0, 1, 0, 1], 2, "2 group(s) for 5 folds: validated by 2 folds instead"),
         (list("abcdefg"), [0] * 5 + [1] * 2, 2, "2 group(s) of the rarer class for 5 folds"),
     ],
-)
+)  # fmt: skip
 def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_said(
     groups, target, folds, said
 ):

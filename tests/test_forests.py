@@ -26,15 +26,13 @@ def with_constants(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("rows", "given"),
     [
-        (two_clouds(400), {}),
-        (two_clouds(3000), {"min_samples_leaf": 1}),
+        (two_clouds(400), {}), (two_clouds(3000), {"min_samples_leaf": 1}),
         (two_clouds(400), {"max_depth": 1, "n_estimators": 1}),
         (two_clouds(400), {"class_weight": "balanced_subsample"}),
-        (three_clouds(400), {"class_weight": "balanced"}),
-        (three_clouds(400), {"min_samples_leaf": 400}),
+        (three_clouds(400), {"class_weight": "balanced"}), (three_clouds(400), {"min_samples_leaf": 400}),
     ],
     ids=lambda given: str(given) if isinstance(given, dict) else f"{len(given[0])} rows",
-)
+)  # fmt: skip
 def test_trees_as_arrays_give_the_probabilities_of_scikit_learn(rows, given):
     x, y = with_constants(rows[0]), rows[1]
     forest = RandomForestClassifier(**{"n_estimators": 20, "random_state": 0} | given).fit(x, y)
@@ -121,12 +119,10 @@ def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
 def forged(**changes: object) -> dict[str, np.ndarray]:
     """State of two trees, a stump and a leaf, with arrays exchanged."""
     state = {
-        "classes": np.array([0, 1]),
-        "n_features": np.asarray(2),
-        "feature": np.array([1, -1, -1, -1], np.int32),
-        "threshold": np.array([0.5, 0, 0, 0], np.float32),
+        "classes": np.array([0, 1]), "n_features": np.asarray(2),
+        "feature": np.array([1, -1, -1, -1], np.int32), "threshold": np.array([0.5, 0, 0, 0], np.float32),
         "value": np.array([[0.1], [0.9], [0.3]], np.float32),
-    }
+    }  # fmt: skip
     return state | {name: np.asarray(value) for name, value in changes.items()}
 
 
@@ -183,18 +179,3 @@ def test_every_order_of_nodes_is_whole_trees_or_refused(feature):
 
     with expected:
         assert Trees(*arrays).n_trees == 2 * n_leaves - len(feature)
-
-
-@pytest.mark.parametrize(
-    ("forest", "word"),
-    [
-        (RandomForest(n_estimators=0), "n_estimators"),
-        (RandomForest(min_samples_leaf=0.5), "min_samples_leaf"),
-        (RandomForest(class_weight="much"), "balanced_subsample"),
-        (BalancedForest(max_depth=0), "max_depth"),
-        (BalancedForest(n_estimators=True), "n_estimators"),
-    ],
-)
-def test_parameters_out_of_range_are_refused_by_name(forest, word):
-    with pytest.raises(ValueError, match=word):
-        forest.fit(*two_clouds())

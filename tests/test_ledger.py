@@ -95,11 +95,8 @@ def test_the_same_night_twice_is_one_row_and_one_answer(ledger):
     again = enter(ledger, night(2, "ac", "z"))
 
     assert (again.cases, again.counts, again.head, again.revision) == (
-        first.cases,
-        first.counts,
-        first.head,
-        first.revision,
-    )
+        first.cases, first.counts, first.head, first.revision,
+    )  # fmt: skip
     assert [first.first_time, again.first_time] == [True, False]
     assert len(history(ledger)["runs"]) == 2
 

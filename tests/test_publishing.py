@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.errors import Locked, UsageError
-from screening.storage.publishing import hold, publish, write_whole
+from screening.storage.publishing import hold, publish
 from screening.storage.showing import LATEST, PageFolder, Readers, readers
 
 
@@ -118,14 +118,6 @@ def test_a_file_in_the_way_is_a_usage_error(tmp_path):
         pytest.fail("the block must not start")
     with pytest.raises(UsageError), publish(tmp_path / "file" / "run", "run"):
         pytest.fail("the block must not start")
-
-
-def test_one_file_is_replaced_in_one_step(tmp_path):
-    write_whole(tmp_path / "a", b"first")
-    write_whole(tmp_path / "a", b"second")
-
-    assert (tmp_path / "a").read_bytes() == b"second"
-    assert names(tmp_path) == {"a"}
 
 
 def mode(path) -> int:

@@ -82,13 +82,10 @@ def test_pruning_by_inner_folds_finds_removals_that_help_a_skewed_machine():
 @pytest.mark.parametrize(
     ("remedy", "given", "word"),
     [
-        (Pruning, {"n_remove": -1}, "n_remove.*inner"),
-        (Pruning, {"rule": "best"}, "rule"),
-        (Pruning, {"trials": 1.5}, "trials"),
-        (ESmote, {"k": 0}, "k must"),
-        (Smote, {"k": "many"}, "k must"),
+        (Pruning, {"n_remove": -1}, "n_remove.*inner"), (Pruning, {"rule": "best"}, "rule"),
+        (Pruning, {"trials": 1.5}, "trials"), (ESmote, {"k": 0}, "k must"), (Smote, {"k": "many"}, "k must"),
     ],
-)
+)  # fmt: skip
 def test_remedies_out_of_range_are_refused_by_name(remedy, given, word):
     with pytest.raises(ValueError, match=word):
         remedy(**given)
@@ -116,16 +113,13 @@ def test_inner_folds_keep_groups_whole_and_classes_present():
 
 
 AWKWARD = [
-    TwoClassSVM(remedies=(Smote(),)),
-    TwoClassSVM(remedies=(ESmote(),), factor=MarginDecay(), passes=2),
-    TwoClassSVM(remedies=(Pruning(n_remove=2),)),
-    TwoClassSVM(remedies=(Pruning(most=2, folds=2),)),
+    TwoClassSVM(remedies=(Smote(),)), TwoClassSVM(remedies=(ESmote(),), factor=MarginDecay(), passes=2),
+    TwoClassSVM(remedies=(Pruning(n_remove=2),)), TwoClassSVM(remedies=(Pruning(most=2, folds=2),)),
     TwoClassSVM(Laplacian(), factor=AdaptiveBumps(), passes=2, stop="inner"),
     TwoClassSVM(remedies=(MovedBoundary(folds=2), UnequalCosts(), ESmote())),
-    MultiClassSVM(scheme="one_vs_one"),
-    MultiClassSVM(scheme="crammer_singer", C=100.0),
+    MultiClassSVM(scheme="one_vs_one"), MultiClassSVM(scheme="crammer_singer", C=100.0),
     MultiClassSVM(scheme="simplified", C=100.0),
-]
+]  # fmt: skip
 
 
 @settings(max_examples=40, deadline=None)

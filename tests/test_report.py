@@ -21,11 +21,9 @@ VOID = {"meta", "input", "path", "circle", "br", "img"}
 ROWS = {"tr", "td", "th", "li"}
 ENDED_BY = {"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"td", "th", "tr"}, "li": {"li"}}
 PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {
-    "nosocomial run": (render_run, nosocomial_run),
-    "voxel run": (render_run, voxel_run),
-    "nosocomial model": (render_model, nosocomial_model),
-    "voxel model": (render_model, voxel_model),
-}
+    "nosocomial run": (render_run, nosocomial_run), "voxel run": (render_run, voxel_run),
+    "nosocomial model": (render_model, nosocomial_model), "voxel model": (render_model, voxel_model),
+}  # fmt: skip
 
 
 class Outline(HTMLParser):

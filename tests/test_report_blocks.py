@@ -28,11 +28,8 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
         "flag_rate": 0.45,
     }  # fmt: skip
     few = level | {
-        "level": None,
-        "n": None,
-        "events": None,
-        "few": ["n", "events", "sensitivity", "flag_rate"],
-    }
+        "level": None, "n": None, "events": None, "few": ["n", "events", "sensitivity", "flag_rate"],
+    }  # fmt: skip
     prevalences = [
         {"prevalence": p, "ppv": 2 * p, "ppv_low": p, "ppv_high": 3 * p, "npv": 0.98, "npv_low": 0.95,
          "npv_high": 0.99, "nne": 0.5 / p, "nne_low": 0.4 / p, "nne_high": 0.6 / p, "flag_rate": 0.3,

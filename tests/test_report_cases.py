@@ -199,11 +199,9 @@ def test_what_may_be_expected_is_qualified_where_the_data_differ_from_training()
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
-        (0.84, 0.951, "84–95%"),
-        (0.9991, 0.99996, "99.9–100.0%"),
-        (0.9971, 0.9994, "99.7–99.9%"),
+        (0.84, 0.951, "84–95%"), (0.9991, 0.99996, "99.9–100.0%"), (0.9971, 0.9994, "99.7–99.9%"),
         (1, 1, "100–100%"),
     ],
-)
+)  # fmt: skip
 def test_rounding_does_not_close_an_interval(low, high, said):
     assert shown.interval(low, high) == said

@@ -46,11 +46,9 @@ def ward(tmp_path_factory):
     told("explain", folder / "run", IMAGE, "--out", folder / "case.html")
     told("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
     return {
-        "model": folder / "model" / "report.html",
-        "run": folder / "run" / "report.html",
-        "case": folder / "case.html",
-        "history": folder / "history.html",
-    }
+        "model": folder / "model" / "report.html", "run": folder / "run" / "report.html",
+        "case": folder / "case.html", "history": folder / "history.html",
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -121,13 +121,10 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
     run = score(model, ward, 1)
     name = run["cases"][0]["id"]
     given = [
-        {"id": name, "verdict": "perhaps"},
-        {"id": "SECRET77", "verdict": "not"},
-        {"id": name, "verdict": "not"},
-        {"id": run["sample"][0], "verdict": "not", "note": "x" * 3000},
-        {"id": run["sample"][1], "verdict": "not", "SECRET78": 1},
-        "SECRET79",
-    ]
+        {"id": name, "verdict": "perhaps"}, {"id": "SECRET77", "verdict": "not"},
+        {"id": name, "verdict": "not"}, {"id": run["sample"][0], "verdict": "not", "note": "x" * 3000},
+        {"id": run["sample"][1], "verdict": "not", "SECRET78": 1}, "SECRET79",
+    ]  # fmt: skip
     path = as_file(saved(run, given, run_id="other", format=2, site=5), ward / "v.json")
     told = screen("review", ward / "run1", path, code=3)
 

@@ -15,14 +15,12 @@ from screening.validation.fold_fits import EncodedRows
 
 COSTS = [{"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)]
 SEARCHED = {
-    "svm": COSTS,
-    "one_class": [{"nu": nu, "gamma": gamma} for gamma in (0.3, 2.0) for nu in (0.05, 0.5)],
+    "svm": COSTS, "one_class": [{"nu": nu, "gamma": gamma} for gamma in (0.3, 2.0) for nu in (0.05, 0.5)],
     "wu_amari": [{"passes": passes} for passes in (0, 1, 3)],
-    "e_smote_svm": [{"C": cost} for cost in (0.1, 10.0)],
-    "logistic": [{"C": cost} for cost in (0.1, 10.0)],
+    "e_smote_svm": [{"C": cost} for cost in (0.1, 10.0)], "logistic": [{"C": cost} for cost in (0.1, 10.0)],
     "shao_local": [{"Q": reach, "C": cost} for cost in (1.0, 100.0) for reach in (0.1, 0.5, 1.0)],
     "one_vs_one": [{"C": cost} for cost in (0.1, 10.0)],
-}
+}  # fmt: skip
 
 
 def made(n=200, seed=0):

@@ -41,12 +41,9 @@ def interior_point(problem: Problem) -> np.ndarray:
     quadratic = weights[:, None] * problem.gram * weights
     total = float(problem.upper.sum())
     with_slack = (
-        np.pad(quadratic, (0, 1)),
-        np.append(problem.linear, 0.0),
-        np.append(problem.upper, 2.0 * total),
-        np.append(problem.signs, 1.0),
-        total,
-    )
+        np.pad(quadratic, (0, 1)), np.append(problem.linear, 0.0), np.append(problem.upper, 2.0 * total),
+        np.append(problem.signs, 1.0), total,
+    )  # fmt: skip
     plain = (quadratic, problem.linear, problem.upper, problem.signs, problem.total)
     return quadratic_program(*{True: with_slack, False: plain}[problem.total is None])[: len(problem.c)]
 

@@ -120,13 +120,10 @@ def past():
 @pytest.mark.parametrize(
     ("name", "value", "share"),
     [
-        ("fever", 36.4, 0.1),
-        ("fever", 38.0, 0.5),
-        ("fever", 41.0, 1.0),
-        ("fever", 35.0, 0.0),
+        ("fever", 36.4, 0.1), ("fever", 38.0, 0.5), ("fever", 41.0, 1.0), ("fever", 35.0, 0.0),
         ("line", 1.0, 0.95),
     ],
-)
+)  # fmt: skip
 def test_a_value_is_told_by_the_share_of_past_patients_below_it(past, name, value, share):
     found = past.of(name, value)
 

@@ -205,15 +205,12 @@ def test_arrays_are_compressed_and_come_back():
 @pytest.mark.parametrize(
     "content",
     [
-        bomb(header("(1000000000000,)"), bytes(16)),
-        bomb(header("(-1, -2)"), bytes(16)),
-        bomb(header("(0, 1000000000000000000000)"), b""),
-        bomb(header("(2,)"), bytes(24)),
-        bomb(header("(2,)"), bytes(16), size=1 << 40),
-        bomb(header("(2,)"), bytes(16), size=140),
+        bomb(header("(1000000000000,)"), bytes(16)), bomb(header("(-1, -2)"), bytes(16)),
+        bomb(header("(0, 1000000000000000000000)"), b""), bomb(header("(2,)"), bytes(24)),
+        bomb(header("(2,)"), bytes(16), size=1 << 40), bomb(header("(2,)"), bytes(16), size=140),
         bomb("{" * 60, bytes(16)),
     ],
-)
+)  # fmt: skip
 def test_a_bomb_is_refused_before_it_takes_memory(content):
     tracemalloc.start()
     try:

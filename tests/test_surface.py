@@ -78,11 +78,8 @@ def test_a_notebook_is_typed_throughout(tmp_path):
         line.split("Revealed type is ")[1] for line in answer.stdout.splitlines() if "Revealed" in line
     ]
     assert [each.strip('"').rsplit(".", 1)[1] for each in revealed] == [
-        "Cohort",
-        "Model",
-        "DataFrame",
-        "Model",
-    ]
+        "Cohort", "Model", "DataFrame", "Model",
+    ]  # fmt: skip
     assert "Any" not in "".join(revealed)
 
 

@@ -108,12 +108,10 @@ def test_ucum_and_usual_spellings_of_a_unit_are_understood(written, meant):
 @pytest.mark.parametrize(
     ("column", "quantity"),
     [
-        ("serum_creatinine", "creatinine"),
-        ("BUN", "urea"),
-        ("Hb", "haemoglobin"),
+        ("serum_creatinine", "creatinine"), ("BUN", "urea"), ("Hb", "haemoglobin"),
         ("temperature_max", "temperature"),
     ],
-)
+)  # fmt: skip
 def test_a_column_is_known_by_the_words_of_its_name(column, quantity):
     assert quantity_named(column).name == quantity
 

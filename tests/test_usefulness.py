@@ -35,12 +35,10 @@ def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) 
         return {"recipe": name, "title": name, "figures": figures, "differences": gaps}
 
     model["validation"]["comparison"] = {
-        "rules": [point["rule"]],
-        "rule": point["rule"],
-        "n_watched": 1,
+        "rules": [point["rule"]], "rule": point["rule"], "n_watched": 1,
         "figures": {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7},
         "beside": [other("svm", 0.1), other("logistic", 0.0)],
-    }
+    }  # fmt: skip
     return model
 
 

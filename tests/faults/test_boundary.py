@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.amounts import counted
-from faults.desk import content, copied, laid, leftovers
+from faults.desk import content, copied
 from screening.cli.console import printable
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, UsageError
@@ -28,11 +28,6 @@ from screening.storage.publishing import publish, write_whole
 from screening.storage.serialization import canonical, read_document
 
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    return laid(tmp_path_factory.mktemp("desk"))
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=errno.errorcode.get)
@@ -104,14 +99,6 @@ def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is
     assert {path.name for path in tmp_path.iterdir()} == {"run", ".theirs.lock"}
 
 
-def test_a_report_that_was_killed_does_not_block_the_next_night(desk, tmp_path):
-    folder = copied(desk, tmp_path / "desk")
-    (folder / "run" / ".report.html.partial").touch()
-    screen("score", folder / "model", folder / "tonight.csv", "--out", folder / "run")
-
-    assert leftovers(folder) == []
-
-
 def test_with_umask_0_nothing_is_open_to_others(tmp_path):
     before = os.umask(0)
     try:
@@ -169,12 +156,9 @@ def run_code(*words: object) -> int:
 @pytest.mark.parametrize(
     "text",
     [
-        "feature_order = [1]",
-        "[cohort]\nminutes_per_review = inf",
-        "x = " + "[" * 5000,
-        "\0",
+        "feature_order = [1]", "[cohort]\nminutes_per_review = inf", "x = " + "[" * 5000, "\0",
     ],
-)
+)  # fmt: skip
 def test_a_contract_with_a_wrong_value_is_refused(text, tmp_path):
     (tmp_path / "c.toml").write_text(text)
     with pytest.raises(CohortError):
@@ -224,16 +208,6 @@ def test_a_ledger_bears_our_number_stays_shared_and_is_read_without_writing(desk
 
     assert path.read_bytes()[68:72] == b"scrn"
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
-
-
-def test_the_same_threshold_twice_makes_one_entry(desk, tmp_path):
-    folder = copied(desk, tmp_path / "desk")
-    words = ("threshold", folder / "model", "--max-flag-rate", "0.2", "--reason", "fewer")
-    for _ in range(2):
-        screen(*words, "--ledger", folder / "screening.db")
-    told = json.loads(screen("history", "--ledger", folder / "screening.db", "--json").stdout)
-
-    assert len(told["threshold_changes"]) == 1
 
 
 def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):

@@ -15,21 +15,15 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import screen
 
 from faults.amounts import LONG, attempts, counted
-from faults.desk import copied, laid
+from faults.desk import copied
 from faults.structures import VALUES, places, put, reseal_model
 from screening.errors import ModelError
 from screening.scoring.score import score
 from screening.storage.loading import load_model
 
 SECONDS, BYTES = 5, 500 << 20
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    return laid(tmp_path_factory.mktemp("desk"))
 
 
 def zipped(sizes: int, level: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -103,16 +97,6 @@ def test_what_is_no_file_is_refused_and_not_waited_for(name, put_there, desk, tm
     with pytest.raises(ModelError):
         load_model(folder)
     counted("FIFOs, folders and devices in a model directory", 1)
-
-
-def test_a_threshold_of_a_model_whose_features_do_not_fit_each_other_is_refused(desk, tmp_path):
-    folder = copied(desk / "model", tmp_path / "model")
-    before = json.loads((folder / "model.json").read_bytes())
-    reseal_model(folder, put(before, ("training", "features", 2, "name"), "C"))
-
-    refused = screen("threshold", folder, "--g-mean", "--reason", "tried", code=4)
-
-    assert "features: the name of one" in refused.stderr
 
 
 @pytest.mark.parametrize(
