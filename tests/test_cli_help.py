@@ -23,6 +23,8 @@ def test_the_documents_show_the_help_that_is_printed():
 
     assert written["commands"]() == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     assert written["readme"](README) == README
+    choosing = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    assert written["choosing"](choosing) == choosing
 
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)
