@@ -87,15 +87,6 @@ def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_pa
     assert {type(json.loads(answer.stdout)) for answer in answers} == {dict}
 
 
-def test_recipes_json_has_every_method_with_its_search(desk):
-    recipes = json.loads(screen("recipes", "--json").stdout)["recipes"]
-    (one,) = json.loads(screen("recipes", "svm", "--json").stdout)["recipes"]
-
-    assert {path.stem for path in (ROOT / "models").glob("*.toml")} == {recipe["name"] for recipe in recipes}
-    assert one in recipes
-    assert {"name", "paper", "parameters", "search"} <= set(one)
-
-
 def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, run, tmp_path):
     screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", tmp_path / "m")
     screen("score", tmp_path / "m", desk / "tonight.csv", "--out", tmp_path / "r", "--date", "2026-03-01")
@@ -114,16 +105,6 @@ def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
         screen("report", folder)
 
     assert {folder: content(folder) for folder in (model, run)} == before
-
-
-def test_a_night_with_labels_is_evaluated_and_the_labels_are_not_kept(desk, model, tmp_path):
-    head(SAMPLES / "nosocomial_night_labelled.csv", tmp_path / "night.csv", 120)
-    words = ["score", model, tmp_path / "night.csv", "--label", "infected", "--date", "2026-03-01", "--json"]
-    answer = json.loads(screen(*words, "--out", tmp_path / "r").stdout)
-
-    assert answer["counts"]["read"] == 120
-    assert answer["evaluation"] is not None
-    assert b"infected" not in (tmp_path / "r" / "flagged.csv").read_bytes()
 
 
 @pytest.mark.parametrize(

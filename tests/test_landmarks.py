@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build, load_recipe
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, load_recipe
 from screening.cli.options import bytes_from
-from screening.errors import RecipeError
 from screening.factors import AdaptiveBumps, Bumps, ClassDecay
 from screening.kernels import Gaussian
 from screening.machines import landmarks
@@ -101,16 +100,6 @@ def test_no_more_rows_than_landmarks_is_exact_training():
     machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=400).fit(x, y)
 
     assert np.array_equal(machine.decision_function(x), exact.decision_function(x))
-
-
-def test_every_kernel_recipe_takes_an_approximation():
-    assert build("act_feature_space", approximation="landmarks", n_landmarks=50).n_landmarks == 50
-    assert build("one_class", approximation="landmarks").approximation == "landmarks"
-    with pytest.raises(RecipeError, match="approximation"):
-        build("svm", approximation="nystroem")
-    assert build("shao_weighted", approximation="landmarks", n_landmarks=50).n_landmarks == 50
-    with pytest.raises(RecipeError, match="no parameter 'approximation'"):
-        build("logistic", approximation="landmarks")
 
 
 @pytest.mark.parametrize(

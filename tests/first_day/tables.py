@@ -96,10 +96,8 @@ def excel(table: Table, path: Path) -> None:
 PAGES = {
     "plain": Quirk(),
     "semicolons and decimal commas": Quirk(formatted(".,", "fever", "crp"), csv(";")),
-    "UTF-16 as Excel saves it": Quirk(write=csv("\t", "utf-16")),
     "sep= line and byte-order mark": Quirk(write=csv(";", "utf-8-sig", "sep=;\n")),
     "thousands with points": Quirk(lambda t: formatted(".,", "platelets", "crp")(big(t)), csv(";")),
-    "dates of two orders": Quirk(with_column("seen", lambda t: ["31/01/2024", "01/31/2024"] * (N_ROWS // 2))),
     "German yes and no": Quirk(relabelled("ja", "nein")),
     "a tick or nothing": Quirk(with_column("catheter", lambda t: ["x", "", ""] * (N_ROWS // 3))),
     "codes for missing": Quirk(cells("crp", "NA", "n/a", "-", "k.A.")),
@@ -107,9 +105,7 @@ PAGES = {
     "empty, constant and nameless columns": Quirk(
         lambda t: t.assign(**{"empty": "", "site": "A", "": "left over"})
     ),
-    "free text": Quirk(with_column("remarks", lambda t: [f"note of {i} words" for i in range(N_ROWS)])),
     "no id": Quirk(lambda t: t.drop(columns="patient")),
-    "row numbers for ids": Quirk(lambda t: t.assign(patient=range(N_ROWS)).rename(columns={"patient": "id"})),
     "several rows a patient": Quirk(lambda t: t.assign(patient=[f"P{i // 2}" for i in range(N_ROWS)])),
     "label of zero and one": Quirk(
         lambda t: relabelled(1, 0)(t).rename(columns={"ill": "outcome"}), label="outcome"
@@ -123,7 +119,6 @@ PAGES = {
         ending=".parquet",
     ),
     "Excel workbook": Quirk(write=excel, ending=".xlsx"),
-    "Feather": Quirk(write=lambda t, path: t.to_feather(path), ending=".feather"),
 }  # fmt: skip
 
 
