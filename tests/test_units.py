@@ -160,7 +160,7 @@ def test_rows_far_down_a_long_night_are_looked_at_too():
 
 
 def test_a_conversion_and_its_way_back_cancel_out():
-    for name in (
+    for name in [
         "marker",
         "creatinine",
         "urea",
@@ -170,7 +170,7 @@ def test_a_conversion_and_its_way_back_cancel_out():
         "weight",
         "height",
         "pressure",
-    ):
+    ]:
         factors = [each.factor for each in conversions_of(name, None)]
         assert all(np.isclose(factors, 1 / factor, rtol=0.01).any() for factor in factors)
 
