@@ -27,9 +27,9 @@ NIGHT = "2026-01-31"
 
 
 @pytest.fixture(scope="module")
-def model(cohort, tmp_path_factory):
+def model(cohort, trained, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "svm"
-    return load_model(save_model(train(cohort, "svm_weighted", search=1), folder))
+    return load_model(save_model(trained(cohort, "svm_weighted", search=1), folder))
 
 
 @pytest.fixture

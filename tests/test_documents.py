@@ -8,9 +8,8 @@ import pytest
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
-from screening import read_cohort, save_model, score, train
+from screening import read_cohort, save_model, score
 from screening.cli import app
-from screening.cohort.reading import starter_contract
 from screening.comparison.compare import compare
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
@@ -25,12 +24,10 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory):
+def night(cohort, trained, tmp_path_factory):
     """A model of two classes, and a night that it scored: both documents as they lie on disk."""
     folder = tmp_path_factory.mktemp("night")
-    table = written(patients(), folder / "past.csv")
-    cohort = read_cohort(table, label="ill", positive="yes", id="patient")
-    save_model(train(cohort, "logistic", search=1), folder / "model")
+    save_model(trained(cohort, "logistic", search=1), folder / "model")
     new = written(patients(60, seed=1).drop(columns="ill"), folder / "new.csv")
     with open_ledger(str(folder / "screening.db"), make=True) as book:
         score(load_model(folder / "model"), new, folder / "run", ledger=book)
@@ -38,15 +35,10 @@ def night(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def volumes(tmp_path_factory):
+def volumes(tissue, trained, tmp_path_factory):
     """Several classes, voxels of patients."""
     folder = tmp_path_factory.mktemp("volumes")
-    table = written(voxels(), folder / "past.parquet")
-    roles = {"label": "tissue", "group": "patient", "coordinates": ["x", "y", "z"]}
-    cohort = read_cohort(
-        table, starter_contract(table, label="tissue", group="patient")[0].with_roles(**roles)
-    )
-    save_model(train(cohort, "one_vs_rest", search=1), folder / "model")
+    save_model(trained(tissue, "one_vs_rest", search=1, folds=4), folder / "model")
     new = written(voxels(3, seed=1), folder / "new.parquet")
     score(load_model(folder / "model"), new, folder / "run", label="tissue")
     return folder
