@@ -163,16 +163,6 @@ def test_damaged_state_is_refused(tmp_path, damage):
         Encoder.from_state(CONTRACT, state)
 
 
-def test_the_typical_row_holds_the_usual_value_of_every_feature(tmp_path):
-    cohort = cohort_of(tmp_path)
-    encoder = Encoder(CONTRACT).fit(cohort)
-    typical = cohort.features.assign(**{name: [encoder.medians[name]] * cohort.n_rows for name in FEATURES})
-
-    expected = encoder.transform(cohort_like(cohort, typical))
-
-    np.testing.assert_array_equal(np.tile(encoder.typical_row(), (cohort.n_rows, 1)), expected)
-
-
 def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     cohort = cohort_of(tmp_path)
     order = np.random.default_rng(0).permutation(cohort.n_rows)

@@ -318,20 +318,6 @@ def test_a_place_that_is_no_database_is_refused_in_words(url, words):
         read_cohort(Database(url, table="past"))
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path):
-    (tmp_path / "a.db").write_bytes(b"x" * 5000)
-
-    for dialect in ("sqlite", "duckdb"):
-        with pytest.raises(UsageError):
-            read_cohort(Database(f"{dialect}:///{tmp_path / 'a.db'}", table="past"))
-
-
-@pytest.mark.parametrize("given", [{}, {"table": "a", "query": "b"}])
-def test_a_database_is_asked_for_one_thing(given):
-    with pytest.raises(UsageError, match="either --table"):
-        Database("sqlite:///a.db", **given)
-
-
 def test_table_and_query_are_of_databases_only(tmp_path):
     code, _, err = said(
         "init", written(patients(), tmp_path / "a.csv"), "--table", "x", "--out", tmp_path / "c"

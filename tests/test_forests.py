@@ -91,18 +91,6 @@ def test_a_forest_ranks_what_no_line_can_and_follows_its_seed(forest):
 
 
 @every_forest
-def test_scores_are_finite_and_rank_as_probabilities_do(forest):
-    x, y = two_clouds(300)
-    fitted = forest.fit(x, y)
-    shares, scores = fitted.predict_proba(x)[:, 1], fitted.decision_function(x)
-    order = np.argsort(shares)
-
-    assert np.isfinite(scores).all()
-    assert (np.diff(scores[order])[np.diff(shares[order]) > 0] > 0).all()
-    np.testing.assert_array_equal(scores > 0, shares > 0.5)
-
-
-@every_forest
 def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
     x, y = two_clouds(200)
     fitted = forest.fit(x, y)

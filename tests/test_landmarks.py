@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, load_recipe
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.cli.options import bytes_from
 from screening.factors import AdaptiveBumps, Bumps, ClassDecay
 from screening.kernels import Gaussian
@@ -107,19 +107,6 @@ def test_no_more_rows_than_landmarks_is_exact_training():
 )
 def test_a_size_is_read_with_its_unit(text, size):
     assert bytes_from(text) == size
-
-
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("one_class", 50_000), ("act_feature_space", 50_000), ("one_vs_rest", 50_000),
-        ("sv_pruning", 20_000), ("crammer_singer", 20_000), ("auto", 50_000), ("logistic", None),
-    ],
-)  # fmt: skip
-def test_rows_taken_whole_are_fewer_where_the_whole_matrix_is_wanted(name, rows):
-    from screening.training.planning import largest_exact
-
-    assert largest_exact(load_recipe(name), {}) == rows
 
 
 def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(tmp_path, monkeypatch):

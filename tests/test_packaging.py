@@ -140,14 +140,3 @@ def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files
 
     assert [entry["name"] for entry in listed] == ["slab"]
     assert (tmp_path / "away" / "run" / "report.html").exists()
-
-
-def test_a_clone_on_the_path_reads_its_own_recipes_templates_and_samples(tmp_path):
-    clone = tmp_path / "clone"
-    clone.mkdir()
-    copy_of(SHIPPED, clone)
-    asked = f"from importlib.resources import files; print([str(files('screening.' + n)) for n in {DATA}])"
-
-    places = ast.literal_eval(python(clone, "-c", asked))
-
-    assert places == [str(clone / name) for name in DATA]

@@ -8,7 +8,6 @@ from independent.optimality import certificate
 from machines_cohort import three_clouds, two_clouds
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
-from screening.factors import MarginDecay
 from screening.kernels import Gaussian, kernel_cache
 from screening.solvers import KernelRows, Problem
 from screening.validation.fold_fits import EncodedRows
@@ -27,22 +26,6 @@ def made(n=200, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 4))
     return x, (x[:, 0] + 0.7 * rng.normal(size=n) > 0.8).astype(int)
-
-
-@pytest.mark.parametrize("passes", [1, 4])
-def test_shared_fits_decide_as_fits_alone_within_the_tolerance(passes):
-    x, y = made()
-    machines = [
-        TwoClassSVM(Gaussian(gamma), C=cost, factor=MarginDecay(0.3), passes=passes, tol=1e-6)
-        for gamma in (0.1, 0.5)
-        for cost in (0.5, 5.0)
-    ]
-    alone = [machine.fit(x, y).decision_function(x) for machine in machines]
-
-    with kernel_cache.over(x):
-        together = [machine.fit(x, y).decision_function(x) for machine in machines]
-
-    np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
 @settings(deadline=None, max_examples=25)
