@@ -10,7 +10,7 @@ from screening.kernels import FLOOR, Gaussian
 from screening.remedies import UnequalCosts
 from screening.solvers import Problem, smo
 
-N_FEATURES = (2, 6, 50, 200)
+N_FEATURES = (2, 50)
 PASSES = 2
 COMPOSED = [(name, kind) for name, factor in FACTORS.items() for kind in sorted(factor.machines)]
 MAKERS = {"one_class": OneClassSVM, "two_class": TwoClassSVM, "multi_class": MultiClassSVM}
@@ -40,7 +40,7 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
 
 
 @pytest.mark.parametrize("n_features", N_FEATURES)
-@pytest.mark.parametrize("nu", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("nu", [0.05, 0.5])
 @pytest.mark.parametrize("name", [name for name, kind in COMPOSED if kind == "one_class"])
 def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
     x = np.random.default_rng(0).normal(size=(300, n_features))
