@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import rbf_kernel
 
-from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build
 from screening.cli.options import bytes_from
-from screening.factors import AdaptiveBumps, Bumps, ClassDecay
+from screening.errors import RecipeError
+from screening.factors import AdaptiveBumps, Bumps, ClassDecay, MarginDecay
 from screening.kernels import Gaussian
 from screening.machines import landmarks
 from screening.machines.schemes import SCHEMES
@@ -102,6 +104,16 @@ def test_no_more_rows_than_landmarks_is_exact_training():
     assert np.array_equal(machine.decision_function(x), exact.decision_function(x))
 
 
+def test_every_kernel_recipe_takes_an_approximation():
+    assert build("act_feature_space", approximation="landmarks", n_landmarks=50).n_landmarks == 50
+    assert build("one_class", approximation="landmarks").approximation == "landmarks"
+    with pytest.raises(RecipeError, match="approximation"):
+        build("svm", approximation="fourier")
+    assert build("shao_weighted", approximation="landmarks", n_landmarks=50).n_landmarks == 50
+    with pytest.raises(RecipeError, match="no parameter 'approximation'"):
+        build("logistic", approximation="landmarks")
+
+
 @pytest.mark.parametrize(
     ("text", "size"), [("512M", 512 << 20), ("2G", 2 << 30), ("1.5 GB", 3 << 29), ("2097152", 1 << 21)]
 )
@@ -191,3 +203,32 @@ def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeata
     assert len(machine.support_) <= 800
     everything = machine.set_params(n_landmarks=3000).fit(x, y)
     assert np.array_equal(everything.predict(z), exact)
+
+
+def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(700, 4))
+    y = x[:, 0] ** 2 + x[:, 1] > 2.0
+    machine = TwoClassSVM(
+        gamma=0.2, class_weight="balanced", approximation="nystroem", n_landmarks=60, tol=1e-6
+    ).fit(x, y)
+
+    assert len(machine.support_) == 60
+    costs = np.where(y, len(y) / (2 * y.sum()), len(y) / (2 * (~y).sum()))
+    signs = np.where(y, 1.0, -1.0)
+    lost = np.maximum(0.0, 1.0 - signs * machine.decision_function(x))
+    spanning = rbf_kernel(machine.support_vectors_, machine.support_vectors_, gamma=0.2)
+    across = rbf_kernel(x, machine.support_vectors_, gamma=0.2)
+    pulled = spanning @ machine.dual_coef_[0]
+    # Of w'Kw / 2 + sum of costs times squared losses: what shrinks is what the losses pull.
+    np.testing.assert_allclose(
+        pulled, 2 * across.T @ (costs * lost * signs), atol=2e-3 * np.abs(pulled).max()
+    )
+
+
+def test_what_has_a_factor_or_several_classes_spans_nothing():
+    with pytest.raises(ValueError, match="nystroem"):
+        OneClassSVM(approximation="nystroem").check_parameters()
+    with pytest.raises(ValueError, match="nystroem"):
+        TwoClassSVM(approximation="nystroem", factor=MarginDecay(kappa=0.5)).check_parameters()
+    TwoClassSVM(approximation="nystroem", factor=MarginDecay(kappa=0.5), passes=0).check_parameters()
