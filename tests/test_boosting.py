@@ -8,9 +8,7 @@ import pytest
 from flow_cohorts import patients, written
 from machines_cohort import three_clouds, two_clouds
 from scipy.special import log_softmax
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.metrics import roc_auc_score
 
 from screening import load_model, read_cohort, save_model, train
 from screening.cohort.cohort import Cohort
@@ -161,19 +159,6 @@ def test_scores_are_what_lightgbm_predicts(rows, given):
     np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("machine", [HistogramBoosting(), pytest.param(Boosting(), marks=with_lightgbm)])
-def test_boosting_ranks_what_no_line_can_and_gives_the_same_bytes_again(machine):
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(900, 3))
-    y = (np.abs(x[:, 0]) > 1.6).astype(int)
-    fitted = machine.fit(x[:600], y[:600])
-
-    again = clone(machine).fit(x[:600], y[:600])
-
-    assert roc_auc_score(y[600:], fitted.decision_function(x[600:])) > 0.97
-    assert [a.tobytes() for a in again.state().values()] == [a.tobytes() for a in fitted.state().values()]
-
-
 @with_lightgbm
 def test_a_restored_model_of_three_classes_scores_bit_for_bit_the_same():
     x, y = three_clouds(90)
@@ -224,18 +209,3 @@ def test_without_lightgbm_train_says_what_to_install(no_lightgbm, recipe, tmp_pa
 
     with pytest.raises(RecipeError, match=r"pip install \"screening\[boosting\]\""):
         train(cohort, recipe)
-
-
-@pytest.mark.parametrize(
-    ("machine", "word"),
-    [
-        (Boosting(n_rounds=0), "n_rounds"),
-        (Boosting(learning_rate=np.inf), "learning_rate"),
-        (Boosting(max_leaf_nodes=1), "max_leaf_nodes"),
-        (Boosting(min_samples_leaf=2.5), "min_samples_leaf"),
-        (Boosting(class_weight="much"), "class_weight"),
-    ],
-)
-def test_parameters_out_of_range_are_refused_by_name(machine, word):
-    with pytest.raises(ValueError, match=word):
-        machine.fit(*two_clouds())
