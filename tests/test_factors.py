@@ -143,9 +143,7 @@ OPTIONS = {
     OneSidedMarginDecay(kappa_pos=0.1, kappa_neg=0.9): (
         lambda one: np.exp(-np.where(one.f >= 0, 0.1, 0.9) * one.f**2)
     ),
-    DistanceDecay("nearest"): lambda one: np.exp(
-        -np.abs(one.f) * to_the_other_side(one.f, one.apart, one.labels)
-    ),
+    DistanceDecay("nearest"): liu_and_he,
 }
 
 
