@@ -89,8 +89,7 @@ def test_rows_that_are_refused_and_files_of_several_kinds_change_nothing(
     past = written(patients(), tmp_path / "past.csv")
     refusing = load_model(
         save_model(
-            train(read_cohort(past, contract, need_label=True), "logistic", search=1),
-            tmp_path / "model",
+            train(read_cohort(past, contract, need_label=True), "logistic", search=1), tmp_path / "model"
         )
     )
     folder = tmp_path / "night"

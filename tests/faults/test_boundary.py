@@ -174,8 +174,7 @@ def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["postgresql://h:port/x", "sqlite://host/x", "sqlite:///x?mode=memory", "mysql://x", "x://", "://"],
+    "url", ["postgresql://h:port/x", "sqlite://host/x", "sqlite:///x?mode=memory", "mysql://x", "x://", "://"]
 )
 def test_a_bad_url_of_a_ledger_is_a_usage_error(url):
     with pytest.raises(UsageError):
