@@ -294,14 +294,6 @@ def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(judged, tm
         assert "not_better_than_chance" in {each.code for each in document.attention}
 
 
-def test_a_night_like_those_of_training_exits_0_with_strict(judged, tmp_path):
-    words = ("score", judged / "good", judged / "night.csv", "--out", tmp_path / "run", "--json")
-    answer = screen(*words, "--strict")
-
-    assert json.loads(answer.stdout)["attention"] == []
-    assert answer.stderr == ""
-
-
 def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(judged, tmp_path):
     words = ("score", judged / "good", judged / "annex.csv", "--out", tmp_path / "run", "--json")
     answer = screen(*words, "--strict", code=5)

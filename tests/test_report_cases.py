@@ -38,26 +38,20 @@ def with_one_value(value: str, **declared: Any) -> str:
     return " ".join(re.sub(r"<[^>]+>", "", listed).split())
 
 
-@pytest.mark.parametrize("value", ["237", "237.0"])
-def test_a_value_above_its_usual_range_is_marked(value):
-    assert with_one_value(value, type="number", usual=[0, 10]) == "crp 237 mg/L H usual range 0–10 ▲ +0.300"
+OWN = {"type": "number", "usual": [0, 10]}
 
 
-def test_a_value_below_or_inside_its_usual_range_is_told_apart():
-    assert with_one_value("-1", type="number", usual=[0, 10]) == "crp −1 mg/L L usual range 0–10 ▲ +0.300"
-    assert with_one_value("10", type="number", usual=[0, 10]) == "crp 10 mg/L usual range 0–10 ▲ +0.300"
-
-
-def test_without_a_range_in_the_contract_the_range_is_that_of_past_patients():
-    assert with_one_value("237", type="number") == "crp 237 mg/L H range in past patients 0–10 ▲ +0.300"
-
-
-def test_a_missing_value_has_neither_unit_nor_range():
-    assert with_one_value("missing", type="number", usual=[0, 10]) == "crp missing ▲ +0.300"
-
-
-def test_a_raw_value_is_not_held_against_a_range_of_normalised_values():
-    assert with_one_value("345.8", type="number", normalise="within_group") == "crp 345.8 mg/L ▲ +0.300"
+@pytest.mark.parametrize(
+    ("value", "declared", "told"),
+    [
+        ("237", OWN, "237 mg/L H usual range 0–10"), ("237.0", OWN, "237 mg/L H usual range 0–10"),
+        ("-1", OWN, "−1 mg/L L usual range 0–10"), ("10", OWN, "10 mg/L usual range 0–10"),
+        ("237", {"type": "number"}, "237 mg/L H range in past patients 0–10"), ("missing", OWN, "missing"),
+        ("345.8", {"type": "number", "normalise": "within_group"}, "345.8 mg/L"),
+    ],
+)  # fmt: skip
+def test_a_value_stands_beside_its_usual_range_and_is_marked_outside_of_it(value, declared, told):
+    assert with_one_value(value, **declared) == f"crp {told} ▲ +0.300"
 
 
 def test_truth_values_and_ordinals_are_put_in_words():
