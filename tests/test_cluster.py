@@ -287,14 +287,6 @@ def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, m
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 2
 
 
-def test_a_model_trained_by_workers_has_the_bytes_of_one_trained_here(workers, cohort):
-    quick = {"search": 2, "folds": 3, "repeats": 1}
-
-    model = train(cohort, "auto", **quick, cluster=workers)
-
-    assert model.digest == train(cohort, "auto", **quick).digest
-
-
 def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):
     """Workers of dask may have no children, unless they are told."""
     words = ["score", str(tmp_path / "m"), str(tmp_path / "night.csv"), "--out", str(tmp_path / "run")]

@@ -98,25 +98,6 @@ def test_the_same_night_twice_gives_the_same_bytes_and_one_row(model, ward):
     assert len(answer("history", "--verify")["runs"]) == 3
 
 
-def test_a_night_that_fails_to_appear_is_not_remembered(model, ward, monkeypatch):
-    score(model, ward, 1)
-    with monkeypatch.context() as broken:
-        broken.setattr(
-            "screening.storage.publishing._replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
-        )
-        words = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", ward / "run2"]
-        screen(*words, "--ledger", ward / "screening.db", code=130)
-    killed = answer("history")["runs"]
-    alarm = screen("status", code=5).stdout
-    counts = score(model, ward, 2)["counts"]
-
-    assert [run["published"] for run in killed] == [True, False]
-    assert "2026-03-02" in alarm and "never appeared" in alarm
-    runs = answer("history", "--verify")["runs"]
-    assert [run["in_force"] for run in runs] == [True, True]
-    assert runs[1]["new"] == counts["new"]
-
-
 def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward):
     run = score(model, ward, 1)
     name = run["cases"][0]["id"]
