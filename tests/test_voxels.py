@@ -150,8 +150,8 @@ def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(mo
 
 
 def block_of(*patients):
-    n = len(patients)
-    found = Voxels(list("xyz"), [1, 1, 1], n, n, patients, base=None, scale=None)
+    n, grid = len(patients), {"axes": list("xyz"), "step": [1, 1, 1], "base": None, "scale": None}
+    found = Voxels(**grid, patients_total=n, patients_flagged=n, patients=patients)
     return replace(run_in(voxel_run()), voxels=found)
 
 
