@@ -227,6 +227,10 @@ def labelled(folder, labels):
         (["Kontrolle", "Fall", "Fall"], None, ["Fall"]),
         (["not normal", "not normal", "normal"], None, ["not normal"]),
         (["nodular", "nodular", "flat"], None, ["flat"]),
+        (["HIV+", "HIV+", "HIV-"], None, ["HIV+"]),
+        (["sepsis", "sepsis", "w/o sepsis"], None, ["sepsis"]),
+        (["not cured", "not cured", "cured"], None, ["not cured"]),
+        (["symptomatic", "symptomatic", "asymptomatic"], None, ["symptomatic"]),
         (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
     ],
 )

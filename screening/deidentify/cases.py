@@ -62,7 +62,7 @@ def _facts(case: Case, features: Mapping[str, FeatureFacts]) -> frozenset[Hashab
     facts: set[Hashable] = set()
     for one in case.contributions or ():
         number = _number(one)
-        step = step_of(features[one.feature].usual, () if number is None else (number,))
+        step = step_of(features[one.feature], () if number is None else (number,))
         near = one.value if number is None else number // (NEAR_STEPS * step)
         facts |= {(one.feature, one.direction), (one.feature, one.direction, near)}
     return frozenset(facts)
@@ -127,9 +127,9 @@ def _contributions(
         ]
         if len(same) < len(rows):
             continue
-        usual = features[one.feature].usual
+        feature = features[one.feature]
         numbers = [number for _, each in same if (number := _number(each)) is not None]
-        step = step_of(usual, numbers)
+        step = step_of(feature, numbers)
         changes = [ranks.of_change(case.score, each.change) for case, each in same]
         shared.append(
             Contribution(
@@ -138,9 +138,10 @@ def _contributions(
                 if len(numbers) == len(same)
                 else _either([each for _, each in same], words),
                 unit=one.unit,
-                usual=widened(usual, step),
                 direction=one.direction,
                 change=statistics.median_low(changes),
+                reference=feature.reference,
+                seen=widened(feature.seen, step),
             )
         )
     return sorted(shared, key=lambda one: (-abs(one.change), one.feature))

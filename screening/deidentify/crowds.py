@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from screening.documents.figures import BEYOND_SCORES
-from screening.documents.model import ModelDocument
+from screening.documents.model import FeatureFacts, ModelDocument
 from screening.documents.shape import Range
 
 LEAST = 5
@@ -85,20 +85,20 @@ def band(values: Sequence[float], step: float) -> tuple[float, float]:
     return low * step, (math.floor(max(values) / step) + 1) * step
 
 
-def widened(usual: Range | None, step: float) -> Range | None:
+def widened(seen: Range | None, step: float) -> Range | None:
     """A range learned from patients with its ends moved outwards to multiples of a step."""
-    if usual is None:
+    if seen is None:
         return None
-    low, high = usual
+    low, high = seen
     return (
         None if low is None else math.floor(low / step) * step,
         None if high is None else math.ceil(high / step) * step,
     )
 
 
-def step_of(usual: Range | None, values: Sequence[float]) -> float:
-    """The step of a feature's bands: a fifth of its usual range, or of the values' span if that is more."""
-    low, high = usual or (None, None)
+def step_of(feature: FeatureFacts, values: Sequence[float]) -> float:
+    """The step of a feature's bands: a fifth of its range, or of the values' span if that is more."""
+    low, high = feature.reference or feature.seen or (None, None)
     spans = [high - low] if low is not None and high is not None else []
     spans.append(max(values, default=0.0) - min(values, default=0.0))
     return even_step(max(spans) or max(map(abs, values), default=0.0) or 1.0)

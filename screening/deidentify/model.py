@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 # What may be told, by name; whatever else a document comes to hold stays out.
 COHORT = ("minutes_per_review", "capacity", "prevalence", "coordinates")
-FEATURE = ("type", "unit", "usual", "normalise")
+FEATURE = ("type", "unit", "reference", "normalise")
 CHOOSERS = ("training", "screen threshold")
 SENSITIVITY = ("sensitivity", "sensitivity_low", "sensitivity_high")
 SPECIFICITY = ("specificity", "specificity_low", "specificity_high")
@@ -219,12 +219,12 @@ def _training(model: ModelDocument, key: SiteKey) -> TrainingFacts:
 
 
 def _feature(found: FeatureFacts) -> FeatureFacts:
-    step, median = step_of(found.usual, ()), found.median
+    step, median = step_of(found, ()), found.median
     return picked(
         FeatureFacts,
         found,
-        ("name", "type", "unit", "usual_from"),
-        usual=widened(found.usual, step),
+        ("name", "type", "unit", "reference"),
+        seen=widened(found.seen, step),
         median=median if median is None or isinstance(median, str) else round(median / step) * step,
         description=None,
     )

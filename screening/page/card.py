@@ -207,8 +207,8 @@ def _feature(model: ModelDocument, found: FeatureFacts) -> dict[str, object]:
         "description": shown.text(declared.description or "", 200),
         "type": shown.name(found.type),
         "unit": shown.unit(found.unit),
-        "usual": "" if normalised else shown.usual(found.usual),
-        "from_training": bool(found.usual) and not declared.usual and not normalised,
+        "range": "" if normalised else shown.value_range(found.reference or found.seen),
+        "from_training": bool(found.seen) and not found.reference and not normalised,
         "median": "normalised" if normalised else value_text(found.median, declared),
         "missing": shown.percent(model.training.missing[found.name]),
     }

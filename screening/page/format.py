@@ -145,8 +145,8 @@ def points(share: float | None) -> str:
     return signed(None if share is None else 100 * share, 1)
 
 
-def usual(bounds: object) -> str:
-    """Return a usual range as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
+def value_range(bounds: object) -> str:
+    """Return a range of values as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
     if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
         return ""
     low, high = bounds
