@@ -16,13 +16,11 @@ from screening.errors import ModelError
 from screening.sources.columns import Columns
 
 FEATURES = {
-    "age": {"type": "number", "missing": "indicator"},
-    "ward": {"type": "category"},
+    "age": {"type": "number", "missing": "indicator"}, "ward": {"type": "category"},
     "sex": {"type": "category", "categories": ["male", "female"]},
     "drug": {"type": "category", "missing": "category"},
-    "stage": {"type": "ordinal", "categories": ["I", "II", "III"]},
-    "icu": {"type": "boolean"},
-}
+    "stage": {"type": "ordinal", "categories": ["I", "II", "III"]}, "icu": {"type": "boolean"},
+}  # fmt: skip
 CONTRACT = Contract.from_dict({"cohort": {}, "features": FEATURES})
 
 
@@ -31,10 +29,8 @@ def cohort_of(folder, n_rows=80, seed=0, **columns):
     frame = pd.DataFrame({
         "age": np.where(rng.random(n_rows) < 0.2, np.nan, rng.normal(60, 15, n_rows)),
         "ward": rng.choice(["A", "B", "C", None], n_rows, p=[0.5, 0.3, 0.1, 0.1]),
-        "sex": rng.choice(["male", "female"], n_rows),
-        "drug": rng.choice(["x", "y", None], n_rows),
-        "stage": rng.choice(["I", "II", "III", None], n_rows),
-        "icu": rng.choice(["t", "f", None], n_rows),
+        "sex": rng.choice(["male", "female"], n_rows), "drug": rng.choice(["x", "y", None], n_rows),
+        "stage": rng.choice(["I", "II", "III", None], n_rows), "icu": rng.choice(["t", "f", None], n_rows),
     } | columns)  # fmt: skip
     frame.to_parquet(folder / "encode.parquet")
     return read_cohort(folder / "encode.parquet", CONTRACT)
@@ -167,16 +163,6 @@ def test_damaged_state_is_refused(tmp_path, damage):
         Encoder.from_state(CONTRACT, state)
 
 
-def test_the_typical_row_holds_the_usual_value_of_every_feature(tmp_path):
-    cohort = cohort_of(tmp_path)
-    encoder = Encoder(CONTRACT).fit(cohort)
-    typical = cohort.features.assign(**{name: [encoder.medians[name]] * cohort.n_rows for name in FEATURES})
-
-    expected = encoder.transform(cohort_like(cohort, typical))
-
-    np.testing.assert_array_equal(np.tile(encoder.typical_row(), (cohort.n_rows, 1)), expected)
-
-
 def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     cohort = cohort_of(tmp_path)
     order = np.random.default_rng(0).permutation(cohort.n_rows)
@@ -189,3 +175,40 @@ def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     np.testing.assert_allclose(shuffled, encoded, atol=1e-12)
     places = [other.names.index(name) for name in Encoder(CONTRACT).fit(cohort).names]
     np.testing.assert_array_equal(other.transform(cohort)[:, places], encoded)
+
+
+CODES = {"diag": {"type": "category", "missing": "category"}, "age": {"type": "number"}}
+
+
+def coded_cohort(folder, values):
+    frame = pd.DataFrame({"diag": values, "age": np.arange(len(values), dtype=float)})
+    frame.to_parquet(folder / "coded.parquet")
+    return read_cohort(folder / "coded.parquet", Contract.from_dict({"cohort": {}, "features": CODES}))
+
+
+def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
+    rng = np.random.default_rng(0)
+    finer = [
+        f"{chapter}{number}.{digit}" for chapter in "IK" for number in range(20, 40) for digit in range(9)
+    ]
+    cohort = coded_cohort(tmp_path, [*rng.choice(finer, 2000), *[None] * 50])
+    encoder = Encoder(cohort.contract).fit(cohort)
+
+    assert len(encoder.places("diag")) <= 31 < len(set(finer))
+    assert {"diag=I*", "diag=K*", "diag=(missing)"} <= set(encoder.names)
+    unseen = encoder.transform(coded_cohort(tmp_path, ["K99.9", "Z00", None]))
+    columns = {name: unseen[:, place] > 0 for place, name in enumerate(encoder.names)}
+    assert columns["diag=K*"].tolist() == [True, False, False]
+    assert columns["diag=(missing)"].tolist() == [False, False, True]
+    again = Encoder.from_state(cohort.contract, encoder.state())
+    np.testing.assert_array_equal(again.transform(cohort), encoder.transform(cohort))
+    assert again.medians == encoder.medians and again.names == encoder.names
+
+
+def test_numbers_as_codes_of_another_length_are_of_another_chapter(tmp_path):
+    codes = [str(number) for number in [*range(30, 60), *range(400, 460)] for _ in range(12)]
+    cohort = coded_cohort(tmp_path, codes)
+    encoder = Encoder(cohort.contract).fit(cohort)
+
+    place = encoder.names.index("diag=4*")
+    assert ((encoder.transform(cohort)[:, place] > 0) == [len(code) == 3 for code in codes]).all()

@@ -25,21 +25,15 @@ def kinds(contract):
 
 TYPES = {
     "decimals": (np.linspace(0, 1, N), {"x": "number"}),
-    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}),
-    "zero and one": ([0, 1] * 30, {"x": "number"}),
-    "t and f": (["t", "f"] * 30, {"x": "boolean"}),
-    "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),
-    "text": (["M", "F", "I"] * 20, {"x": "category"}),
-    "ranges": (["40-49", "50-59"] * 30, {"x": "category"}),
+    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}), "zero and one": ([0, 1] * 30, {"x": "number"}),
+    "t and f": (["t", "f"] * 30, {"x": "boolean"}), "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),
+    "text": (["M", "F", "I"] * 20, {"x": "category"}), "ranges": (["40-49", "50-59"] * 30, {"x": "category"}),
     "numbers and words": (["2", "4", "more"] * 20, {"x": "category"}),
-    "codes with leading zeros": (["01", "02", "13"] * 20, {"x": "category"}),
-    "constant": (["a"] * N, {}),
-    "constant number": ([3.5] * N, {}),
-    "all missing": ([None] * N, {}),
+    "codes with leading zeros": (["01", "02", "13"] * 20, {"x": "category"}), "constant": (["a"] * N, {}),
+    "constant number": ([3.5] * N, {}), "all missing": ([None] * N, {}),
     "constant or missing": (["a", None] * 30, {"x": "category"}),
-    "free text": ([f"note {i}" for i in range(N)], {}),
-    "dates": (["2024-01-31", "2024-02-01"] * 30, {}),
-}
+    "free text": ([f"note {i}" for i in range(N)], {}), "dates": (["2024-01-31", "2024-02-01"] * 30, {}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("values", "types"), TYPES.values(), ids=TYPES.keys())
@@ -113,14 +107,6 @@ def test_an_inferred_contract_types_the_next_cohort(tmp_path):
 
     assert night.features["ward"].tolist() == ["C", "A"]
     assert night.label is None
-
-
-def test_a_table_without_a_usable_column_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b\n1,x\n1,x\n")
-
-    for roles in ({}, {"drop": "a,b"}, {"label": "a", "drop": "b"}):
-        with pytest.raises(CohortError, match="no column is left"):
-            read_cohort(tmp_path / "a.csv", **roles)
 
 
 def test_roles_named_by_flags_must_be_there_and_are_no_features(tmp_path):
@@ -265,15 +251,6 @@ def test_without_a_contract_a_code_is_said_and_read_as_it_stands(tmp_path):
     assert cohort.features["x"].min() == -99
 
 
-def test_a_note_of_many_columns_names_the_first_twenty(tmp_path):
-    contract, notes = starter_contract(
-        cohort_of(tmp_path, **{f"gene_{i}": np.linspace(0, 1, N) for i in range(200)})
-    )
-
-    assert len(contract.features) == 201
-    assert any(note.endswith("gene_18 and 181 more") for note in notes)
-
-
 @pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])
 def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, unit):
     cohort = read_cohort(cohort_of(tmp_path, x=[f"{i % 20},5{unit}" for i in range(N)]))
@@ -287,3 +264,31 @@ def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, 
 )
 def test_codes_of_letters_and_numbers_stay_categories(tmp_path, beds):
     assert kinds(read_cohort(cohort_of(tmp_path, x=beds)).contract) == {"x": "category"}
+
+
+def stays(n_rows=600, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = [*map(str, range(380, 440)), "V57", "V58", "E909", "250.01", "250.83"]
+    return pd.DataFrame({
+        "encounter_id": np.arange(n_rows) * 7 + 1000,
+        "patient_nbr": rng.integers(0, 400, n_rows) * 31 + 100_000,
+        "admission_type_id": rng.integers(1, 9, n_rows),
+        "discharge_disposition_id": rng.integers(1, 29, n_rows),
+        "diag_1": rng.choice(codes, n_rows),
+        "days": rng.poisson(4, n_rows),
+    })  # fmt: skip
+
+
+def test_codes_are_categories_and_who_repeats_is_the_patient_whatever_names_end_in(tmp_path):
+    stays().to_csv(tmp_path / "stays.csv", index=False)
+
+    contract, _ = starter_contract(tmp_path / "stays.csv")
+
+    assert (contract.id, contract.group) == ("encounter_id", "patient_nbr")
+    coded = ("admission_type_id", "discharge_disposition_id", "diag_1")
+    assert kinds(contract) == dict.fromkeys(coded, "category") | {"days": "number"}
+    assert contract.features["admission_type_id"].categories
+    assert contract.features["diag_1"].categories is None  # the next table has codes that this one lacks
+    later = stays(seed=1).assign(diag_1="V99")
+    later.to_csv(tmp_path / "later.csv", index=False)
+    assert read_cohort(tmp_path / "later.csv", contract).n_rows == len(later)
