@@ -138,15 +138,17 @@ def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
     assert not kinds(table.iloc[np.argsort(score)].assign(ill="no"))
 
 
-def test_what_patients_of_one_region_share_makes_no_copies():
+@pytest.mark.parametrize("order", ["as they came", "by region"])
+def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
     rng = np.random.default_rng(0)
     region, year = rng.integers(0, 50, 2000), rng.integers(0, 8, 2000)
+    if order == "by region":
+        region, year = np.sort(region), np.zeros(2000, dtype=int)
     rate, benefit = (rng.integers(40, 150, (50, 8)) / 10 for _ in range(2))
-    table = pd.DataFrame({
-        "region": region, "rate": rate[region, year], "benefit": benefit[region, year],
-        "age": rng.integers(20, 65, 2000), "sex": rng.choice(["m", "f"], 2000),
-        "smokes": rng.choice(["y", "n"], 2000), "tenure": rng.integers(1, 30, 2000),
-    })  # fmt: skip
+    table = pd.DataFrame({"region": region, "rate": rate[region, year], "benefit": benefit[region, year]})
+    table = table.assign(age=rng.integers(20, 65, 2000), tenure=rng.integers(1, 30, 2000))
+    for sign in ("sex", "smokes", "married", "insured", "employed", "drinks", "walks", "sleeps"):
+        table[sign] = rng.choice(["y", "n"], 2000)
 
     assert not kinds(table.assign(ill="no"))
 

@@ -44,6 +44,8 @@ LEAST_NEAR, LEAST_CONTRAST, FLOOR = 0.10, 7.0, 0.003
 FEWEST_STEPS = 16
 # Chance that two rows agree in a column that tells patients apart, and columns of which pairs are tried.
 FINE, MOST_FINE = 0.05, 12
+# So many columns in which chance lets two rows agree tell whether they are of one patient.
+MANY = 8
 LONGEST_CODE = 24
 # Whose ids repeat by their nature.
 NOT_PEOPLE = re.compile(
@@ -384,13 +386,22 @@ def _slow(table: _Table) -> Iterator[Sign]:
         long = same.mean() >= 0.95 and codes.max() >= 2 * FEW_VALUES and _number(table.frame[lead])
         if chance > FINE or same.mean() < best or not (long or same.mean() - chance >= 4 * (far - chance)):
             continue
-        others = [
-            name
+        alike = {
+            name: np.mean(np.diff(other)[same] == 0)
             for name, other in table.values.items()
             if name != lead and table.chance[name] <= 0.8
-            and np.mean(np.diff(other)[same] == 0) >= 0.95
-            and np.mean(np.diff(other)[~same] == 0) <= (1 + table.chance[name]) / 2
-        ]  # fmt: skip
+        }
+        others = [
+            name
+            for name, share in alike.items()
+            if share >= 0.95
+            and np.mean(np.diff(table.values[name])[~same] == 0) <= (1 + table.chance[name]) / 2
+        ]
+        # Rows of one region share what it has, and of ten other columns most no more than by chance.
+        coarse = [name for name in alike if table.chance[name] > FINE]
+        beyond = [(alike[name] - table.chance[name]) / (1 - table.chance[name]) for name in coarse]
+        if len(coarse) >= MANY and np.median(beyond) < 0.1:
+            continue
         if others:
             best, names = float(same.mean()), [lead, *others]
     if names:
