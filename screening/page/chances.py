@@ -13,26 +13,6 @@ from screening.page.charts import Axes
 
 # Frequencies that differ by more than one honest calibration in a hundred would.
 MISFIT = 0.01
-ENDS = {
-    "given": ("half as common", "as stated", "twice as common"),
-    "estimated": ("low end", "estimate", "high end"),
-}
-
-
-def predictive(model: ModelDocument) -> list[dict[str, object]]:
-    """Return the predictive values of each watched class at three prevalences, the second the one in use."""
-    return [
-        {
-            "class": shown.name(point.label) if model.multi else "",
-            "source": "as the contract or the command states it, with half and twice of it"
-            if found.source == "given"
-            else "estimated from the training cohort, with its 95% interval",
-            "ends": ENDS[found.source],
-            "rows": found.rows,
-        }
-        for point in model.points
-        if (found := model.validation.predictive.get(point.label))
-    ]
 
 
 def workload(model: ModelDocument, run: RunDocument | None) -> list[str]:

@@ -25,6 +25,7 @@ from markupsafe import Markup
 
 from screening.errors import UsageError
 from screening.page import format as shown
+from screening.page.values import value_text
 
 SHIPPED = "shipped"
 """Prefix under which a site's template finds the one that it replaces."""
@@ -101,7 +102,7 @@ def _made(loader: BaseLoader) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= shown.FILTERS | {"json": as_json}
+    environment.filters |= shown.FILTERS | {"json": as_json, "value_text": value_text}
     return environment
 
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from screening.documents.attention import review_due
 from screening.documents.case import ExplainedCase
+from screening.documents.drift import words
 from screening.documents.model import ModelDocument
 from screening.documents.overview import OverviewDocument, SeriesNight
 from screening.documents.run import RunDocument
 from screening.documents.stored import case_in, model_in, run_in
 from screening.page import (
-    card,
     chances,
     night,
     performance,
@@ -36,14 +37,12 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
     `templates` are a site's own, which stand in the place of those of the same name.
     """
     model = model_in(document)
-    places = performance.score_places(model, [])
     return draw(
         "model.html.j2",
         {
             "useful": usefulness.usefulness(model),
             "froc": performance.froc(model),
-            "banner": night.model_banner(model),
-            **_shared(model, None, places),
+            **_shared(model, None, performance.score_places(model, [])),
         },
         templates=templates,
         styles=("report.css", "model.css"),
@@ -64,19 +63,15 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
     model = run.model
     places = performance.score_places(model, worklist.scores(run))
-    inputs = card.data_section(run)
     voxel_block = voxels.voxels(run, places)
     return draw(
         "run.html.j2",
         {
-            "banner": night.run_banner(run),
-            "tonight": night.tonight(run, inputs["notable"]),
             "strip": night.strip(run),
             "list": worklist.worklist(run, voxel_block["patients"] if voxel_block else [], places),
             "review": worklist.form(run),
-            "evaluation": performance.evaluation(run),
-            "inputs": inputs,
-            "rarity": night.rarity(run),
+            "inputs": night.data_section(run),
+            "drift": words(run.drift),
             "voxels": voxel_block,
             **_shared(model, run, places),
         },
@@ -88,25 +83,34 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
 
 
 def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[str, object]:
-    return {
-        "operating": performance.operating_points(model, places, run),
+    return _head(model, run) | {
         "panels": tradeoff.panels(model, run, places),
-        "choices": performance.choices(model),
         "places": places,
-        "watched": model.task.watched,
-        "per_class": performance.per_class(model),
-        "confusion": performance.confusion(model),
-        "predictive": chances.predictive(model),
+        "rarest_first": performance.rarest_first(model),
         "workload": chances.workload(model, run),
         "calibration": chances.calibration(model),
         "subgroups": performance.subgroups(model, run),
-        "forward": performance.forward(model),
         "beside": usefulness.beside(model),
-        "card": card.model_card(model),
-        "lead": run is None,
-        "multi": model.multi,
-        "unit": model.unit_of_review,
-        "explained": night.terms(model),
+        "pruning": performance.pruning_chart(model),
+        "review_due": review_due(model),
+    }
+
+
+def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
+    """The documents themselves, and what the head and the glossary of a page need beside them."""
+    return {
+        "model": model,
+        "run": run,
+        "banner": {
+            "title": shown.name(model.stated.title or f"Screening for {model.task.label}"),
+            "kind": "Trained model" if run is None else "Night of",
+            "date": "" if run is None else shown.name(run.date),
+        },
+        "explained": {
+            "by_group": model.validation.grouped,
+            "chance": any(found.earned for found in model.validation.calibration.values()),
+            "factor": any(one.get("factor") for one in model.machine.passes),
+        },
     }
 
 
@@ -120,12 +124,9 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
     return draw(
         "case.html.j2",
         {
-            "banner": night.run_banner(night_of),
             "case": told(night_of, case_in(case)),
-            "unit": model.unit_of_review,
             "people": others(model),
-            "multi": model.multi,
-            "explained": night.terms(model),
+            **_head(model, night_of),
         },
         templates=templates,
         footer=f"run {shown.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
