@@ -221,7 +221,7 @@ FILTERS = {
         each.__name__: each
         for each in (
             text, name, feature, unit, usual, number, percent, interval, area_interval, p_value, ratio,
-            per_hundred, fixed, points, plural, seconds, moment, days_after, rule,
+            per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule,
             setting,
         )
     },

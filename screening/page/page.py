@@ -63,21 +63,21 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
     model = run.model
     places = performance.score_places(model, worklist.scores(run))
-    voxel_block = voxels.voxels(run, places)
+    pictures = voxels.has_pictures(run)
     return draw(
         "run.html.j2",
         {
             "strip": night.strip(run),
-            "list": worklist.worklist(run, voxel_block["patients"] if voxel_block else [], places),
+            "list": worklist.worklist(run, places),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
             "drift": words(run.drift),
-            "voxels": voxel_block,
+            "pictures": pictures,
             **_shared(model, run, places),
         },
         templates=templates,
         **LIST,
-        pictures=bool(voxel_block and voxel_block["pictures"]),
+        pictures=pictures,
         footer=f"run {shown.name(run.run_id)}{worklist.trail(run)}",
     )
 
@@ -87,8 +87,7 @@ def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[
         "panels": tradeoff.panels(model, run, places),
         "places": places,
         "rarest_first": performance.rarest_first(model),
-        "workload": chances.workload(model, run),
-        "calibration": chances.calibration(model),
+        "calibration_charts": chances.calibration_charts(model),
         "subgroups": performance.subgroups(model, run),
         "beside": usefulness.beside(model),
         "pruning": performance.pruning_chart(model),
@@ -138,7 +137,6 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
     model = run.model
     places = performance.score_places(model, [*worklist.scores(run), case.score])
     line = worklist.line_of_case(run, case, places)
-    rest = line.rest or worklist.Rest()
     threshold = next(point.threshold for point in model.points if point.label == case.label)
     said = "Flagged" if case.flagged else "Not flagged"
     if case.rank is not None:
@@ -148,9 +146,9 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
         "id": line.id,
         "said": said,
         "place": line.place,
-        "facts": [*rest.facts, ("Threshold", shown.fixed(threshold, places))],
-        "why": rest.values,
-        "explained": rest.explained,
+        "facts": [*line.facts, ("Threshold", shown.fixed(threshold, places))],
+        "why": line.values,
+        "explained": "" if case.explained is None else shown.percent(case.explained),
         "missing": [shown.feature(name) for name in case.missing],
     }
 
