@@ -42,7 +42,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
         {
             "useful": usefulness.usefulness(model),
             "froc": performance.froc(model),
-            **_shared(model, None, performance.score_places(model, [])),
+            **_shared(model, None),
         },
         templates=templates,
         styles=("report.css", "model.css"),
@@ -61,19 +61,17 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
-    model = run.model
-    places = performance.score_places(model, worklist.scores(run))
-    pictures = voxels.has_pictures(run)
+    blocks, pictures = _shared(run.model, run), voxels.has_pictures(run)
     return draw(
         "run.html.j2",
         {
             "strip": night.strip(run),
-            "list": worklist.worklist(run, places),
+            "list": worklist.worklist(run, blocks["places"]),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
             "drift": words(run.drift),
             "pictures": pictures,
-            **_shared(model, run, places),
+            **blocks,
         },
         templates=templates,
         **LIST,
@@ -82,16 +80,24 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     )
 
 
-def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[str, object]:
+def _shared(model: ModelDocument, run: RunDocument | None) -> dict[str, Any]:
+    return figures_of(model, run) | {
+        "beside": usefulness.beside(model),
+        "pruning": performance.pruning_chart(model),
+        "review_due": review_due(model),
+    }
+
+
+def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:
+    """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
+    places = performance.score_places(model, worklist.scores(run) if run else [])
     return _head(model, run) | {
+        "basis": "past patients, each scored by a model that had not seen them",
         "panels": tradeoff.panels(model, run, places),
         "places": places,
         "rarest_first": performance.rarest_first(model),
         "calibration_charts": chances.calibration_charts(model),
         "subgroups": performance.subgroups(model, run),
-        "beside": usefulness.beside(model),
-        "pruning": performance.pruning_chart(model),
-        "review_due": review_due(model),
     }
 
 
@@ -100,6 +106,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
     return {
         "model": model,
         "run": run,
+        "external": None,
         "banner": {
             "title": shown.name(model.stated.title or f"Screening for {model.task.label}"),
             "kind": "Trained model" if run is None else "Night of",
