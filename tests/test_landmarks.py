@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import rbf_kernel
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build, load_recipe
 from screening.cli.options import bytes_from
 from screening.errors import RecipeError, UsageError
-from screening.factors import AdaptiveBumps, Bumps, ClassDecay
+from screening.factors import AdaptiveBumps, Bumps, ClassDecay, MarginDecay
 from screening.kernels import Gaussian
 from screening.machines import landmarks
 from screening.machines.schemes import SCHEMES
@@ -121,7 +122,7 @@ def test_every_kernel_recipe_takes_an_approximation():
     assert build("act_feature_space", approximation="landmarks", n_landmarks=50).n_landmarks == 50
     assert build("one_class", approximation="landmarks").approximation == "landmarks"
     with pytest.raises(RecipeError, match="approximation"):
-        build("svm", approximation="nystroem")
+        build("svm", approximation="fourier")
     assert build("shao_weighted", approximation="landmarks", n_landmarks=50).n_landmarks == 50
     with pytest.raises(RecipeError, match="no parameter 'approximation'"):
         build("logistic", approximation="landmarks")
@@ -255,3 +256,32 @@ def test_a_multi_class_model_trained_on_landmarks_says_what_they_cost(tmp_path):
     assert "weighed" not in told["note"]
     assert len(model.ensemble.machines) == 6
     assert all(len(machine.support_) <= 150 for machine in model.ensemble.machines)
+
+
+def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(700, 4))
+    y = x[:, 0] ** 2 + x[:, 1] > 2.0
+    machine = TwoClassSVM(
+        gamma=0.2, class_weight="balanced", approximation="nystroem", n_landmarks=60, tol=1e-6
+    ).fit(x, y)
+
+    assert len(machine.support_) == 60
+    costs = np.where(y, len(y) / (2 * y.sum()), len(y) / (2 * (~y).sum()))
+    signs = np.where(y, 1.0, -1.0)
+    lost = np.maximum(0.0, 1.0 - signs * machine.decision_function(x))
+    spanning = rbf_kernel(machine.support_vectors_, machine.support_vectors_, gamma=0.2)
+    across = rbf_kernel(x, machine.support_vectors_, gamma=0.2)
+    pulled = spanning @ machine.dual_coef_[0]
+    # Of w'Kw / 2 + sum of costs times squared losses: what shrinks is what the losses pull.
+    np.testing.assert_allclose(
+        pulled, 2 * across.T @ (costs * lost * signs), atol=2e-3 * np.abs(pulled).max()
+    )
+
+
+def test_what_has_a_factor_or_several_classes_spans_nothing():
+    with pytest.raises(ValueError, match="nystroem"):
+        OneClassSVM(approximation="nystroem").check_parameters()
+    with pytest.raises(ValueError, match="nystroem"):
+        TwoClassSVM(approximation="nystroem", factor=MarginDecay(kappa=0.5)).check_parameters()
+    TwoClassSVM(approximation="nystroem", factor=MarginDecay(kappa=0.5), passes=0).check_parameters()
