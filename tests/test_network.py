@@ -28,7 +28,7 @@ from screening.errors import UsageError
 from screening.ledger import Published, open_ledger, published, record_night
 from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
-from screening.page.page import render_overview
+from screening.page.overview import render_overview
 from screening.storage.publishing import hold
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]

@@ -1,8 +1,8 @@
-"""Draw the page of a model, a run, one case or a site: one HTML file that needs and sends nothing else."""
+"""Draw the page of a model, a run or one case: one HTML file that needs and sends nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from screening.documents.attention import review_due
 from screening.documents.case import ExplainedCase
 from screening.documents.drift import words
 from screening.documents.model import ModelDocument
-from screening.documents.overview import OverviewDocument, SeriesNight
 from screening.documents.run import RunDocument
 from screening.documents.stored import case_in, model_in, run_in
 from screening.page import (
@@ -157,59 +156,4 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
         "why": line.values,
         "explained": "" if case.explained is None else shown.percent(case.explained),
         "missing": [shown.feature(name) for name in case.missing],
-    }
-
-
-def render_overview(found: OverviewDocument) -> str:
-    """Return the page; the same document always gives the same text."""
-    absent = [line for line in found.series if line.scored is None]
-    wanting = [line for line in found.series if line.attention]
-    flagged = [line.flagged for line in found.series if line.flagged is not None]
-    return draw(
-        "overview.html.j2",
-        {
-            "banner": {
-                "title": shown.text(found.title, 200),
-                "kind": "All series, night of",
-                "date": found.night,
-            },
-            "facts": [
-                ("Series", shown.count(len(found.series))),
-                ("Without a page", shown.count(len(absent))),
-                ("Want attention", shown.count(len(wanting))),
-                ("Rows flagged", shown.count(sum(flagged))),
-                (
-                    "Missed nights caught up",
-                    shown.count(sum(one.status == "published" for one in found.caught_up)),
-                ),
-            ],
-            "tables": [
-                {"title": title, "rows": [_row(line) for line in _worst_first(lines)]}
-                for title, lines in (
-                    ("Tonight", found.series),
-                    ("Missed nights", found.caught_up),
-                    ("In shadow", found.shadows),
-                )
-                if lines
-            ],
-        },
-        styles=("report.css", "stacked.css", "overview.css"),
-        footer=f"overview of {shown.name(found.night)}, exit code {found.exit_code}",
-    )
-
-
-def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
-    """What has no page, then what wants attention, then the rest; by name within."""
-    return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))
-
-
-def _row(line: SeriesNight) -> dict[str, object]:
-    reasons = [" ".join(filter(None, (one.words, one.remedy))) for one in line.attention]
-    said = [line.said] if line.said else []
-    failed = f"FAILED, code {line.exit_code}" if line.status == "failed" else ""
-    return {
-        "facts": line,
-        "status": failed or ("ATTENTION" if reasons else line.status),
-        "loud": line.scored is None or bool(reasons),
-        "words": [shown.text(each, 400) for each in (*said, *reasons)],
     }

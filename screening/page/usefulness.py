@@ -42,7 +42,7 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
         x_label="flags per 100 rows", y_label="cases found (sensitivity)", width=660, height=330,
         margins=(52 if capacity else 16, 24, 46, 66),
     )  # fmt: skip
-    flags = [None if rate is None else 100 * rate for rate in rates]
+    flags = 100 * rates
     low, high = curve.columns["sensitivity_low"], curve.columns["sensitivity_high"]
     axes.band(flags, low, high, "first")
     axes.line([0, 100], [0, 1], "chance")
