@@ -5,9 +5,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 
-from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build, load_recipe
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build
 from screening.cli.options import bytes_from
-from screening.errors import RecipeError, UsageError
+from screening.errors import RecipeError
 from screening.factors import AdaptiveBumps, Bumps, ClassDecay, MarginDecay
 from screening.kernels import Gaussian
 from screening.machines import landmarks
@@ -96,26 +96,12 @@ def test_one_class_landmarks_enclose_the_share_asked_for(given):
     assert roc_auc_score(of_z, ours) > roc_auc_score(of_z, theirs) - 0.01
 
 
-def test_support_names_rows_of_the_whole_table():
-    x, y = cloud()
-    machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=300).fit(x, y)
-
-    np.testing.assert_array_equal(x[machine.support_], machine.support_vectors_)
-
-
 def test_no_more_rows_than_landmarks_is_exact_training():
     x, y = cloud(400)
     exact = TwoClassSVM(KERNEL).fit(x, y)
     machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=400).fit(x, y)
 
     assert np.array_equal(machine.decision_function(x), exact.decision_function(x))
-
-
-def test_the_same_seed_draws_the_same_landmarks():
-    x, y = cloud()
-    machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=300)
-
-    assert np.array_equal(machine.fit(x, y).decision_function(x), machine.fit(x, y).decision_function(x))
 
 
 def test_every_kernel_recipe_takes_an_approximation():
@@ -133,25 +119,6 @@ def test_every_kernel_recipe_takes_an_approximation():
 )
 def test_a_size_is_read_with_its_unit(text, size):
     assert bytes_from(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "much", "-2G", "12"])
-def test_a_size_that_is_none_is_refused(text):
-    with pytest.raises(UsageError, match="--memory"):
-        bytes_from(text)
-
-
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("one_class", 50_000), ("act_feature_space", 50_000), ("one_vs_rest", 50_000),
-        ("sv_pruning", 20_000), ("crammer_singer", 20_000), ("auto", 50_000), ("logistic", None),
-    ],
-)  # fmt: skip
-def test_rows_taken_whole_are_fewer_where_the_whole_matrix_is_wanted(name, rows):
-    from screening.training.planning import largest_exact
-
-    assert largest_exact(load_recipe(name), {}) == rows
 
 
 def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(tmp_path, monkeypatch):
@@ -236,26 +203,6 @@ def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeata
     assert len(machine.support_) <= 800
     everything = machine.set_params(n_landmarks=3000).fit(x, y)
     assert np.array_equal(everything.predict(z), exact)
-
-
-def test_a_multi_class_model_trained_on_landmarks_says_what_they_cost(tmp_path):
-    from flow_cohorts import voxels, written
-
-    from screening.cohort.reading import read_cohort
-    from screening.training import train as training
-
-    path = written(voxels(8, 100), tmp_path / "past.csv")
-    cohort = read_cohort(path, label="tissue", group="patient")
-    asked = {"approximation": "landmarks", "n_landmarks": 150}
-
-    model = training.train(cohort, "one_vs_rest", search=1, params=asked, folds=2, forward=False)
-
-    told = model.document["training"]["approximation"]
-    assert told["n_landmarks"] == 150
-    assert abs(told["auroc_exact"] - told["auroc_landmarks"]) < 0.05
-    assert "weighed" not in told["note"]
-    assert len(model.ensemble.machines) == 6
-    assert all(len(machine.support_) <= 150 for machine in model.ensemble.machines)
 
 
 def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
