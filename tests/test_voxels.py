@@ -22,8 +22,7 @@ from screening.documents.stored import run_in
 from screening.documents.voxels import Slice, Volume, Voxels
 from screening.page.voxels import voxels as voxel_block
 from screening.page.worklist import worklist
-from screening.scoring.png import palette_png, ramp
-from screening.scoring.voxels import fullest_slices, largest_clusters
+from screening.scoring.voxels import fullest_slices, largest_clusters, palette_png, ramp
 
 ONES = np.ones(3)
 
