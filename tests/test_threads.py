@@ -10,7 +10,7 @@ from screening.kernels import Gaussian
 from screening.kernels.threads import available_cores, limit_threads, n_threads, with_share_of_cores
 from screening.recipes.loading import load_recipe
 from screening.validation import fold_fits, held_out
-from screening.validation.folds import planned, units
+from screening.validation.folds import planned
 from screening.validation.task import ask
 
 
@@ -50,9 +50,8 @@ def test_folds_held_out_side_by_side_do_not_nest_threads(monkeypatch, tmp_path):
     path = written(patients(60, share=0.3), tmp_path / "past.csv")
     cohort = read_cohort(path, label="ill", id="patient", need_label=True)
     task = ask(cohort, False)
-    target = task.target(cohort.label)
-    plan = planned(cohort, target, units(cohort, target, 3), 2, 0)
+    study = planned(cohort, task, 3, 2, 0)
 
-    held_out.hold_out(cohort, load_recipe("svm"), task, plan, [{}], held_out.Effort(jobs=2))
+    held_out.hold_out(study, load_recipe("svm"), [{}], held_out.Resources(jobs=2))
 
     assert seen == [max(1, available_cores() // 2)] * 6

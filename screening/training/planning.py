@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -25,33 +25,12 @@ from screening.statistics.operating_point import Rule
 from screening.statistics.ranking import auroc
 from screening.storage.serialization import read_document
 from screening.validation.approximation import with_landmarks
-from screening.validation.folds import Plan, in_hash_order, planned, sub_sample, units
+from screening.validation.folds import Study, in_hash_order, planned, sub_sample
 from screening.validation.search import Parameters
-from screening.validation.task import Task, ask, watchable
+from screening.validation.task import Task, ask
 
 # Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.
 LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
-
-
-@dataclass(frozen=True)
-class Groundwork:
-    """What a training rests on."""
-
-    # cohort, sample: all rows, without what is known only after the outcome; and those that are trained and
-    # validated on.
-    cohort: Cohort
-    sample: Cohort
-    task: Task  # What is told apart, and which classes are watched.
-    rule: Rule  # With the prevalence that the sample no longer shows.
-    plan: Plan  # The folds.
-    params: Parameters  # What the caller fixed, landmarks among them where there are too many rows for all.
-    suspects: Sequence[Leak]  # Columns that may be the answer itself.
-    notes: list[str]  # What has to be said of all this.
-
-    @property
-    def exact(self) -> bool:
-        """Whether machines see all rows, and not landmarks that stand for them."""
-        return self.params.get("approximation") != "landmarks"
 
 
 def laid(
@@ -64,7 +43,7 @@ def laid(
     repeats: int | None,
     max_rows: int | None,
     seed: int,
-) -> Groundwork:
+) -> Study:
     """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it."""
     cohort, late = before_the_outcome(cohort)
     multi_class = tells_apart(recipe, cohort)
@@ -73,17 +52,18 @@ def laid(
     largest = largest_exact(recipe, params)
     too_many = max_rows is None and largest is not None and cohort.n_rows > largest
     params = with_landmarks(recipe, params, too_many)
-    exact = params.get("approximation") != "landmarks"
-    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, largest if exact else None)
-    target = task.target(labels_of(sample))
-    kept = units(sample, target, folds)
-    task = watchable(task, target, kept.groups, folds)
-    suspects = leaks(sample, task)
-    notes += [*task.notes, *kept.notes]
-    notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
-    notes += [each.said for each in suspects]
-    plan = planned(sample, target, kept, repeats, seed)
-    return Groundwork(cohort, sample, task, rule, plan, params, suspects, notes)
+    sample, rule, notes = sample_rows(
+        cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
+    )
+    study = planned(sample, task, folds, repeats, seed, rule=rule, cohort=cohort, params=params, notes=notes)
+    found = leaks(sample, study.task)
+    after = [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
+    return replace(study, leaks=found, notes=[*study.notes, *after, *(leak.said for leak in found)])
+
+
+def by_landmarks(params: Mapping[str, object]) -> bool:
+    """Whether machines see landmarks that stand for all rows."""
+    return params.get("approximation") == "landmarks"
 
 
 def largest_exact(recipe: Recipe, params: Parameters) -> int | None:

@@ -14,7 +14,7 @@ from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
 from screening.statistics.ranking import auroc
 from screening.training.planning import column_alone
-from screening.validation.folds import Plan
+from screening.validation.folds import Study
 from screening.validation.held_out import held_out_by
 from screening.validation.task import Task
 from screening.validation.validation import Validation
@@ -54,14 +54,13 @@ BEFORE = re.compile(
 PARTS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])|[\W_]+")
 
 
-def too_good(cohort: Cohort, task: Task, plan: Plan, validation: Validation, seed: int) -> list[Leak]:
+def too_good(study: Study, validation: Validation, seed: int) -> list[Leak]:
     """What would explain a ranking that is too good to be true, one leak a watched class.
 
-    `cohort`: the rows that were held out.
-    `validation`: what the model says of them.
+    `validation`: what the model says of the rows that were held out.
     Gives each with the AUROC that is left without the columns it names, or the model's where nothing is.
     """
-    found = []
+    found, cohort, task = [], study.sample, study.task
     for m, name in enumerate(task.watched):
         scores, positive = validation.scores[:, m], validation.watched[:, m]
         whole = auroc(scores, positive)
@@ -79,7 +78,7 @@ def too_good(cohort: Cohort, task: Task, plan: Plan, validation: Validation, see
         telling = [column for column in ranked if alone[column] >= TELLING]
         # What is left without one column may be too good still: then more of them explain it.
         for columns in filter(None, (carrying[:MOST_COLUMNS], (telling or ranked)[:MOST_COLUMNS])):
-            left = _without(cohort, columns, name, positive, plan, seed)
+            left = _without(study, columns, name, positive, seed)
             if left is None or left <= NEARLY_PERFECT:
                 break
         which = name if task.kind == "multi" else ""
@@ -117,9 +116,10 @@ def _said(columns: Sequence[str], alone: Sequence[float], whole: float, cleared:
 
 
 def _without(
-    cohort: Cohort, columns: Sequence[str], name: str, positive: np.ndarray, plan: Plan, seed: int
+    study: Study, columns: Sequence[str], name: str, positive: np.ndarray, seed: int
 ) -> float | None:
     """AUROC of logistic regression on the same folds without some columns; None where nothing is left."""
+    cohort = study.sample
     kept = {column: feature for column, feature in cohort.contract.features.items() if column not in columns}
     if not kept:
         return None
@@ -127,9 +127,9 @@ def _without(
     label = np.where(positive, "1", "0").astype(object)
     fewer = replace(cohort, contract=contract, values=cohort.values.only(kept), label=label)
     task = Task("binary", contract.label or "label", ("1",), ("negative", name), (name,))
-    once = replace(plan, fold=plan.fold[:1])
+    once = replace(study, sample=fewer, task=task, fold=study.fold[:1], params={})
     try:
-        held_out = held_out_by(fewer, load_recipe("logistic"), task, once, params={}, search=1, seed=seed)
+        held_out = held_out_by(once, load_recipe("logistic"), search=1, seed=seed)
     except (RecipeError, UsageError):
         return None
     return float(auroc(held_out.decisions.mean(axis=0, dtype=float)[:, 0], positive))

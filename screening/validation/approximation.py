@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.model import Approximation
 from screening.documents.tables import number
 from screening.recipes.building import build
 from screening.recipes.recipe import Recipe
 from screening.validation.fold_fits import EncodedCohort
-from screening.validation.folds import Units, planned, sub_sample
+from screening.validation.folds import Study, dealt, sub_sample
 from screening.validation.held_out import HeldOut
 from screening.validation.search import Parameters, criterion
-from screening.validation.task import Task
 
 # Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
 SUB_SAMPLE = 10_000
@@ -28,14 +26,7 @@ def with_landmarks(recipe: Recipe, params: Parameters, too_many: bool) -> Parame
     return params
 
 
-def cost_of_landmarks(
-    sample: Cohort,
-    held_out: HeldOut,
-    task: Task,
-    groups: np.ndarray | None,
-    rare_share: float,
-    seed: int,
-) -> Approximation:
+def cost_of_landmarks(study: Study, held_out: HeldOut, rare_share: float, seed: int) -> Approximation:
     """AUROC on held-out rows of a sub-sample, trained exactly and on a fifth of the rows as landmarks.
 
     `held_out` has the chosen setting, the approximation in it; of a blend the first member that has one
@@ -44,11 +35,11 @@ def cost_of_landmarks(
     parts = held_out.parts or (held_out,)
     one = next(part for part in parts if "approximation" in part.recipe.names)
     recipe, settings = one.recipe, dict(one.search.chosen)
-    target = task.target(labels_of(sample))
-    rows = sub_sample(target, groups, min(SUB_SAMPLE, sample.n_rows), rare_share, seed)
-    some, inside = sample.take(rows), None if groups is None else groups[rows]
+    sample, task, target = study.sample, study.task, study.target
+    rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), rare_share, seed)
+    some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
     encoded = EncodedCohort.of(some, recipe, task, inside)
-    test = planned(some, target[rows], Units(inside, 2), 1, seed).fold[0] == 0
+    test = dealt(some, target[rows], inside, 2, seed) == 0
     learned = encoded.learnable(np.flatnonzero(~test))
     few = max(len(learned) // _FEWER, 2)
     tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]

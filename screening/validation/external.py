@@ -12,7 +12,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
 from screening.documents.external_validation import ClassElsewhere, ExternalValidation, Promise
-from screening.documents.figures import Ends, OperatingPoint, Ranking, Rule
+from screening.documents.figures import Ends, OperatingPoint, Ranking
 from screening.documents.model import FORMAT_VERSION, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.shape import plain
@@ -25,7 +25,8 @@ from screening.spelling import first_of
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
-from screening.validation.judge import Fixed, HeldOutScores, chosen, judge
+from screening.validation.checks import check_promise, refuse_too_few
+from screening.validation.judge import Fixed, HeldOutScores, judge
 from screening.validation.task import Task, known_labels
 from screening.validation.validation import Validation
 
@@ -101,9 +102,7 @@ def validate(
     classes, points = {}, []
     for promise, point in zip(promised, judgement.points, strict=True):
         name = promise.label
-        classes[name] = _class_elsewhere(
-            facts, promise, point, judgement.figures.summary[name], held, task.watched.index(name)
-        )
+        classes[name] = _class_elsewhere(facts, promise, point, judgement.figures.summary[name], held)
         points.append(
             OperatingPointFacts(label=name, chosen_by=promise.chosen_by, reason=promise.reason, **vars(point))
         )
@@ -225,13 +224,13 @@ def _scores(
         predicted=None if task.kind == "binary" else decisions.argmax(axis=1),
         groups=rows.group,
         n_settings=1,
+        target=None if task.kind == "binary" else target,
     )
     return HeldOutScores(
         recipe=facts.recipe.name,
         task=task,
         validation=validation,
         trained=None,
-        target=target,
         one_class=False,
         subgroups=rows.subgroups,
         shares={name: prevalence_range(watched[:, m], rows.group) for m, name in enumerate(task.watched)},
@@ -248,21 +247,16 @@ def _class_elsewhere(
     point: OperatingPoint,
     ranking: Ranking,
     held: HeldOutScores,
-    m: int,
 ) -> ClassElsewhere:
     """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
     past = facts.validation.summary[promise.label]
     area = {name: getattr(past, name) for name in ("auroc", "auroc_low", "auroc_high")}
     at_share = rates(promise.sensitivity_ends, promise.specificity_ends, point.prevalence)
     local, reason = None, None
-    rule = replace(promise.rule, prevalence=None)
-    if rule.name == "threshold":
-        reason = "the threshold was given by hand, not chosen by a rule"
-    else:
-        try:
-            local = _local(held, rule, m, facts.training.seed)
-        except UsageError as error:
-            reason = str(error)
+    try:
+        local = _local(held, promise, facts.training.seed)
+    except UsageError as error:
+        reason = str(error)
     return ClassElsewhere(
         promise=Promise(
             rule=promise.rule, threshold=promise.threshold, prevalence=point.prevalence, **area, **at_share
@@ -277,15 +271,15 @@ def _class_elsewhere(
     )
 
 
-def _local(held: HeldOutScores, rule: Rule, m: int, seed: int) -> OperatingPoint:
-    name, validation = held.task.watched[m], held.validation
-    alone = replace(
-        validation,
-        scores=validation.scores[:, [m]],
-        repeats=validation.repeats[:, :, [m]],
-        watched=validation.watched[:, [m]],
-    )
-    (point,) = chosen(held.recipe, replace(held.task, watched=(name,)), alone, None, [rule], seed)
+def _local(held: HeldOutScores, promise: OperatingPointFacts, seed: int) -> OperatingPoint:
+    """The operating point that the model's rule chooses here; UsageError where it keeps none."""
+    rule, name = replace(promise.rule, prevalence=None), promise.label
+    if rule.name == "threshold":
+        raise UsageError("the model's threshold was given by hand, not chosen by a rule")
+    m, task = held.task.watched.index(name), replace(held.task, watched=(name,))
+    refuse_too_few(task, held.validation.watched[:, [m]], [rule])
+    point = held.validation.operating_point(m, rule, seed)
+    check_promise(task, [point])
     return point
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from screening.statistics.performance import at_local_prevalence, per_class, per
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.validation.checks import check_model, check_promise, refuse_too_few
-from screening.validation.outcome import Outcome, Truth, measured, outcome_of
+from screening.validation.outcome import Outcome, measured
 from screening.validation.paired import difference, differences, independent_units, resampled
 from screening.validation.task import Task
 from screening.validation.validation import Validation
@@ -126,7 +125,6 @@ class HeldOutScores:
         Scores of the method itself.
     trained : ndarray, shape (n_rows, n_watched), or None
         Scores of the same rows by the stored machines, which have seen them; None of another cohort's rows.
-    target : ndarray of int, shape (n_rows,)
     one_class : bool
         Whether nothing was learned from positives.
     subgroups : Columns of text, or None
@@ -147,7 +145,6 @@ class HeldOutScores:
     task: Task
     validation: Validation
     trained: np.ndarray | None
-    target: np.ndarray
     one_class: bool
     subgroups: Columns | None
     shares: Mapping[str, Share]
@@ -156,12 +153,6 @@ class HeldOutScores:
     baselines: Sequence[Baseline] | None = None
     later: Later | Forward | None = None
     fixed: Fixed | None = None
-
-    @cached_property
-    def truth(self) -> Truth:
-        """What the rows really are."""
-        several = self.target if self.task.kind == "multi" else None
-        return Truth(self.validation.watched, several, len(self.task.classes))
 
 
 @dataclass(frozen=True)
@@ -216,7 +207,7 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     """
     task, validation = held.task, held.validation
     if held.fixed is None:
-        points = chosen(held.recipe, task, validation, held.trained, rules, seed)
+        points = _chosen(held.recipe, task, validation, held.trained, rules, seed)
         summary = {name: validation.ranking(m, seed) for m, name in enumerate(task.watched)}
     else:
         seen = observed(validation, held.fixed.thresholds)
@@ -242,14 +233,14 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
                 held.fixed.calibration[name], scores, positive, validation.groups
             )
     confusion, rows = None, None
-    if validation.predicted is not None:
-        confusion, rows = per_class(held.target, validation.predicted, task.classes)
+    if validation.predicted is not None and validation.target is not None:
+        confusion, rows = per_class(validation.target, validation.predicted, task.classes)
     groups = validation.groups
     return Judgement(
         points=points,
         figures=Figures(
             grouped=groups is not None,
-            n_rows=len(held.target),
+            n_rows=len(validation.fold),
             n_positive=int(validation.watched.any(axis=1).sum()),
             n_groups=None if groups is None else len(np.unique(groups)),
             prevalence=held.shares,
@@ -268,7 +259,7 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     )
 
 
-def chosen(
+def _chosen(
     recipe: str,
     task: Task,
     validation: Validation,
@@ -276,12 +267,11 @@ def chosen(
     rules: Sequence[Rule],
     seed: int,
 ) -> list[OperatingPoint]:
-    """The operating points of the rules, one a watched class; refused as `judge` refuses them."""
     refuse_too_few(task, validation.watched, rules)
-    points = [validation.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
+    points = validation.operating_points(rules, seed)
     check_promise(task, points)
-    if trained is not None:
-        check_model(recipe, task, points, validation, trained)
+    assert trained is not None, "of another cohort nothing is chosen"
+    check_model(recipe, task, points, validation, trained)
     return points
 
 
@@ -325,7 +315,7 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
     watched = later.task.watched
     try:
         asked = [own[name] for name in watched]
-        points = chosen(later.recipe, later.task, later.past, later.trained, asked, seed)
+        points = _chosen(later.recipe, later.task, later.past, later.trained, asked, seed)
     except (UsageError, RecipeError) as error:
         return replace(later.facts, reason=f"training on the past alone failed: {error}")
     classes = {
@@ -348,19 +338,22 @@ def _comparison(
     if held.baselines is None:
         return None
     shared = [_shared(rule, point) for rule, point in zip(rules, points, strict=True)]
-    own = outcome_of(held.validation, points)
+    own = Outcome(held.validation, points)
     rows = []
     for baseline in held.baselines:
-        found = baseline.validation
-        if found is None:
+        if baseline.validation is None:
             rows.append(baseline.facts)
             continue
-        chosen = [found.operating_point(m, rule, seed) for m, rule in enumerate(shared)]
-        outcome = outcome_of(found, chosen)
-        figures, gaps = _compared(own, outcome, held.truth, held.validation.groups, seed)
-        thresholds = outcome.thresholds.tolist()
-        rows.append(replace(baseline.facts, thresholds=thresholds, figures=figures, differences=gaps))
-    figures = _figures(own, held.truth)
+        other = Outcome(baseline.validation, baseline.validation.operating_points(shared, seed))
+        rows.append(
+            replace(
+                baseline.facts,
+                thresholds=other.thresholds.tolist(),
+                figures=_figures(other),
+                differences=_differences(own, other, seed),
+            )
+        )
+    figures = _figures(own)
     return BesideFacts(rules=list(rules), rule=shared[0], n_watched=len(points), figures=figures, beside=rows)
 
 
@@ -372,27 +365,22 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
     return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
-def _figures(outcome: Outcome, truth: Truth) -> dict[str, float | None]:
+def _figures(outcome: Outcome) -> dict[str, float | None]:
     figures = {name: figure.value for name, figure in outcome.figures.items()}
-    several = {} if truth.target is None else {"macro_recall": _recall(outcome, truth)}
+    several = {} if outcome.validation.target is None else {"macro_recall": _recall(outcome)}
     return figures | several
 
 
-def _compared(
-    own: Outcome, other: Outcome, truth: Truth, groups: np.ndarray | None, seed: int
-) -> tuple[dict[str, float | None], dict[str, Difference]]:
-    """Figures of another method, and what the method's own are above them."""
-    figures, gaps = _figures(other, truth), differences(own, other, truth, groups)
-    if truth.target is not None:
-        pair = {"own": own, "other": other}
-        draws = resampled(pair, dict.fromkeys(pair, truth), groups, 0.9, seed=seed)
+def _differences(own: Outcome, other: Outcome, seed: int) -> dict[str, Difference]:
+    """What the method's own figures are above another's."""
+    gaps = differences(own, other)
+    if own.validation.target is not None:
+        mine, theirs = (figures["macro_recall"] for figures in resampled([own, other], 0.9, seed=seed))
         gaps["macro_recall"] = difference(
-            (_recall(own, truth), figures["macro_recall"] or 0.0),
-            (draws["own"]["macro_recall"], draws["other"]["macro_recall"]),
-            independent_units(truth, groups),
+            (_recall(own), _recall(other)), (mine, theirs), independent_units(own.validation)
         )
-    return figures, gaps
+    return gaps
 
 
-def _recall(outcome: Outcome, truth: Truth) -> float:
-    return float(measured(outcome, truth, 0.9)["macro_recall"][0])
+def _recall(outcome: Outcome) -> float:
+    return float(measured(outcome, 0.9)["macro_recall"][0])

@@ -75,6 +75,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
         predicted=None,
         groups=table["unit" if "unit" in table else "group"] if grouped else None,
         n_settings=facts.validation.search.n_candidates,
+        target=target if task.kind == "multi" else None,
     )
     subgroups = {
         name.removeprefix("subgroup:"): values
@@ -87,7 +88,6 @@ def held_out_scores(model: Model) -> HeldOutScores:
         task=task,
         validation=_read("", table, names, whole),
         trained=_stacked("trained:", table, names),
-        target=target,
         one_class=facts.validation.encoded_by == "negatives",
         subgroups=Columns(subgroups, table.n_rows) if subgroups else None,
         shares=facts.validation.prevalence,
@@ -208,6 +208,7 @@ def _later(facts: ModelDocument, table: Columns, task: Task, whole: Validation) 
         whole,
         fold=rows["past:fold"],
         watched=whole.watched[past][:, known],
+        target=None if whole.target is None else whole.target[past],
         own=whole.own[past][:, known],
         groups=rows.get("past:unit"),
         n_settings=1,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort, labels_of
+from screening.cohort.cohort import labels_of
 from screening.documents.figures import Ranking
 from screening.documents.validation import Curve
 from screening.statistics.operating_point import (
@@ -22,8 +23,8 @@ from screening.statistics.operating_point import (
 from screening.statistics.p_values import group_maxima
 from screening.statistics.performance import area
 from screening.statistics.threshold_search import alike
+from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
-from screening.validation.task import Task
 
 
 class OfClass(TypedDict):
@@ -49,12 +50,13 @@ class Validation:
     predicted: np.ndarray | None  # class with the largest decision; None for a binary task
     groups: np.ndarray | None  # what was kept whole
     n_settings: int  # that competed on these rows
+    target: np.ndarray | None = None  # number of the class of each row; None for a binary task
     alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many
 
     @classmethod
-    def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
+    def of(cls, held_out: HeldOut, study: Study) -> Validation:
         """The scores that a recipe's folds give."""
-        columns = task.watched_columns
+        task, columns = study.task, study.task.watched_columns
         decisions = held_out.decisions.astype(float)
         mean = decisions.mean(axis=0)
         predicted = None if task.kind == "binary" else mean.argmax(axis=1)
@@ -62,11 +64,12 @@ class Validation:
             scores=mean[:, columns],
             repeats=decisions[:, :, columns],
             fold=held_out.fold[0],
-            watched=task.is_watched(labels_of(sample)),
+            watched=task.is_watched(labels_of(study.sample)),
             own=mean > 0 if predicted is None else predicted[:, None] == np.asarray(columns),
             predicted=predicted,
-            groups=groups,
+            groups=study.groups,
             n_settings=held_out.search.n_candidates,
+            target=None if predicted is None else study.target,
             alike=alike(held_out.encoded.x),
         )
 
@@ -81,6 +84,7 @@ class Validation:
             own=self.own[rows],
             groups=None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object),
             predicted=None if self.predicted is None else self.predicted[rows],
+            target=None if self.target is None else self.target[rows],
             alike=None if self.alike is None else self.alike[rows],
         )
 
@@ -94,6 +98,7 @@ class Validation:
             watched=self.watched.max(axis=1, keepdims=True),
             own=self.own.max(axis=1, keepdims=True),
             predicted=None,
+            target=None,
         )
 
     def of_class(self, m: int) -> OfClass:
@@ -124,6 +129,10 @@ class Validation:
     def points(self, m: int, prevalence: float, seed: int) -> list[OperatingPoint]:
         """What the usual rules would choose for a watched class."""
         return points(**self.of_class(m), seed=seed, prevalence=prevalence)
+
+    def operating_points(self, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
+        """Of every watched class the threshold by its rule."""
+        return [self.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
