@@ -11,7 +11,7 @@ import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.comparison.document import cohort_entry, first_figure, rank_entry
-from screening.comparison.plan import Checkpoints, Unit, common_ground, judged_on, units_of, work_through
+from screening.comparison.plan import Checkpoints, Unit, common_ground, units_of, work_through
 from screening.documents.comparison import ComparisonDocument, Settings
 from screening.documents.model import FORMAT_VERSION
 from screening.documents.notebook import Brief, InBrief, comparison_brief
@@ -20,7 +20,7 @@ from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.page.comparison import render_comparison
 from screening.parallel import opened
-from screening.recipes.loading import list_recipes, load_recipe
+from screening.recipes.loading import FITS, list_recipes, load_recipe, several_asked
 from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
 from screening.statistics.operating_point import Rule
@@ -189,7 +189,7 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
-    control = control or _plain_machine(recipes, cohorts)
+    control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
     methods = _methods(recipes, control)
     grounds = [
         common_ground(name, cohort, methods[0], rule, folds, repeats, max_rows, seed)
@@ -233,7 +233,7 @@ def compare(
                 asked=asked,
                 control=control,
                 seed=seed,
-                notes=[*ground.notes, *judged_on(mine)],
+                notes=ground.notes,
             )
         )
     first = first_figure(rule.name)
@@ -251,8 +251,7 @@ def compare(
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
     """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
-    several = any(_has_several_classes(cohort) for cohort in cohorts.values())
-    machines = {"multi_class"} if several else {"one_class", "two_class", "baseline"}
+    machines = FITS["multi" if any(map(several_asked, cohorts.values())) else "binary"]
     found: list[str] = []
     for name in names:
         every = [recipe.name for recipe in list_recipes() if recipe.machine in machines]
@@ -269,19 +268,6 @@ def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
         again = sum(name == stem or name.startswith(f"{stem} ") for name in found)
         found[f"{stem} {again + 1}" if again else stem] = source
     return found
-
-
-def _has_several_classes(cohort: Cohort) -> bool:
-    return len(cohort.classes) > 2 and not cohort.contract.positive
-
-
-def _plain_machine(recipes: Sequence[Recipe | str], cohorts: Mapping[str, Cohort]) -> str:
-    """The control where none is named: one that the methods can be compared with class by class."""
-    if any(_has_several_classes(cohort) for cohort in cohorts.values()):
-        return "one_vs_rest"
-    asked = [load_recipe(each) if isinstance(each, str) else each for each in recipes]
-    named = any(len(cohort.contract.positive) > 1 for cohort in cohorts.values())
-    return "one_vs_rest" if named and all(each.machine == "multi_class" for each in asked) else "svm"
 
 
 def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:

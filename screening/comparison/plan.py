@@ -133,31 +133,16 @@ def common_ground(
 
 
 def units_of(ground: Ground, place: int, methods: Sequence[Recipe], search: int | None) -> list[Unit]:
-    """Every method on a cohort, all judged on one end point; `place` is the cohort's number.
+    """Every method on a cohort, all judged on the same watched classes; `place` is the cohort's number.
 
-    That is the watched classes one by one where every method tells them apart, and otherwise the positive
-    classes as one: what a two-class method is asked about.
+    The predicted class is judged too where every method tells all classes apart.
     """
     tasks = [_watchable(task_of(ground.sample, recipe), ground) for recipe in methods]
     end_point = next((task for task in tasks if task.kind == "binary"), tasks[0])
     found = []
     for recipe, task in zip(methods, tasks, strict=True):
-        pooled = "" if task == end_point else "-pooled"
-        key = f"{place}-{_mark(recipe)}{pooled}"
-        found.append(Unit(ground, recipe, task, end_point, search, key))
+        found.append(Unit(ground, recipe, task, end_point, search, f"{place}-{_mark(recipe)}"))
     return found
-
-
-def judged_on(mine: Sequence[Unit]) -> list[str]:
-    """A note on the end point where methods of a cohort tell more apart than they are judged on."""
-    pooled = [unit.recipe.name for unit in mine if unit.task != unit.end_point]
-    if not pooled:
-        return []
-    name = mine[0].end_point.watched[0]
-    return [
-        f"every method is judged on one end point, {name}; {', '.join(pooled)} by the highest of the scores "
-        "of these classes"
-    ]
 
 
 def _watchable(task: Task, ground: Ground) -> Task:
@@ -170,9 +155,7 @@ def _mark(recipe: Recipe) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{mark}"
 
 
-def judged(
-    ground: Ground, recipe: Recipe, task: Task, end_point: Task, search: int | None, seed: int
-) -> Outcome:
+def judged(ground: Ground, recipe: Recipe, task: Task, search: int | None, seed: int) -> Outcome:
     """Every row held out by a method, its setting and its thresholds chosen as `train` chooses them.
 
     Raises RecipeError: no setting of the method can be used.
@@ -182,8 +165,6 @@ def judged(
         params={}, search=search, seed=seed, effort=Effort(jobs=1),
     )  # fmt: skip
     validation = Validation.of(held_out, ground.sample, task, ground.groups)
-    if task != end_point:
-        validation = validation.pooled()
     points = [validation.operating_point(m, ground.rule, seed) for m in range(validation.scores.shape[1])]
     return outcome_of(validation, points, held_out)
 
@@ -211,8 +192,7 @@ def work_through(
         cluster.check(rows_travel=True)
         grounds = {key: ground.to_travel() for key, ground in grounds.items()}
     given = [
-        (unit.key, grounds[id(unit.ground)], unit.recipe, unit.task, unit.end_point, unit.search, seed)
-        for unit in waiting
+        (unit.key, grounds[id(unit.ground)], unit.recipe, unit.task, unit.search, seed) for unit in waiting
     ]
     shared = list(grounds.values())
     for key, outcome in in_parallel(_judged, given, jobs=jobs, cluster=cluster, shared=shared, ordered=False):

@@ -291,6 +291,8 @@ class ValidationFacts:
     points: Mapping[str, Sequence[OperatingPoint]]
     confusion: Confusion | None = rare()
     per_class: Sequence[PerClass] | None = rare()
+    # of every class, watched or not: the predicted class has the highest
+    class_chances: Mapping[str, Platt] | None = rare()
     subgroups: Mapping[str, Sequence[SubgroupFacts]]
     predictive: Mapping[str, Predictive]
     calibration: Mapping[str, Calibration]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from screening.cohort.cohort import Cohort
 from screening.documents.validation import Beside
 from screening.errors import RecipeError, UsageError
-from screening.recipes.loading import load_recipe
+from screening.recipes.loading import FITS, load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.validation.folds import Plan
 from screening.validation.held_out import Effort, HeldOut, held_out_by
@@ -16,13 +16,11 @@ from screening.validation.judge import Baseline
 from screening.validation.task import Task
 from screening.validation.validation import Validation
 
-USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
+USUAL: dict[str, tuple[str, ...]] = {
+    "binary": ("svm", "logistic"),
+    "multi": ("one_vs_rest", "logistic", "random_forest"),
+}
 """What a method is compared with where nobody says otherwise, itself left out."""
-
-# Leaving itself out would leave nothing: the other plain way to tell several classes apart takes its place.
-STANDS_IN = {"one_vs_rest": "one_vs_one"}
-
-MACHINES = {"binary": ("one_class", "two_class", "baseline"), "multi": ("multi_class",)}
 
 # Beside a method that is no kernel machine, one on more rows than this would take most of the time.
 LARGEST_UNASKED = 5000
@@ -36,14 +34,11 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
     Raises RecipeError: there is no such recipe.
     Raises UsageError: a recipe that does not answer the cohort's question.
     """
-    usual = USUAL[task.kind]
-    if usual == (method.name,):
-        usual = (STANDS_IN.get(method.name, method.name),)
-    loaded = [load_recipe(name) for name in (usual if names is None else names)]
+    loaded = [load_recipe(name) for name in (USUAL[task.kind] if names is None else names)]
     found = list({each.name: each for each in loaded}.values())
     if names is None and method.machine == "baseline" and n_rows > LARGEST_UNASKED:
         found = [each for each in found if each.machine == "baseline"]
-    wrong = [each.name for each in found if each.machine not in MACHINES[task.kind]]
+    wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
     if wrong:
         classes = "several classes" if task.kind == "multi" else "one class and the rest"
         raise UsageError(

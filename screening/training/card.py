@@ -108,9 +108,10 @@ def _validation(
 ) -> ValidationFacts:
     """Curves, tables and summaries of the held-out scores, one a watched class."""
     task, plan, validation = ground.task, ground.plan, scores.validation
-    confusion, rows = None, None
+    confusion, rows, class_chances = None, None, None
     if validation.predicted is not None:
         confusion, rows = per_class(scores.target, validation.predicted, task.classes)
+        class_chances = dict(zip(task.classes, validation.class_chances, strict=True))
     return ValidationFacts(
         folds=plan.folds,
         repeats=len(held_out.fold),
@@ -124,6 +125,7 @@ def _validation(
         prevalence=scores.shares,
         confusion=confusion,
         per_class=rows,
+        class_chances=class_chances,
         **judgement.figures,
     )
 

@@ -61,7 +61,8 @@ def past_and_later(
             reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
             return replace(facts, classes={}, reason=reason)
         # The whole table's labels were judged already; of the past alone some may be rare.
-        others = [text for text in cohort.classes if text not in task.positive]
+        cases = cohort.y(task.positive) if task.positive else np.zeros(cohort.n_rows)
+        others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []
         known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
         ground, held_out = hold_out(replace(cohort.take(past), contract=known, rows=np.arange(len(past))))
         own, test = ground.task, cohort.take(later)

@@ -126,7 +126,7 @@ def _without(
     contract = cohort.contract.model_copy(update={"features": kept})
     label = np.where(positive, "1", "0").astype(object)
     fewer = replace(cohort, contract=contract, values=cohort.values.only(kept), label=label)
-    task = Task("binary", contract.label or "label", ("1",), ("negative", name), (name,))
+    task = Task("binary", "label", (name,), ("negative", name), (name,), joined={name: ("1",)})
     once = replace(plan, fold=plan.fold[:1])
     try:
         held_out = held_out_by(fewer, load_recipe("logistic"), task, once, params={}, search=1, seed=seed)

@@ -22,7 +22,7 @@ from screening.kernels import kernel_cache
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, standards
 from screening.parallel import Cluster
 from screening.recipes.building import build
-from screening.recipes.loading import members_for, tells_apart
+from screening.recipes.loading import members_for
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
 from screening.validation.folds import Plan
@@ -82,7 +82,7 @@ class HeldOut:
         """The machines of the first so many repeats."""
         assert isinstance(self.ensemble, FoldEnsemble)
         kept = len(self.ensemble.machines) // len(self.fold) * repeats
-        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_classes)
+        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_outputs)
 
     @property
     def encoder(self) -> Encoder:
@@ -128,7 +128,7 @@ def hold_out(
     at = candidates.index(dict(search.chosen))
     machines = [each.machines[at] for each in first]
     decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, first, at)]
-    repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
+    repeat = plan.asked or FoldEnsemble(machines, recipe.machine, task.n_outputs).averages
     if not repeat and progress is not None:
         progress(finished, finished)
     for deal in range(1, len(plan.fold)) if repeat else ():
@@ -136,7 +136,7 @@ def hold_out(
         decisions.append(_in_row_order(again, 0))
         machines += [each.machines[0] for each in again]
     dealt = plan.fold[: len(decisions)]
-    ensemble = FoldEnsemble(machines, recipe.machine, len(task.classes))
+    ensemble = FoldEnsemble(machines, recipe.machine, task.n_outputs)
     learned = encoded.learnable(np.arange(cohort.n_rows))
     return HeldOut(
         decisions=np.stack(decisions),
@@ -197,7 +197,7 @@ def held_out_by(
     n_positive = int((task.target(labels_of(sample)) == 1).sum())
     parts: list[HeldOut] = []
     notes = []
-    members = members_for(recipe, tells_apart(recipe, sample), n_positive)
+    members = members_for(recipe, task.kind, n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
     encoded = effort.encoded(sample, recipe if encode_all else members[0], task, plan)
     for j, member in enumerate(members):

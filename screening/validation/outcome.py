@@ -60,7 +60,7 @@ class Outcome:
     scores: np.ndarray
     thresholds: np.ndarray  # (n_watched,), by the caller's rule, from these scores
     own: np.ndarray  # bool, (n_rows, n_watched): flagged by the machine's own boundary
-    predicted: np.ndarray  # number of the class with the largest decision; -1 for a binary task
+    predicted: np.ndarray  # number of the class with the highest chance; -1 for a binary task
     facts: Judged  # what was chosen, what that cost, and the figures at the thresholds
 
     def among(self, place: np.ndarray) -> Outcome:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
+from screening.documents.chances import likeliest
 from screening.documents.figures import Ranking
-from screening.documents.validation import Curve
+from screening.documents.validation import Curve, Platt
+from screening.statistics.calibration import fit_platt
 from screening.statistics.operating_point import (
     OperatingPoint,
     Rule,
@@ -46,10 +49,12 @@ class Validation:
     fold: np.ndarray  # the fold a row was held out in, in the first repeat
     watched: np.ndarray  # bool, (n_rows, n_watched): what the rows really are
     own: np.ndarray  # bool, as watched: flagged by a decision above 0, or the largest
-    predicted: np.ndarray | None  # class with the largest decision; None for a binary task
+    predicted: np.ndarray | None  # class with the highest chance; None for a binary task
     groups: np.ndarray | None  # what was kept whole
     n_settings: int  # that competed on these rows
     alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many
+    # curves of every class that `predicted` is read from, while the decisions are at hand
+    class_chances: Sequence[Platt] = ()
 
     @classmethod
     def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
@@ -57,17 +62,19 @@ class Validation:
         columns = task.watched_columns
         decisions = held_out.decisions.astype(float)
         mean = decisions.mean(axis=0)
-        predicted = None if task.kind == "binary" else mean.argmax(axis=1)
+        multi = task.kind == "multi"
+        chances = _class_chances(mean, held_out.encoded.target) if multi else []
         return cls(
             scores=mean[:, columns],
             repeats=decisions[:, :, columns],
             fold=held_out.fold[0],
             watched=task.is_watched(labels_of(sample)),
-            own=mean > 0 if predicted is None else predicted[:, None] == np.asarray(columns),
-            predicted=predicted,
+            own=mean.argmax(axis=1)[:, None] == np.asarray(columns) if multi else mean > 0,
+            predicted=likeliest(chances, mean) if multi else None,
             groups=groups,
             n_settings=held_out.search.n_candidates,
             alike=alike(held_out.encoded.x),
+            class_chances=chances,
         )
 
     def take(self, rows: np.ndarray) -> Validation:
@@ -82,18 +89,6 @@ class Validation:
             groups=None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object),
             predicted=None if self.predicted is None else self.predicted[rows],
             alike=None if self.alike is None else self.alike[rows],
-        )
-
-    def pooled(self) -> Validation:
-        """The watched classes as one: a row is as suspicious as the class that speaks loudest for it."""
-        repeats = self.repeats.max(axis=2, keepdims=True)
-        return replace(
-            self,
-            scores=repeats.mean(axis=0, dtype=float),
-            repeats=repeats,
-            watched=self.watched.max(axis=1, keepdims=True),
-            own=self.own.max(axis=1, keepdims=True),
-            predicted=None,
         )
 
     def of_class(self, m: int) -> OfClass:
@@ -128,6 +123,12 @@ class Validation:
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
         return choose(**self.of_class(m), rule=rule, seed=seed)
+
+
+def _class_chances(decisions: np.ndarray, target: np.ndarray) -> list[Platt]:
+    """Of each class against the rest at its share of these rows; `decisions`, (n_rows, n_classes)."""
+    own, weight = target[:, None] == np.arange(decisions.shape[1]), np.ones(len(target))
+    return [fit_platt(scores, mine, weight) for scores, mine in zip(decisions.T, own.T, strict=True)]
 
 
 def calibration_of(validation: Validation, thresholds: np.ndarray) -> np.ndarray:
