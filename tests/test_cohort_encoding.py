@@ -189,3 +189,40 @@ def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     np.testing.assert_allclose(shuffled, encoded, atol=1e-12)
     places = [other.names.index(name) for name in Encoder(CONTRACT).fit(cohort).names]
     np.testing.assert_array_equal(other.transform(cohort)[:, places], encoded)
+
+
+CODES = {"diag": {"type": "category", "missing": "category"}, "age": {"type": "number"}}
+
+
+def coded_cohort(folder, values):
+    frame = pd.DataFrame({"diag": values, "age": np.arange(len(values), dtype=float)})
+    frame.to_parquet(folder / "coded.parquet")
+    return read_cohort(folder / "coded.parquet", Contract.from_dict({"cohort": {}, "features": CODES}))
+
+
+def test_a_code_of_many_values_is_encoded_by_its_chapters(tmp_path):
+    rng = np.random.default_rng(0)
+    finer = [
+        f"{chapter}{number}.{digit}" for chapter in "IK" for number in range(20, 40) for digit in range(9)
+    ]
+    cohort = coded_cohort(tmp_path, [*rng.choice(finer, 2000), *[None] * 50])
+    encoder = Encoder(cohort.contract).fit(cohort)
+
+    assert len(encoder.places("diag")) <= 31 < len(set(finer))
+    assert {"diag=I*", "diag=K*", "diag=(missing)"} <= set(encoder.names)
+    unseen = encoder.transform(coded_cohort(tmp_path, ["K99.9", "Z00", None]))
+    columns = {name: unseen[:, place] > 0 for place, name in enumerate(encoder.names)}
+    assert columns["diag=K*"].tolist() == [True, False, False]
+    assert columns["diag=(missing)"].tolist() == [False, False, True]
+    again = Encoder.from_state(cohort.contract, encoder.state())
+    np.testing.assert_array_equal(again.transform(cohort), encoder.transform(cohort))
+    assert again.medians == encoder.medians and again.names == encoder.names
+
+
+def test_numbers_as_codes_of_another_length_are_of_another_chapter(tmp_path):
+    codes = [str(number) for number in [*range(30, 60), *range(400, 460)] for _ in range(12)]
+    cohort = coded_cohort(tmp_path, codes)
+    encoder = Encoder(cohort.contract).fit(cohort)
+
+    place = encoder.names.index("diag=4*")
+    assert ((encoder.transform(cohort)[:, place] > 0) == [len(code) == 3 for code in codes]).all()

@@ -287,3 +287,31 @@ def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, 
 )
 def test_codes_of_letters_and_numbers_stay_categories(tmp_path, beds):
     assert kinds(read_cohort(cohort_of(tmp_path, x=beds)).contract) == {"x": "category"}
+
+
+def stays(n_rows=600, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = [*map(str, range(380, 440)), "V57", "V58", "E909", "250.01", "250.83"]
+    return pd.DataFrame({
+        "encounter_id": np.arange(n_rows) * 7 + 1000,
+        "patient_nbr": rng.integers(0, 400, n_rows) * 31 + 100_000,
+        "admission_type_id": rng.integers(1, 9, n_rows),
+        "discharge_disposition_id": rng.integers(1, 29, n_rows),
+        "diag_1": rng.choice(codes, n_rows),
+        "days": rng.poisson(4, n_rows),
+    })  # fmt: skip
+
+
+def test_codes_are_categories_and_who_repeats_is_the_patient_whatever_names_end_in(tmp_path):
+    stays().to_csv(tmp_path / "stays.csv", index=False)
+
+    contract, _ = starter_contract(tmp_path / "stays.csv")
+
+    assert (contract.id, contract.group) == ("encounter_id", "patient_nbr")
+    coded = ("admission_type_id", "discharge_disposition_id", "diag_1")
+    assert kinds(contract) == dict.fromkeys(coded, "category") | {"days": "number"}
+    assert contract.features["admission_type_id"].categories
+    assert contract.features["diag_1"].categories is None  # the next table has codes that this one lacks
+    later = stays(seed=1).assign(diag_1="V99")
+    later.to_csv(tmp_path / "later.csv", index=False)
+    assert read_cohort(tmp_path / "later.csv", contract).n_rows == len(later)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from screening.cohort.code_prefixes import MANY_VALUES, CodePrefixes
 from screening.cohort.cohort import Cohort
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError
@@ -17,6 +18,7 @@ LEAST_SPREAD = 0.1
 # Nothing was learned about a column that is constant in training: divided by this, it stays zero.
 UNINFORMATIVE = 1e300
 ABSENT = ""
+PLAIN = -1  # the width of a category that is not encoded by beginnings
 
 
 class Encoder:
@@ -25,7 +27,9 @@ class Encoder:
     number: missing to the median. boolean: to the most frequent. ordinal: codes 0, 1, ..., missing to the
     lower median. category: one 0/1 column a level seen in training (two levels: one column), missing to the
     most frequent or, where the contract says so, a level of its own; a level not seen in training has no
-    column set, and where one column tells two levels apart, lies at its mean. Where the contract asks for an
+    column set, and where one column tells two levels apart, lies at its mean. A category of more than 30
+    levels has a 0/1 column for each beginning that many of its values share (`CodePrefixes`), which a level
+    not seen in training may have too. Where the contract asks for an
     indicator, a 0/1 column `NAME missing` is added. Then every column gets zero mean and unit variance over
     the training rows (of 0/1 columns, an sd under 0.1 is 0.1).
     """
@@ -45,6 +49,7 @@ class Encoder:
             raise CohortError("no rows to learn the encoding from")
         self._fill: dict[str, float] = {}
         self._levels: dict[str, list[str]] = {}
+        self._widths: dict[str, int] = {}
         for name in self._features:
             values = cohort.values[name]
             kind = self.contract.features[name].type
@@ -92,6 +97,7 @@ class Encoder:
             "fill": np.array([self._fill[name] for name in self._features], dtype=np.float64),
             "levels": np.array(levels, dtype=np.str_),
             "level_counts": np.array([len(self._levels[name]) for name in self._features], dtype=np.int64),
+            "widths": np.array([self._widths.get(name, PLAIN) for name in self._features], dtype=np.int64),
             "center": self._center,
             "scale": self._scale,
         }
@@ -108,13 +114,15 @@ class Encoder:
             counts = [int(count) for count in state["level_counts"]]
             levels = [str(level) for level in state["levels"]]
             fill = [float(value) for value in state["fill"]]
+            widths = [int(width) for width in state["widths"]]
             center, scale = np.array(state["center"], np.float64), np.array(state["scale"], np.float64)
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError("the encoder's arrays are incomplete; train the model again") from error
         sound = (
             set(encoder._features) == set(contract.features)
-            and len(counts) == len(fill) == len(encoder._features) == len(contract.features)
+            and len(counts) == len(fill) == len(widths) == len(encoder._features) == len(contract.features)
             and min(counts, default=0) >= 0
+            and all(count or width == PLAIN for count, width in zip(counts, widths, strict=True))
             and sum(counts) == len(levels)
         )
         if not sound:
@@ -125,6 +133,9 @@ class Encoder:
             for name, end, count in zip(encoder._features, ends, counts, strict=True)
         }
         encoder._fill = dict(zip(encoder._features, fill, strict=True))
+        encoder._widths = {
+            name: width for name, width in zip(encoder._features, widths, strict=True) if width != PLAIN
+        }
         encoder._name_columns()
         if center.shape != (len(encoder.names),) or scale.shape != center.shape or not (scale > 0).all():
             raise ModelError("the encoder's arrays have the wrong shape; train the model again")
@@ -134,6 +145,11 @@ class Encoder:
     def _learn_levels(self, name: str, values: np.ndarray) -> tuple[list[str], float]:
         missing = absent(values)
         counts = Counter(values[~missing].tolist())
+        if len(counts) > MANY_VALUES:
+            learned = CodePrefixes.learned(counts)
+            self._widths[name] = learned.width
+            (typical, most), *_ = counts.most_common(1)
+            return [typical, *learned.prefixes], float(self._own_level(name) and missing.sum() > most)
         listed = self.contract.features[name].categories
         levels = [text for text in (listed or sorted(counts)) if text in counts]
         fill = float(np.argmax([counts[text] for text in levels])) if levels else 0.0
@@ -142,6 +158,10 @@ class Encoder:
                 fill = float(len(levels))
             levels = [*levels, ABSENT]
         return levels, fill
+
+    def _code_prefixes(self, name: str) -> CodePrefixes:
+        """Of a category of many values, whose first level is the most frequent value."""
+        return CodePrefixes(tuple(self._levels[name][1:]), self._widths[name])
 
     def _own_level(self, name: str) -> bool:
         return self.contract.features[name].missing == "category"
@@ -163,7 +183,11 @@ class Encoder:
         self.medians = {}
         for name in self._features:
             feature, levels = self.contract.features[name], self._levels[name]
-            if feature.type == "category":
+            if name in self._widths:
+                added = [f"{name}={prefix}*" for prefix in self._code_prefixes(name).prefixes]
+                added += [f"{name}=(missing)"] * self._own_level(name)
+                self.medians[name] = None if self._fill[name] else levels[0]
+            elif feature.type == "category":
                 shown = [levels[place] or "(missing)" for place in self._shown_levels(name)]
                 added = [f"{name}={level}" for level in shown]
                 typical = levels[int(self._fill[name])] if levels else ABSENT
@@ -186,7 +210,16 @@ class Encoder:
         for name in self._features:
             feature, values = self.contract.features[name], features[name]
             missing = absent(values)
-            if feature.type == "category":
+            if name in self._widths:
+                shown = self._code_prefixes(name).columns(
+                    values if self._own_level(name) else np.where(missing, self._levels[name][0], values)
+                )
+                raw[:, at : at + shown.shape[1]] = shown
+                at += shown.shape[1]
+                if self._own_level(name):
+                    raw[:, at] = missing
+                    at += 1
+            elif feature.type == "category":
                 at = self._raw_category(raw, at, name, values, missing)
             else:
                 raw[:, at] = np.where(missing, self._fill[name], values)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow.compute as pc
 
+from screening.cohort.code_prefixes import CODE, MANY_VALUES
 from screening.cohort.duplicates import hashed
 from screening.cohort.id_hash import PLACE_NAMES
 from screening.cohort.summary import ColumnSummary
@@ -67,9 +68,18 @@ WHOSE = frozenset((
     "patient", "pat", "case", "fall", "subject", "encounter", "visit", "stay", "admission", "accession",
     "dossier", "séjour",
 ))  # fmt: skip
-NUMBERED = frozenset(("nr", "no", "num", "number", "nummer", "id"))
+NUMBERED = frozenset(("nr", "nbr", "no", "num", "number", "nummer", "id"))
 # In French the number comes first: N° dossier, numéro de séjour.
 NUMBER_OF, FILES = frozenset(("n", "numéro")), frozenset(("dossier", "séjour", "patient"))
+# The last word of what is coded; the digits of such a column are no quantity.
+CODED = frozenset((
+    "code", "codes", "icd", "atc", "ops", "drg", "cpt", "loinc", "snomed", "diag", "diagnosis", "dx",
+    "specialty", "fachabteilung", "kode", "codice", "código",
+))  # fmt: skip
+# A column called like an id whose values stand in so many rows each is a code, such as admission_type_id.
+ROWS_OF_CODE = 20
+# So many texts of letters and digits (V57, E909) beside numbers make codes of the numbers too.
+FEWEST_CODES = 3
 PLACES = frozenset((
     "bed", "room", "ward", "unit", "floor", "bett", "zimmer", "station", "lit", "chambre", "cama", "sala",
     "habitación", "letto", "stanza", "reparto",
@@ -104,11 +114,12 @@ def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Co
     for name, summary in summaries.items():
         if name in used:
             continue
-        reason = _useless(name, summary, starter)
+        codes = _mostly_codes(name, summary)
+        reason = _useless(name, summary, starter, codes)
         if reason:
             dropped.setdefault(reason, []).append(name)
             continue
-        feature = _feature(summary, starter)
+        feature = _feature(summary, starter, codes)
         features[name] = feature
         kinds.setdefault(word(feature, "type"), []).append(name)
         if feature["missing"] in ("indicator", "category"):
@@ -180,7 +191,7 @@ def _summaries(source: Source, given: Contract) -> dict[str, ColumnSummary]:
     return summaries
 
 
-def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
+def _useless(name: str, summary: ColumnSummary, starter: bool, codes: bool) -> str | None:
     if summary.unreadable:
         return "nested or binary"
     if not summary.present:
@@ -194,8 +205,9 @@ def _useless(name: str, summary: ColumnSummary, starter: bool) -> str | None:
     if summary.constant and summary.present == summary.rows:
         return "one value only"
     distinct = len(summary.texts)
-    numeric = _mostly_numbers(summary)
-    if numeric:
+    if codes:
+        return None
+    if _mostly_numbers(summary):
         counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
         if counting and INDEX_NAME.fullmatch(name):
             return "a row index"
@@ -226,6 +238,19 @@ def _measured(texts: Iterable[str]) -> bool:
     return sum(count for _, count in units.most_common(3)) >= 0.9 * len(found)
 
 
+def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
+    """Codes, whose digits are no quantity: by letters before some of them, or by the column's name."""
+    if summary.unreadable or summary.dates or summary.censored or names_people(name):
+        return False
+    few = not summary.many_texts and 2 < len(summary.texts) <= summary.present / ROWS_OF_CODE
+    lettered = [text for text in summary.odd_texts if CODE.fullmatch(text) and text[0].isalpha()]
+    if len(lettered) >= FEWEST_CODES and len(lettered) > len(summary.odd_texts) / 2:
+        seldom_twice = len(summary.texts) > summary.present / 2
+        return (few or not names_rows(name)) and not seldom_twice and not _measured(summary.odd_texts)
+    *_, last = [word for word in _words(name) if not word.isdigit()] or [""]
+    return few and summary.whole and (names_rows(name) or last in CODED)
+
+
 def _mostly_numbers(summary: ColumnSummary) -> bool:
     """Numbers, but for missing codes, censored values and a few that cannot be read."""
     if summary.native:
@@ -237,34 +262,36 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
     return share >= 0.9 or (share >= 0.5 and len(summary.texts) > 30)
 
 
-def _feature(summary: ColumnSummary, starter: bool) -> dict[str, object]:
-    coded = summary.coded_share if starter and _mostly_numbers(summary) else 0.0
+def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, object]:
+    numeric = not codes and _mostly_numbers(summary)
+    coded = summary.coded_share if starter and numeric else 0.0
     often_missing = summary.missing_share + coded > INDICATOR_SHARE
     feature: dict[str, object] = {"missing": "indicator" if often_missing else "impute"}
     if summary.ticked:
         return {"type": "boolean", "missing": "no"}
-    codes = sorted(summary.missing_codes)
+    absent = sorted(summary.missing_codes)
     # Without a review, 0 and 1 stay numbers: a later 2 must not stop a night's run.
     reviewed_flag = starter and summary.texts <= {"0", "1"}
-    if summary.boolean_words and (not _mostly_numbers(summary) or reviewed_flag) and not summary.constant:
+    if summary.boolean_words and (not numeric or reviewed_flag) and not summary.constant:
         return {"type": "boolean", **feature}
-    if _mostly_numbers(summary):
+    if numeric:
         feature["type"] = "number"
         if starter:
             usual = summary.percentiles(1, 99)
             feature.update({"usual": usual} if usual else {})
-            not_known = sorted({*codes, *summary.odd_texts, *(f"{code:g}" for code in summary.far_codes)})
+            not_known = sorted({*absent, *summary.odd_texts, *(f"{code:g}" for code in summary.far_codes)})
             feature.update({"missing_values": not_known} if not_known else {})
             feature.update({"censored": "limit"} if summary.censored else {})
         return feature
-    codes = [text for text in codes if text.lower() in NO_ANSWER and summary.texts != {text}]
-    if starter and codes:
-        feature["missing_values"] = codes
-        if truths(text.lower() for text in summary.texts - set(codes)):
+    absent = [text for text in absent if text.lower() in NO_ANSWER and summary.texts != {text}]
+    if starter and absent:
+        feature["missing_values"] = absent
+        if truths(text.lower() for text in summary.texts - set(absent)):
             return {"type": "boolean", **feature}
     feature.update(type="category", missing="category" if often_missing else "impute")
-    if starter:
-        feature["categories"] = sorted(summary.texts - set(codes))
+    # Of many codes the next table has some that this one lacks, which is no fault of it.
+    if starter and len(summary.texts) <= MANY_VALUES:
+        feature["categories"] = sorted(summary.texts - set(absent))
     return feature
 
 

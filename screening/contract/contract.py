@@ -55,7 +55,8 @@ class Feature(BaseModel):
     Attributes
     ----------
     type : {"number", "ordinal", "category", "boolean"}
-        How the cells are read; an ordinal feature is one of texts that have an order.
+        How the cells are read; an ordinal feature is one of texts that have an order. A category of more
+        than 30 values, such as a code, is learned from by the beginnings that many of them share.
     unit : str, optional
         Unit of the values; shown, and tells which conversions a night can have gone through.
     usual : (low, high), optional
