@@ -7,8 +7,8 @@ Tables of 3 to 10 classes, UCI sets in ../shared/data and scikit-learn's own, at
 third; classes of fewer than `FEWEST` rows are left out, and of large tables `MOST` rows are drawn. Everything
 is tuned on the two thirds as `screen train` does; what is blended anew here (`auto` with an adaptive machine)
 has the same held-out scores. Against the rest: one two-class `auto` a class, where `--rest` asks for it.
-Ranking is one class against the rest, a mean over classes; accuracy is of the predicted class. A split that is
-in the CSV is not run again.
+Ranking is one class against the rest, a mean over classes; accuracy is of the predicted class. A split in the
+CSV is not run again.
 """
 
 from __future__ import annotations
