@@ -37,7 +37,6 @@ from screening.recipes.loading import load_recipe
 from screening.statistics.calibration import fit_platt
 from screening.statistics.ranking import auroc, average_precision
 from screening.validation.held_out import HeldOut, blended
-from screening.validation.validation import Validation
 
 UCI_SETS = (
     "car",
@@ -104,10 +103,8 @@ def split(name: str, seed: int, rest: bool = False) -> Iterator[dict[str, object
         methods[f"auto with {recipe}"] = blended(load_recipe("auto"), held.encoded, [*held.parts, other], ())
     for method, found in methods.items():
         decisions = found.ensemble.decisions(x)
-        chances = Validation.of(found, auto.sample, task, None).class_chances
-        yield {"set": name, "seed": seed, "method": method} | figures(
-            decisions, likeliest(chances, decisions), target
-        )
+        predicted = likeliest(found.class_chances, decisions)
+        yield {"set": name, "seed": seed, "method": method} | figures(decisions, predicted, target)
     for method, how in FORESTS.items():
         forest = RandomForestClassifier(500, random_state=seed, **how).fit(
             held.encoded.x, held.encoded.target

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from joblib import effective_n_jobs
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
-from screening.documents.validation import SearchFacts
+from screening.documents.validation import Platt, SearchFacts
 from screening.errors import RecipeError, UsageError
 from screening.kernels import kernel_cache
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, standards
@@ -24,6 +25,7 @@ from screening.parallel import Cluster
 from screening.recipes.building import build
 from screening.recipes.loading import members_for
 from screening.recipes.recipe import ALWAYS, Recipe
+from screening.statistics.calibration import fit_platt
 from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
 from screening.validation.folds import Plan
 from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
@@ -83,6 +85,15 @@ class HeldOut:
         assert isinstance(self.ensemble, FoldEnsemble)
         kept = len(self.ensemble.machines) // len(self.fold) * repeats
         return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_outputs)
+
+    @cached_property
+    def class_chances(self) -> list[Platt]:
+        """Of several classes the chance of each against the rest, at its share of these rows."""
+        decisions, target = self.decisions.mean(axis=0, dtype=float), self.encoded.target
+        if decisions.shape[1] == 1:
+            return []
+        own, weight = target[:, None] == np.arange(decisions.shape[1]), np.ones(len(target))
+        return [fit_platt(scores, mine, weight) for scores, mine in zip(decisions.T, own.T, strict=True)]
 
     @property
     def encoder(self) -> Encoder:

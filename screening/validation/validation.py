@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
@@ -11,8 +10,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.chances import likeliest
 from screening.documents.figures import Ranking
-from screening.documents.validation import Curve, Platt
-from screening.statistics.calibration import fit_platt
+from screening.documents.validation import Curve
 from screening.statistics.operating_point import (
     OperatingPoint,
     Rule,
@@ -53,8 +51,6 @@ class Validation:
     groups: np.ndarray | None  # what was kept whole
     n_settings: int  # that competed on these rows
     alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many
-    # curves of every class that `predicted` is read from, while the decisions are at hand
-    class_chances: Sequence[Platt] = ()
 
     @classmethod
     def of(cls, held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> Validation:
@@ -63,18 +59,16 @@ class Validation:
         decisions = held_out.decisions.astype(float)
         mean = decisions.mean(axis=0)
         multi = task.kind == "multi"
-        chances = _class_chances(mean, held_out.encoded.target) if multi else []
         return cls(
             scores=mean[:, columns],
             repeats=decisions[:, :, columns],
             fold=held_out.fold[0],
             watched=task.is_watched(labels_of(sample)),
             own=mean.argmax(axis=1)[:, None] == np.asarray(columns) if multi else mean > 0,
-            predicted=likeliest(chances, mean) if multi else None,
+            predicted=likeliest(held_out.class_chances, mean) if multi else None,
             groups=groups,
             n_settings=held_out.search.n_candidates,
             alike=alike(held_out.encoded.x),
-            class_chances=chances,
         )
 
     def take(self, rows: np.ndarray) -> Validation:
@@ -123,12 +117,6 @@ class Validation:
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
         return choose(**self.of_class(m), rule=rule, seed=seed)
-
-
-def _class_chances(decisions: np.ndarray, target: np.ndarray) -> list[Platt]:
-    """Of each class against the rest at its share of these rows; `decisions`, (n_rows, n_classes)."""
-    own, weight = target[:, None] == np.arange(decisions.shape[1]), np.ones(len(target))
-    return [fit_platt(scores, mine, weight) for scores, mine in zip(decisions.T, own.T, strict=True)]
 
 
 def calibration_of(validation: Validation, thresholds: np.ndarray) -> np.ndarray:
