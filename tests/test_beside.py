@@ -116,18 +116,12 @@ def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monke
     assert "Not compared with <bdi>logistic</bdi>: too few positives." in render_model(trained.document)
 
 
-def test_several_classes_stand_beside_one_against_the_rest_by_patient(of_classes):
+def test_several_classes_stand_beside_kernel_machines_and_baselines_by_patient(of_classes):
     found = comparison_of(of_classes)
 
-    assert [other["recipe"] for other in found["beside"]] == ["one_vs_rest"]
+    assert [other["recipe"] for other in found["beside"]] == ["one_vs_rest", "logistic", "random_forest"]
     assert {"auroc", "specificity", "macro_recall"} <= set(found["beside"][0]["differences"])
     assert "95% intervals at these thresholds, by group" in render_model(of_classes.document)
-
-
-def test_one_against_the_rest_has_one_against_one_beside_it(tissue, trained):
-    found = comparison_of(trained(tissue, "one_vs_rest", search=1, folds=4, beside=None))
-
-    assert [other["recipe"] for other in found["beside"]] == ["one_vs_one"]
 
 
 def test_a_method_that_answers_another_question_is_refused_before_training(tissue, cohort):

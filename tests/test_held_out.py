@@ -43,7 +43,7 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
     fold = model.validation.set_index("id")["fold"][cohort.id].to_numpy()
     encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
 
-    by_machine = [oriented_decisions(each, encoded, kind, 2)[:, 0] for each in model.ensemble.machines]
+    by_machine = [oriented_decisions(each, encoded, kind, 1)[:, 0] for each in model.ensemble.machines]
 
     own = np.array(by_machine)[fold, np.arange(len(fold))]
     assert len(by_machine) == 5
@@ -67,7 +67,7 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tiss
     encoded, kind = model.encoder.transform(rows), model.ensemble.kind
 
     alone = [
-        oriented_decisions(each, encoded, kind, model.ensemble.n_classes) for each in model.ensemble.machines
+        oriented_decisions(each, encoded, kind, model.ensemble.n_outputs) for each in model.ensemble.machines
     ]
 
     together = model.ensemble.decisions(encoded)

@@ -54,7 +54,10 @@ Cluster = Annotated[
 ]
 
 Label = Annotated[str | None, typer.Option(help="Column that says who was a case.")]
-Positive = Annotated[list[str] | None, typer.Option(help="Label value to find; may be repeated.")]
+Positive = Annotated[
+    list[str] | None,
+    typer.Option(help="Label value to find; each one more is a class of its own, A+B are one class."),
+]
 Id = Annotated[str | None, typer.Option(help="Column that names a row.")]
 Group = Annotated[str | None, typer.Option(help="Column never split over folds, such as the patient.")]
 Independent = Annotated[

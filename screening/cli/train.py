@@ -280,8 +280,7 @@ def validate(
     query: options.Query = None,
     label: options.Label = None,
     positive: Annotated[
-        list[str] | None,
-        typer.Option(help="Label value of a case, where COHORT writes it otherwise; may be repeated."),
+        str | None, typer.Option(help="Label value of a case, where COHORT writes it otherwise; or A+B.")
     ] = None,
     templates: Templates = None,
     as_json: AsJson = False,

@@ -25,7 +25,7 @@ from screening.errors import ModelError, UsageError
 from screening.files import digest_of_json
 from screening.page.comparison import render_comparison
 from screening.parallel import in_parallel, opened
-from screening.recipes.loading import list_recipes, load_recipe, tells_apart
+from screening.recipes.loading import FITS, list_recipes, load_recipe, several_asked, tells_apart
 from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
 from screening.statistics.intervals import percentiles
@@ -141,15 +141,15 @@ class FitFacts:
 class Method:
     """One recipe on one cohort: what is computed, and kept, as a whole.
 
-    The recipe is trained for its `task`, on the rows and folds of the cohort's `study`, and judged on the
-    `end_point`, which is the same for all recipes of a cohort. `key` names it among all.
+    The recipe is trained for its `task`, on the rows and folds of the cohort's `study`. `key` names it among
+    all; `several` says whether the class it predicts is judged too.
     """
 
     key: str
     study: Study
     recipe: Recipe
     task: Task
-    end_point: Task
+    several: bool
     search: int | None
 
     @property
@@ -238,7 +238,7 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
-    control = control or _plain_machine(recipes, cohorts)
+    control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
     recipes = _methods(recipes, control)
     methods: dict[str, list[Method]] = {}
     for place, (name, cohort) in enumerate(cohorts.items()):
@@ -265,7 +265,7 @@ def compare(
     outcomes = {
         method.key: Outcome(
             found := made[method.key][0],
-            found.operating_points([method.study.rule] * len(method.end_point.watched), seed),
+            found.operating_points([method.study.rule] * len(method.task.watched), seed),
         )
         for method in every
     }
@@ -315,33 +315,18 @@ def _study(
 
 
 def methods_of(place: int, study: Study, recipes: Sequence[Recipe], search: int | None) -> list[Method]:
-    """Every recipe on a cohort, all judged on one end point; `place` is the cohort's number.
+    """Every recipe on a cohort, all judged on the same watched classes; `place` is the cohort's number.
 
-    That is the watched classes one by one where every method tells them apart, and otherwise the positive
-    classes as one: what a two-class method is asked about.
+    The predicted class is judged too where every recipe tells all classes apart.
     """
     label = labels_of(study.sample)
     tasks = []
     for recipe in recipes:
         task = ask(study.sample, tells_apart(recipe, study.sample))
         tasks.append(watchable(task, task.target(label), study.groups, study.folds))
-    end_point = next((task for task in tasks if task.kind == "binary"), tasks[0])
-    pooled = [recipe.name for recipe, task in zip(recipes, tasks, strict=True) if task != end_point]
-    if pooled:
-        words = (
-            f"every method is judged on one end point, {end_point.watched[0]}; {', '.join(pooled)} by the "
-            "highest of the scores of these classes"
-        )
-        study = replace(study, notes=[*study.notes, words])
+    several = all(task.kind == "multi" for task in tasks)
     return [
-        Method(
-            f"{place}-{_mark(recipe)}{'' if task == end_point else '-pooled'}",
-            study,
-            recipe,
-            task,
-            end_point,
-            search,
-        )
+        Method(f"{place}-{_mark(recipe)}", study, recipe, task, several, search)
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
 
@@ -353,7 +338,7 @@ def _mark(recipe: Recipe) -> str:
 
 
 def held_out(
-    key: str, study: Study, recipe: Recipe, task: Task, end_point: Task, search: int | None, seed: int
+    key: str, study: Study, recipe: Recipe, task: Task, several: bool, search: int | None, seed: int
 ) -> tuple[str, Validation, FitFacts]:
     """Every row held out by a method, its setting chosen as `train` chooses it, and which method it was.
 
@@ -366,7 +351,7 @@ def held_out(
     facts = FitFacts(
         search=found.search, sv_share=found.sv_share, fit_seconds=fit_seconds, score_seconds=score_seconds
     )
-    return key, validation if task == end_point else validation.pooled(), facts
+    return key, validation if several else replace(validation, predicted=None, target=None), facts
 
 
 class Checkpoints:
@@ -399,13 +384,13 @@ class Checkpoints:
         arrays = finished.take(self.folder / f"{method.key}.npz")
         if arrays is None:
             return None
-        study, end_point = method.study, method.end_point
+        study, task, label = method.study, method.task, labels_of(method.study.sample)
         try:
             facts = read(FitFacts, json.loads(arrays.pop("facts").tobytes()), "a kept method")
             return Validation(
                 fold=study.fold[0],
-                watched=end_point.is_watched(labels_of(study.sample)),
-                target=end_point.target(labels_of(study.sample)) if "predicted" in arrays else None,
+                watched=task.is_watched(label),
+                target=task.target(label) if method.several else None,
                 groups=study.groups,
                 n_settings=facts.search.n_candidates,
                 **({"predicted": None} | arrays),
@@ -438,7 +423,7 @@ def work_through(
         resources.cluster.check(rows_travel=True)
         studies = {key: study.to_travel() for key, study in studies.items()}
     given = [
-        (each.key, studies[id(each.study)], each.recipe, each.task, each.end_point, each.search, seed)
+        (each.key, studies[id(each.study)], each.recipe, each.task, each.several, each.search, seed)
         for each in waiting
     ]
     results = in_parallel(
@@ -524,8 +509,7 @@ def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Figure:
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
     """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
-    several = any(_has_several_classes(cohort) for cohort in cohorts.values())
-    machines = {"multi_class"} if several else {"one_class", "two_class", "baseline"}
+    machines = FITS["multi" if any(map(several_asked, cohorts.values())) else "binary"]
     found: list[str] = []
     for name in names:
         every = [recipe.name for recipe in list_recipes() if recipe.machine in machines]
@@ -544,19 +528,6 @@ def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
     return found
 
 
-def _has_several_classes(cohort: Cohort) -> bool:
-    return len(cohort.classes) > 2 and not cohort.contract.positive
-
-
-def _plain_machine(recipes: Sequence[Recipe | str], cohorts: Mapping[str, Cohort]) -> str:
-    """The control where none is named: one that the methods can be compared with class by class."""
-    if any(_has_several_classes(cohort) for cohort in cohorts.values()):
-        return "one_vs_rest"
-    asked = [load_recipe(each) if isinstance(each, str) else each for each in recipes]
-    named = any(len(cohort.contract.positive) > 1 for cohort in cohorts.values())
-    return "one_vs_rest" if named and all(each.machine == "multi_class" for each in asked) else "svm"
-
-
 def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
     """The recipes, the control first."""
     loaded = [load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
@@ -570,7 +541,7 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
 def _scores(name: str, methods: Sequence[Method], outcomes: Mapping[str, Outcome]) -> Iterator[pd.DataFrame]:
     for method in methods:
         outcome, sample = outcomes[method.key], method.study.sample
-        for m, watched in enumerate(method.end_point.watched):
+        for m, watched in enumerate(method.task.watched):
             columns: dict[str, Any] = {
                 "cohort": name,
                 "recipe": method.recipe.name,

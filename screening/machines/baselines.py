@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax
 from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
@@ -22,6 +21,7 @@ from screening.machines.base import (
     as_array,
     check_class_weight,
     check_whole,
+    class_log_odds,
     weight_by_class,
 )
 from screening.machines.forests import DEEPEST
@@ -57,10 +57,10 @@ class Logistic(Classifier):
         self.coef_, self.intercept_, self.n_iter_ = model.coef_, model.intercept_, int(model.n_iter_.max())
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); of more than two classes one score a class, (n_rows, n_classes)."""
+        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
         check_is_fitted(self)
         scores = self._rows(X) @ self.coef_.T + self.intercept_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return scores[:, 0] if scores.shape[1] == 1 else class_log_odds(scores)
 
     def state(self) -> dict[str, np.ndarray]:
         check_is_fitted(self)
@@ -183,7 +183,7 @@ class Boosting(Classifier):
         return library.train(settings, rows, num_boost_round=self.n_rounds)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
+        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
         check_is_fitted(self)
         rows = self._rows(X)
         if hasattr(self, "text_"):
@@ -192,7 +192,7 @@ class Boosting(Classifier):
             sums = self.model_.decision_function(rows)
         n_classes = len(self.classes_)
         sums = np.reshape(sums, len(rows) if n_classes == 2 else (len(rows), n_classes))
-        return sums if n_classes == 2 else log_softmax(sums, axis=1)
+        return sums if n_classes == 2 else class_log_odds(sums)
 
     def state(self) -> dict[str, np.ndarray]:
         """LightGBM's text as bytes, and what it does not hold."""
@@ -265,7 +265,7 @@ class EasyEnsemble(Classifier):
         self.model_ = ensemble.fit(x, codes)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
+        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
         check_is_fitted(self)
         logs = np.log(np.clip(self.model_.predict_proba(self._rows(X)), _SMALLEST, 1.0))
-        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+        return class_log_odds(logs)

@@ -60,6 +60,7 @@ def model_document(
             n_machines=len(held_out.ensemble.machines),
             encoded_by="negatives" if held_out.one_class else "all rows",
             search=held_out.search,
+            class_chances=dict(zip(task.classes, held_out.class_chances, strict=False)) or None,
             **judgement.facts,
         ),
         training=_training(study, held_out, approximation, seed, max_rows, command),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort, labels_of, same_label
+from screening.cohort.cohort import Cohort, joined_labels, labels_of, same_label
 from screening.documents.model import Leak
 from screening.documents.tables import table, tables
 from screening.errors import CohortError, ModelError, UsageError
@@ -46,9 +46,9 @@ def laid(
 ) -> Study:
     """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it."""
     cohort, late = before_the_outcome(cohort)
-    multi_class = tells_apart(recipe, cohort)
-    refuse_slips(cohort, multi_class)
-    task = ask(cohort, multi_class)
+    several = tells_apart(recipe, cohort)
+    refuse_slips(cohort, several)
+    task = ask(cohort, several)
     largest = largest_exact(recipe, params)
     too_many = max_rows is None and largest is not None and cohort.n_rows > largest
     params = with_landmarks(recipe, params, too_many)
@@ -117,7 +117,7 @@ REMEDY = "correct the cells, or say what counts with --positive, or `positive` a
 LOOSE = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
 
 
-def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
+def refuse_slips(cohort: Cohort, several: bool) -> None:
     """Refuse label values that too few rows have, or that one slip of the pen makes of another.
 
     Values that the contract or `--positive` names are meant as they stand. In a question of one class against
@@ -134,7 +134,7 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
                 f"column '{column}': {rare} of its {len(counts)} values stand in fewer than "
                 f"{FEWEST_OF_LABEL} rows; is it the label? {REMEDY}"
             )
-    positive = {same_label(text, [*counts]) for text in contract.positive}
+    positive = {label for text in contract.positive for label in joined_labels(text, [*counts])}
     named = positive | {same_label(text, [*counts]) for text in contract.negative}
     faults = [
         f"column '{column}', {_rows_of(cohort, text)}: a value that stands in {count} "
@@ -148,7 +148,7 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
         for one, other in combinations(sorted(counts), 2)
         if alike(one, other)
         and not {one, other} <= named
-        and (multi_class or not positive or {one, other} & positive)
+        and (several or not positive or {one, other} & positive)
     ]
     if faults:
         raise CohortError(faults)

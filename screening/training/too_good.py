@@ -126,7 +126,7 @@ def _without(
     contract = cohort.contract.model_copy(update={"features": kept})
     label = np.where(positive, "1", "0").astype(object)
     fewer = replace(cohort, contract=contract, values=cohort.values.only(kept), label=label)
-    task = Task("binary", contract.label or "label", ("1",), ("negative", name), (name,))
+    task = Task("binary", "label", (name,), ("negative", name), (name,), joined={name: ("1",)})
     once = replace(study, sample=fewer, task=task, fold=study.fold[:1], params={})
     try:
         held_out = held_out_by(once, load_recipe("logistic"), search=1, seed=seed)

@@ -19,7 +19,7 @@ from screening.documents.validation import Beside, Forward
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.machines.ensembles import BlendedEnsemble
 from screening.parallel import Cluster
-from screening.recipes.loading import load_recipe
+from screening.recipes.loading import FITS, load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule
@@ -250,13 +250,11 @@ def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
     return (encoded + encoded[::-1]) / 2
 
 
-USUAL: dict[str, tuple[str, ...]] = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest",)}
+USUAL: dict[str, tuple[str, ...]] = {
+    "binary": ("svm", "logistic"),
+    "multi": ("one_vs_rest", "logistic", "random_forest"),
+}
 """What a method is compared with where nobody says otherwise, itself left out."""
-
-# Leaving itself out would leave nothing: the other plain way to tell several classes apart takes its place.
-STANDS_IN = {"one_vs_rest": "one_vs_one"}
-
-MACHINES = {"binary": ("one_class", "two_class", "baseline"), "multi": ("multi_class",)}
 
 # Beside a method that is no kernel machine, one on more rows than this would take most of the time.
 LARGEST_UNASKED = 5000
@@ -270,14 +268,11 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
     Raises RecipeError: there is no such recipe.
     Raises UsageError: a recipe that does not answer the cohort's question.
     """
-    usual = USUAL[task.kind]
-    if usual == (method.name,):
-        usual = (STANDS_IN.get(method.name, method.name),)
-    loaded = [load_recipe(name) for name in (usual if names is None else names)]
+    loaded = [load_recipe(name) for name in (USUAL[task.kind] if names is None else names)]
     found = list({each.name: each for each in loaded}.values())
     if names is None and method.machine == "baseline" and n_rows > LARGEST_UNASKED:
         found = [each for each in found if each.machine == "baseline"]
-    wrong = [each.name for each in found if each.machine not in MACHINES[task.kind]]
+    wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
     if wrong:
         classes = "several classes" if task.kind == "multi" else "one class and the rest"
         raise UsageError(
@@ -362,7 +357,8 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
             reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
             return replace(facts, classes={}, reason=reason)
         # The whole table's labels were judged already; of the past alone some may be rare.
-        others = [text for text in cohort.classes if text not in task.positive]
+        cases = cohort.y(task.positive) if task.positive else np.zeros(cohort.n_rows)
+        others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []
         known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
         earlier, held_out = hold_out(replace(cohort.take(past), contract=known, rows=np.arange(len(past))))
         own, test = earlier.task, cohort.take(later)

@@ -41,7 +41,7 @@ def validate(
     cohort: Cohort | Readable,
     *,
     label: str | None = None,
-    positive: str | Sequence[str] | None = None,
+    positive: str | None = None,
     command: str | None = None,
 ) -> ExternalValidation:
     """Try a model's thresholds and chances on another cohort, and say what its rule would choose there.
@@ -55,8 +55,8 @@ def validate(
         been read by it.
     label : str, optional
         Column that says who was a case; the contract's by default.
-    positive : str or sequence of str, optional
-        Label values that count as a case, where this cohort writes them otherwise than training did.
+    positive : str, optional
+        Label value of a case (or several, "A+B"), where this cohort writes it otherwise than training did.
     command : str, optional
         The command line, to be stated on the page.
 
@@ -179,7 +179,7 @@ def refuse_trained_on(
 
 
 def _truth(
-    model: Model, rows: Cohort, column: str, positive: str | Sequence[str] | None
+    model: Model, rows: Cohort, column: str, positive: str | None
 ) -> tuple[Task, np.ndarray, list[str]]:
     """The question with the watched classes that occur, the rows' classes, and which labels are cases."""
     task = Task.of(model.facts.task)
@@ -192,8 +192,8 @@ def _truth(
     if positive is not None and task.kind != "binary":
         raise UsageError("--positive: the model tells several classes apart; label them as in training")
     if positive is not None:
-        cases = replace(rows, contract=rows.contract.with_roles(label=column)).positives(positive)
-        target = np.isin(label, cases).astype(np.int64)
+        labelled = replace(rows, contract=rows.contract.with_roles(label=column))
+        cases, target = list(labelled.positives(positive)), labelled.y(positive)
     else:
         cases = list(task.positive or task.watched)
         remedy = "correct them, or say which are cases with --positive"
@@ -221,7 +221,7 @@ def _scores(
         fold=np.zeros(len(scores), dtype=int),
         watched=watched,
         own=np.zeros(watched.shape, dtype=bool),
-        predicted=None if task.kind == "binary" else decisions.argmax(axis=1),
+        predicted=None if task.kind == "binary" else model.predicted(decisions),
         groups=rows.group,
         n_settings=1,
         target=None if task.kind == "binary" else target,

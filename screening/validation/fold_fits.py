@@ -33,7 +33,7 @@ class EncodedRows:
     """Encoded rows that the machines of a recipe learn from."""
 
     recipe: Recipe
-    n_classes: int
+    n_outputs: int  # columns of decisions
     x: np.ndarray  # (n_rows, n_encoded)
     target: np.ndarray
     groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
@@ -43,7 +43,7 @@ class EncodedRows:
     def to_travel(self) -> EncodedRows:
         """The same for workers: what stands together is told by numbers, and no name travels."""
         groups = None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
-        return EncodedRows(self.recipe, self.n_classes, self.x, self.target, groups, self.distances)
+        return EncodedRows(self.recipe, self.n_outputs, self.x, self.target, groups, self.distances)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""
@@ -107,13 +107,13 @@ class EncodedRows:
             return [self.decisions(each, x) for each in machines]
         found = decisions_of([each.passes_kept for each in kernel_machines], x)
         return [
-            oriented(each.scores_from(own), each, self.recipe.machine, self.n_classes)
+            oriented(each.scores_from(own), each, self.recipe.machine, self.n_outputs)
             for each, own in zip(kernel_machines, found, strict=True)
         ]
 
     def decisions(self, machine: Estimator, x: np.ndarray) -> np.ndarray:
-        """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
-        return oriented_decisions(machine, x, self.recipe.machine, self.n_classes)
+        """Of encoded rows, higher for more suspicious, shape (n_rows, n_outputs)."""
+        return oriented_decisions(machine, x, self.recipe.machine, self.n_outputs)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class EncodedCohort(EncodedRows):
         encoder = Encoder(cohort.contract).fit(learned)
         x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
         distances = kernel_cache.Distances(x, memory)
-        return cls(recipe, len(task.classes), x, target, groups, distances, encoder)
+        return cls(recipe, task.n_outputs, x, target, groups, distances, encoder)
 
     def by(self, recipe: Recipe) -> EncodedCohort | None:
         """The same rows for another recipe; None where it encodes them by others."""
@@ -260,7 +260,7 @@ def _places(
     """The file of each piece of a fold, by everything that it depends on."""
     content = hashlib.sha256(rows.x.tobytes() + rows.target.tobytes() + dealt.tobytes())
     content.update(b"" if rows.groups is None else rows.groups.tobytes())
-    told = [rows.recipe.text, rows.recipe.parameters, rows.n_classes, rows.distances.memory, n]
+    told = [rows.recipe.text, rows.recipe.parameters, rows.n_outputs, rows.distances.memory, n]
     names = [digest_of_json([content.hexdigest(), *told, *piece])[:24] for piece in pieces]
     return [kept / f"{name}.npz" for name in names]
 

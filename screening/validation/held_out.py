@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from joblib import effective_n_jobs
 
 from screening.cohort.encoding import Encoder
-from screening.documents.validation import SearchFacts
+from screening.documents.validation import Platt, SearchFacts
 from screening.errors import RecipeError, UsageError
 from screening.kernels import kernel_cache
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, standards
 from screening.parallel import Cluster
 from screening.recipes.building import build
-from screening.recipes.loading import members_for, tells_apart
+from screening.recipes.loading import members_for
 from screening.recipes.recipe import ALWAYS, Recipe
+from screening.statistics.calibration import fit_platt
 from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
 from screening.validation.folds import Study
 from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
@@ -73,7 +75,16 @@ class HeldOut:
         """The machines of the first so many repeats."""
         assert isinstance(self.ensemble, FoldEnsemble)
         kept = len(self.ensemble.machines) // len(self.fold) * repeats
-        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_classes)
+        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_outputs)
+
+    @cached_property
+    def class_chances(self) -> list[Platt]:
+        """Of several classes the chance of each against the rest, at its share of these rows."""
+        decisions, target = self.decisions.mean(axis=0, dtype=float), self.encoded.target
+        if decisions.shape[1] == 1:
+            return []
+        own, weight = target[:, None] == np.arange(decisions.shape[1]), np.ones(len(target))
+        return [fit_platt(scores, mine, weight) for scores, mine in zip(decisions.T, own.T, strict=True)]
 
     @property
     def encoder(self) -> Encoder:
@@ -96,7 +107,7 @@ def hold_out(
     (`choose_setting`).
     """
     encoded = encoded_for(study, recipe, resources, like)
-    n_rows, n_classes = study.sample.n_rows, len(study.task.classes)
+    n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
     most = kernel_cache.side_by_side(rows_held(candidates, n_rows), resources.memory)
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
     total = study.folds * (len(candidates) + len(study.fold) - 1)
@@ -121,7 +132,7 @@ def hold_out(
     at = candidates.index(dict(search.chosen))
     machines = [each.machines[at] for each in first]
     decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, first, at)]
-    repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_classes).averages
+    repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).averages
     if not repeat and progress is not None:
         progress(finished, finished)
     for deal in range(1, len(study.fold)) if repeat else ():
@@ -129,7 +140,7 @@ def hold_out(
         decisions.append(_in_row_order(again, 0))
         machines += [each.machines[0] for each in again]
     dealt = study.fold[: len(decisions)]
-    ensemble = FoldEnsemble(machines, recipe.machine, n_classes)
+    ensemble = FoldEnsemble(machines, recipe.machine, n_outputs)
     learned = encoded.learnable(np.arange(n_rows))
     return HeldOut(
         decisions=np.stack(decisions),
@@ -198,7 +209,7 @@ def held_out_by(
     n_positive = int((study.target == 1).sum())
     parts: list[HeldOut] = []
     notes = []
-    members = members_for(recipe, tells_apart(recipe, study.sample), n_positive)
+    members = members_for(recipe, study.task.kind, n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
     encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
     for j, member in enumerate(members):

@@ -9,6 +9,7 @@ from typing import TypedDict
 import numpy as np
 
 from screening.cohort.cohort import labels_of
+from screening.documents.chances import likeliest
 from screening.documents.figures import Ranking
 from screening.documents.validation import Curve
 from screening.statistics.operating_point import (
@@ -47,7 +48,7 @@ class Validation:
     fold: np.ndarray  # the fold a row was held out in, in the first repeat
     watched: np.ndarray  # bool, (n_rows, n_watched): what the rows really are
     own: np.ndarray  # bool, as watched: flagged by a decision above 0, or the largest
-    predicted: np.ndarray | None  # class with the largest decision; None for a binary task
+    predicted: np.ndarray | None  # class with the highest chance; None for a binary task
     groups: np.ndarray | None  # what was kept whole
     n_settings: int  # that competed on these rows
     target: np.ndarray | None = None  # number of the class of each row; None for a binary task
@@ -59,17 +60,17 @@ class Validation:
         task, columns = study.task, study.task.watched_columns
         decisions = held_out.decisions.astype(float)
         mean = decisions.mean(axis=0)
-        predicted = None if task.kind == "binary" else mean.argmax(axis=1)
+        multi = task.kind == "multi"
         return cls(
             scores=mean[:, columns],
             repeats=decisions[:, :, columns],
             fold=held_out.fold[0],
             watched=task.is_watched(labels_of(study.sample)),
-            own=mean > 0 if predicted is None else predicted[:, None] == np.asarray(columns),
-            predicted=predicted,
+            own=mean.argmax(axis=1)[:, None] == np.asarray(columns) if multi else mean > 0,
+            predicted=likeliest(held_out.class_chances, mean) if multi else None,
             groups=study.groups,
             n_settings=held_out.search.n_candidates,
-            target=None if predicted is None else study.target,
+            target=study.target if multi else None,
             alike=alike(held_out.encoded.x),
         )
 
@@ -86,19 +87,6 @@ class Validation:
             predicted=None if self.predicted is None else self.predicted[rows],
             target=None if self.target is None else self.target[rows],
             alike=None if self.alike is None else self.alike[rows],
-        )
-
-    def pooled(self) -> Validation:
-        """The watched classes as one: a row is as suspicious as the class that speaks loudest for it."""
-        repeats = self.repeats.max(axis=2, keepdims=True)
-        return replace(
-            self,
-            scores=repeats.mean(axis=0, dtype=float),
-            repeats=repeats,
-            watched=self.watched.max(axis=1, keepdims=True),
-            own=self.own.max(axis=1, keepdims=True),
-            predicted=None,
-            target=None,
         )
 
     def of_class(self, m: int) -> OfClass:
