@@ -44,9 +44,9 @@ from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import auroc, delong
 from screening.training.planning import sample_rows
-from screening.validation.checks import check_model, check_promise
 from screening.validation.folds import Study, planned
 from screening.validation.held_out import HeldOut, Resources, blended, held_out_by
+from screening.validation.judge import check_model, check_promise
 from screening.validation.task import ask
 from screening.validation.validation import Validation
 

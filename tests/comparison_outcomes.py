@@ -3,8 +3,7 @@
 import numpy as np
 
 from screening.statistics.operating_point import Rule, choose
-from screening.validation.outcome import Outcome
-from screening.validation.validation import Validation
+from screening.validation.validation import Outcome, Validation
 
 
 def outcome(scores, positive, groups=None, threshold=0.5) -> Outcome:

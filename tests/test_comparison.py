@@ -153,27 +153,31 @@ def test_a_stopped_comparison_goes_on_from_its_finished_methods(folder, tmp_path
     pd.testing.assert_frame_equal(again.scores, fresh.scores)
 
 
-def test_checkpoints_of_other_settings_are_refused_by_name(folder, tmp_path):
-    comparison.Checkpoints(tmp_path / "kept", {"seed": 0, "folds": 5})
-    with pytest.raises(UsageError, match=r"another folds, seed.*delete that folder"):
-        comparison.Checkpoints(tmp_path / "kept", {"seed": 1, "folds": 3})
-
-
-def test_a_damaged_kept_method_is_computed_again(folder, tmp_path):
-    whole = cohort(folder, "one", drop=["ward"])
+def test_a_kept_method_is_taken_while_it_is_whole_and_of_the_same_settings(folder, tmp_path):
+    """What was finished serves again to the bit; a damaged file, or one of another search, is of no use."""
+    whole, kept = cohort(folder, "one", drop=["ward"]), tmp_path / "kept"
     study = planned(whole, ask(whole, False), 3, 1, 0)
-    (method,) = comparison.methods_of(0, study, [load_recipe("logistic")], 1)
-    made = comparison.work_through([method], 0, Resources(1), None)[method.key]
-    checkpoints = comparison.Checkpoints(tmp_path / "kept", {})
-    checkpoints.keep(method.key, *made)
-    place = tmp_path / "kept" / f"{method.key}.npz"
-    again, facts = checkpoints.take(method)
-    np.testing.assert_array_equal(again.scores, made[0].scores)
-    assert facts == made[1]
+    calls: list[tuple[int, int]] = []
+    resources = Resources(1, progress=lambda *told: calls.append(told), kept=kept)
+
+    def run(search: int) -> np.ndarray:
+        calls.clear()
+        (method,) = comparison.methods_of(study, [load_recipe("logistic")], search, 0)
+        ((scores, _),) = comparison.work_through([method], 0, resources).values()
+        return scores.scores
+
+    first, again = run(1), run(1)
+    taken = calls[0]
+    (place,) = kept.iterdir()
     place.write_bytes(place.read_bytes()[:-30])
 
-    assert checkpoints.take(method) is None
-    assert oct((tmp_path / "kept").stat().st_mode)[-3:] == "700"
+    np.testing.assert_array_equal(first, again)
+    assert taken[0] == taken[1]
+    np.testing.assert_array_equal(run(1), first)
+    assert calls[0][0] == 0 < calls[-1][0]
+    run(2)
+    assert calls[0][0] == 0 and place not in kept.iterdir()
+    assert oct(kept.stat().st_mode)[-3:] == "700"
 
 
 def test_the_page_is_a_function_of_the_document_and_needs_nothing_else(compared):

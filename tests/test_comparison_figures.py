@@ -12,8 +12,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from screening.comparison.ranks import against_control, cliques, critical_difference, friedman, holm
 from screening.documents.validation import Difference
 from screening.validation import paired
-from screening.validation.outcome import mean_curve, measured
 from screening.validation.paired import difference, resampled
+from screening.validation.validation import mean_curve, measured
 
 
 def test_figures_agree_with_scikit_learn():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +21,7 @@ from screening.documents.model import FORMAT_VERSION
 from screening.documents.notebook import Brief, InBrief, comparison_brief
 from screening.documents.shape import document, plain, read
 from screening.documents.validation import SearchFacts
-from screening.errors import ModelError, UsageError
+from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.page.comparison import render_comparison
 from screening.parallel import in_parallel, opened
@@ -32,15 +32,13 @@ from screening.statistics.intervals import percentiles
 from screening.statistics.operating_point import Rule
 from screening.statistics.threshold_search import DEFAULT_RULE
 from screening.storage import finished
-from screening.storage.publishing import write_whole
 from screening.storage.serialization import versions, written
 from screening.training.planning import LARGEST_WHOLE, sample_rows
 from screening.validation import paired
 from screening.validation.folds import Study, planned
 from screening.validation.held_out import Progress, Resources, held_out_by
-from screening.validation.outcome import Outcome, mean_curve, measured
 from screening.validation.task import Task, ask, watchable
-from screening.validation.validation import Validation
+from screening.validation.validation import Outcome, Validation, mean_curve, measured
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,9 +114,6 @@ def write_comparison(found: Comparison, folder: Path, templates: Path | None) ->
     found.scores.to_parquet(folder / "scores.parquet", index=False)
     (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
 
-
-METHODS = ("control", "command", "recipes")
-"""Settings that no kept number depends on: each method has a file of its own."""
 
 ASKED = 0.9
 """Sensitivity at which specificity is shown where the rule names none."""
@@ -241,9 +236,9 @@ def compare(
     control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
     recipes = _methods(recipes, control)
     methods: dict[str, list[Method]] = {}
-    for place, (name, cohort) in enumerate(cohorts.items()):
+    for name, cohort in cohorts.items():
         study = _study(cohort, recipes[0], rule, folds, repeats, max_rows, seed, independent)
-        methods[name] = methods_of(place, study, recipes, search)
+        methods[name] = methods_of(study, recipes, search, seed)
     settings = Settings(
         rule=rule,
         folds=folds,
@@ -257,11 +252,9 @@ def compare(
         command=command,
         recipes=[each.name for each in recipes],
     )
-    decide = {key: value for key, value in plain(settings).items() if key not in METHODS}
     every = [method for mine in methods.values() for method in mine]
     with opened(cluster) as workers:
-        resources = Resources(jobs, progress=progress, cluster=workers)
-        made = work_through(every, seed, resources, None if kept is None else Checkpoints(kept, decide))
+        made = work_through(every, seed, Resources(jobs, None, progress, workers, kept))
     outcomes = {
         method.key: Outcome(
             found := made[method.key][0],
@@ -314,8 +307,8 @@ def _study(
     return planned(sample, task, folds, repeats, seed, rule=rule, notes=notes)
 
 
-def methods_of(place: int, study: Study, recipes: Sequence[Recipe], search: int | None) -> list[Method]:
-    """Every recipe on a cohort, all judged on the same watched classes; `place` is the cohort's number.
+def methods_of(study: Study, recipes: Sequence[Recipe], search: int | None, seed: int) -> list[Method]:
+    """Every recipe on a cohort, all judged on the same watched classes.
 
     The predicted class is judged too where every recipe tells all classes apart.
     """
@@ -325,16 +318,17 @@ def methods_of(place: int, study: Study, recipes: Sequence[Recipe], search: int 
         task = ask(study.sample, tells_apart(recipe, study.sample))
         tasks.append(watchable(task, task.target(label), study.groups, study.folds))
     several = all(task.kind == "multi" for task in tasks)
-    return [
-        Method(f"{place}-{_mark(recipe)}", study, recipe, task, several, search)
+    # Whatever a kept number depends on names its file.
+    rows = hashlib.sha256(study.fold.tobytes() + study.sample.rows.tobytes()).hexdigest()
+    shared = [_digest(study.sample), rows, several, search, seed, versions()]
+    keys = [
+        digest_of_json([*shared, plain(task.facts()), recipe.text, recipe.parameters])[:24]
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
-
-
-def _mark(recipe: Recipe) -> str:
-    """A recipe's name, text and parameters as part of a file name."""
-    mark = digest_of_json([recipe.text, recipe.parameters])[:12]
-    return f"{re.sub(r'[^A-Za-z0-9_]', '_', recipe.name)}-{mark}"
+    return [
+        Method(key, study, recipe, task, several, search)
+        for key, recipe, task in zip(keys, recipes, tasks, strict=True)
+    ]
 
 
 def held_out(
@@ -354,70 +348,20 @@ def held_out(
     return key, validation if several else replace(validation, predicted=None, target=None), facts
 
 
-class Checkpoints:
-    """A private folder (0700) with one file a finished method.
-
-    `folder`: made if absent.
-    `settings`: all that the kept numbers depend on but the methods themselves; plain JSON values.
-    Raises UsageError: the folder keeps methods of a comparison with other settings.
-    """
-
-    def __init__(self, folder: Path, settings: dict[str, object]) -> None:
-        self.folder = folder
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place, wanted = folder / "settings.json", json.loads(json.dumps(settings, sort_keys=True))
-        if place.exists():
-            try:
-                kept = json.loads(place.read_bytes())
-            except ValueError:
-                kept = {}
-            differing = sorted(key for key in {*kept, *wanted} if kept.get(key) != wanted.get(key))
-            if differing:
-                raise UsageError(
-                    f"an unfinished comparison in {folder} has another {', '.join(differing)}; "
-                    "ask for the same to go on with it, or delete that folder to start anew"
-                )
-        write_whole(place, json.dumps(wanted, sort_keys=True).encode())
-
-    def take(self, method: Method) -> tuple[Validation, FitFacts] | None:
-        """What was kept of a method; None where there is nothing that can be read."""
-        arrays = finished.take(self.folder / f"{method.key}.npz")
-        if arrays is None:
-            return None
-        study, task, label = method.study, method.task, labels_of(method.study.sample)
-        try:
-            facts = read(FitFacts, json.loads(arrays.pop("facts").tobytes()), "a kept method")
-            return Validation(
-                fold=study.fold[0],
-                watched=task.is_watched(label),
-                target=task.target(label) if method.several else None,
-                groups=study.groups,
-                n_settings=facts.search.n_candidates,
-                **({"predicted": None} | arrays),
-            ), facts
-        except (KeyError, TypeError, ValueError, ModelError):
-            return None
-
-    def keep(self, key: str, validation: Validation, facts: FitFacts) -> None:
-        """Keep a method; the file appears whole or not at all."""
-        names = ("scores", "repeats", "own", "predicted", "alike")
-        arrays = {name: getattr(validation, name) for name in names}
-        told = np.frombuffer(json.dumps(plain(facts), sort_keys=True).encode(), np.uint8)
-        known = {name: values for name, values in arrays.items() if values is not None}
-        finished.keep(self.folder / f"{key}.npz", known | {"facts": told})
-
-
 def work_through(
-    methods: Sequence[Method], seed: int, resources: Resources, checkpoints: Checkpoints | None
+    methods: Sequence[Method], seed: int, resources: Resources
 ) -> dict[str, tuple[Validation, FitFacts]]:
     """Every method's held-out scores by its key: what is kept is read, the rest computed and kept."""
-    kept = {each.key: checkpoints.take(each) for each in methods} if checkpoints else {}
-    found = {key: made for key, made in kept.items() if made is not None}
+    if resources.kept is not None:
+        resources.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        finished.sweep_place(resources.kept, {f"{each.key}.npz" for each in methods})
+    kept = {each.key: _kept(resources.kept, each) for each in methods}
+    made = {key: one for key, one in kept.items() if one is not None}
     work = {each.key: each.work for each in methods}
-    total, done = sum(work.values()), sum(work[key] for key in found)
+    total, done = sum(work.values()), sum(work[key] for key in made)
     progress = resources.progress or (lambda done, total: None)
     progress(done, total)
-    waiting = [each for each in methods if each.key not in found]
+    waiting = [each for each in methods if each.key not in made]
     studies = {id(each.study): each.study for each in waiting}
     if resources.cluster is not None:
         resources.cluster.check(rows_travel=True)
@@ -431,12 +375,37 @@ def work_through(
         ordered=False,
     )  # fmt: skip
     for key, validation, facts in results:
-        if checkpoints is not None:
-            checkpoints.keep(key, validation, facts)
-        found[key] = validation, facts
+        if resources.kept is not None:
+            _keep(resources.kept / f"{key}.npz", validation, facts)
+        made[key] = validation, facts
         done += work[key]
         progress(done, total)
-    return found
+    return made
+
+
+def _kept(folder: Path | None, method: Method) -> tuple[Validation, FitFacts] | None:
+    """What was kept of a method; None where there is nothing that can be read."""
+    arrays = None if folder is None else finished.take(folder / f"{method.key}.npz")
+    if arrays is None:
+        return None
+    study, task, label = method.study, method.task, labels_of(method.study.sample)
+    facts = read(FitFacts, json.loads(arrays.pop("facts").tobytes()), "a kept method")
+    scores = Validation(
+        fold=study.fold[0],
+        watched=task.is_watched(label),
+        target=task.target(label) if method.several else None,
+        groups=study.groups,
+        n_settings=facts.search.n_candidates,
+        **({"predicted": None} | arrays),
+    )
+    return scores, facts
+
+
+def _keep(path: Path, validation: Validation, facts: FitFacts) -> None:
+    names = ("scores", "repeats", "own", "predicted", "alike")
+    arrays = {name: getattr(validation, name) for name in names if getattr(validation, name) is not None}
+    written_facts = json.dumps(plain(facts), sort_keys=True).encode()
+    finished.keep(path, arrays | {"facts": np.frombuffer(written_facts, np.uint8)})
 
 
 def cohort_entry(

@@ -25,8 +25,7 @@ from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint
 from screening.storage.serialization import versions
-from screening.training.planning import by_landmarks
-from screening.validation.approximation import cost_of_landmarks
+from screening.training.planning import by_landmarks, cost_of_landmarks
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
 from screening.validation.judge import Judgement

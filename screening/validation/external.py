@@ -25,8 +25,7 @@ from screening.spelling import first_of
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
-from screening.validation.checks import check_promise, refuse_too_few
-from screening.validation.judge import Fixed, HeldOutScores, judge
+from screening.validation.judge import Fixed, HeldOutScores, check_promise, judge, refuse_too_few
 from screening.validation.task import Task, known_labels
 from screening.validation.validation import Validation
 

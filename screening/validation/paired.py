@@ -15,8 +15,7 @@ from screening.statistics.intervals import design_effect, percentiles, students_
 from screening.statistics.predictive_intervals import between_folds, widening
 from screening.statistics.ranking import placements, spread
 from screening.statistics.tally import fewest_units, group_codes
-from screening.validation.outcome import Outcome, measured
-from screening.validation.validation import Validation
+from screening.validation.validation import Outcome, Validation, measured
 
 DRAWS = 1000
 MOST = 50_000

@@ -1,4 +1,4 @@
-"""A model that is too good: which columns would explain it, and what becomes of its figures without them."""
+"""Columns that may be the answer itself, and a model that is too good: what would explain it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,101 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.model import Leak
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
+from screening.sources.columns import absent, coded
 from screening.statistics.ranking import auroc
-from screening.training.planning import column_alone
 from screening.validation.folds import Study
 from screening.validation.held_out import held_out_by
 from screening.validation.task import Task
 from screening.validation.validation import Validation
+
+# A single value that ranks this well is rarely a value known beforehand.
+SUSPICIOUS = 0.99
+# A category with more levels than this, most rows having one of their own, is a name.
+MANY_LEVELS, OWN_LEVEL = 20, 0.5
+# A column whose being missing alone ranks at least this well says how patients were cared for.
+MISSING_TELLS = 0.65
+
+
+def leaks(cohort: Cohort, task: Task) -> list[Leak]:
+    """Columns to look at before the model is believed.
+
+    No patient's value is in them.
+    """
+    label = np.asarray(cohort.label, dtype=object)
+    watched = task.is_watched(label)
+    found = []
+    for name, feature in cohort.contract.features.items():
+        values = cohort.values[name]
+        gone = absent(values)
+        if feature.type == "category":
+            levels = len(set(values[~gone].tolist()))
+            if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
+                words = f"{name}: {levels} categories, nearly one a row, like an id"
+                found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
+                continue
+        best = max((column_alone(cohort, name, positive) for positive in watched.T), default=0.5)
+        if best > SUSPICIOUS:
+            words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
+            found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
+    for name in cohort.contract.features:
+        gone = absent(cohort.values[name]).astype(float)
+        best = max((_either_way(gone, positive) for positive in watched.T), default=0.5)
+        if best >= MISSING_TELLS:
+            words = (
+                f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"
+            )
+            found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
+    return found
+
+
+def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
+    """AUROC of one column by itself, whichever way it points; missing values rank in the middle."""
+    values = cohort.values[name]
+    if cohort.contract.features[name].type == "category":
+        return _of_levels(values, positive)
+    gone = absent(values)
+    return _either_way(np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values), positive)
+
+
+def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:
+    """How well a category ranks alone: each half of the rows by the shares of cases in the other half.
+
+    Its own rows would make any category of many levels rank well.
+
+    `values`, shape (n_rows,): texts, None where missing, which counts as a level. `positive`, shape
+    (n_rows,).
+    """
+    if positive.all() or not positive.any():
+        return 0.5
+    level = coded(values)[1]
+    half = np.random.default_rng(0).permutation(len(values)) % 2
+    ranked = np.empty(len(values))
+    for mine in (0, 1):
+        theirs = half != mine
+        cases, rows = (
+            np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
+        )
+        ranked[~theirs] = ((cases + positive.mean()) / (rows + 1))[level[~theirs]]
+    return auroc(ranked, positive)
+
+
+def _either_way(values: np.ndarray, positive: np.ndarray) -> float:
+    if positive.all() or not positive.any() or np.ptp(values) == 0:
+        return 0.5
+    area = auroc(values, positive)
+    return max(area, 1 - area)
+
+
+def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
+    """The cohort without the columns that its contract says exist only after the outcome, and their names."""
+    features = cohort.contract.features
+    late = [name for name, feature in features.items() if feature.available == "after"]
+    if not late:
+        return cohort, []
+    kept = {name: feature for name, feature in features.items() if name not in late}
+    contract = cohort.contract.model_copy(update={"features": kept})
+    return replace(cohort, contract=contract, values=cohort.values.only(kept)), late
+
 
 # A column alone with this AUROC at least, and this share of what the model has above chance, carries it.
 STRONG, CARRIES = 0.85, 0.95
