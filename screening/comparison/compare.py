@@ -16,10 +16,11 @@ import pandas as pd
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import dependence, refuse_dependent
 from screening.comparison.ranks import rank_entry
+from screening.documents import shape
 from screening.documents.comparison import CohortFacts, ComparisonDocument, Figure, MethodFacts, Settings
 from screening.documents.model import FORMAT_VERSION
 from screening.documents.notebook import Brief, InBrief, comparison_brief
-from screening.documents.shape import document, plain, read
+from screening.documents.shape import plain
 from screening.documents.validation import SearchFacts
 from screening.errors import UsageError
 from screening.files import digest_of_json
@@ -122,7 +123,7 @@ FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
 """The figure that answers a rule, by which methods are ordered and ranked; AUROC for others."""
 
 
-@document
+@shape.document
 class FitFacts:
     """What choosing the setting and fitting the machines came to."""
 
@@ -255,27 +256,18 @@ def compare(
     every = [method for mine in methods.values() for method in mine]
     with opened(cluster) as workers:
         made = work_through(every, seed, Resources(jobs, None, progress, workers, kept))
-    outcomes = {
-        method.key: Outcome(
-            found := made[method.key][0],
-            found.operating_points([method.study.rule] * len(method.task.watched), seed),
-        )
-        for method in every
-    }
+    outcomes = {}
+    for method in every:
+        validation, _ = made[method.key]
+        rules = [method.study.rule] * len(method.task.watched)
+        outcomes[method.key] = Outcome(validation, validation.operating_points(rules, seed))
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
     entries = [
-        cohort_entry(
-            name,
-            mine,
-            [outcomes[each.key] for each in mine],
-            [made[each.key][1] for each in mine],
-            asked,
-            seed,
-        )
+        cohort_entry(name, mine, [outcomes[each.key] for each in mine], made, asked, seed)
         for name, mine in methods.items()
     ]
     first = FIRST_FIGURE.get(rule.name, "auroc")
-    found = ComparisonDocument(
+    document = ComparisonDocument(
         format_version=FORMAT_VERSION,
         settings=settings,
         asked_sensitivity=asked,
@@ -285,7 +277,7 @@ def compare(
         sha256="",
     )
     scores = [table for name, mine in methods.items() for table in _scores(name, mine, outcomes)]
-    return Comparison(found, pd.concat(scores, ignore_index=True))
+    return Comparison(document, pd.concat(scores, ignore_index=True))
 
 
 def _study(
@@ -389,14 +381,18 @@ def _kept(folder: Path | None, method: Method) -> tuple[Validation, FitFacts] | 
     if arrays is None:
         return None
     study, task, label = method.study, method.task, labels_of(method.study.sample)
-    facts = read(FitFacts, json.loads(arrays.pop("facts").tobytes()), "a kept method")
+    facts = shape.read(FitFacts, json.loads(arrays.pop("facts").tobytes()), "a kept method")
     scores = Validation(
+        scores=arrays["scores"],
+        repeats=arrays["repeats"],
         fold=study.fold[0],
         watched=task.is_watched(label),
-        target=task.target(label) if method.several else None,
+        own=arrays["own"],
+        predicted=arrays.get("predicted"),
         groups=study.groups,
         n_settings=facts.search.n_candidates,
-        **({"predicted": None} | arrays),
+        target=task.target(label) if method.several else None,
+        alike=arrays.get("alike"),
     )
     return scores, facts
 
@@ -412,7 +408,7 @@ def cohort_entry(
     name: str,
     methods: Sequence[Method],
     outcomes: Sequence[Outcome],
-    made: Sequence[FitFacts],
+    made: Mapping[str, tuple[Validation, FitFacts]],
     asked: float,
     seed: int,
 ) -> CohortFacts:
@@ -422,8 +418,8 @@ def cohort_entry(
     control, watched = outcomes[0], outcomes[0].validation.watched
     n_units = paired.independent_units(control.validation)
     entries = []
-    for at, (method, outcome, facts) in enumerate(zip(methods, outcomes, made, strict=True)):
-        recipe, gaps = method.recipe, None
+    for at, (method, outcome) in enumerate(zip(methods, outcomes, strict=True)):
+        recipe, facts, gaps = method.recipe, made[method.key][1], None
         if at:
             gaps = {
                 figure: paired.difference(

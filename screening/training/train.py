@@ -378,13 +378,13 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
     order = np.argsort(earlier.sample.rows)
     return Later(
         facts=facts,
-        recipe=held_out.recipe.name,
-        task=own,
-        past=Validation.of(held_out, earlier).take(order),
-        trained=_trained(held_out, own)[order],
-        scores=scores,
-        watched=truth,
-        groups=None if groups is None else groups[later],
+        past=HeldOutScores(
+            held_out.recipe.name,
+            own,
+            Validation.of(held_out, earlier).take(order),
+            _trained(held_out, own)[order],
+        ),
+        later=Validation.elsewhere(scores, truth, None if groups is None else groups[later]),
         past_rows=past,
         later_rows=later,
     )

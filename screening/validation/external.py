@@ -214,23 +214,12 @@ def _scores(
     scores = decisions[:, task.watched_columns]
     watched = target[:, None] == np.asarray(task.watched_codes)
     thresholds = dict(zip(model.watched, model.thresholds, strict=True))
-    validation = Validation(
-        scores=scores,
-        repeats=scores[None],
-        fold=np.zeros(len(scores), dtype=int),
-        watched=watched,
-        own=np.zeros(watched.shape, dtype=bool),
-        predicted=None if task.kind == "binary" else model.predicted(decisions),
-        groups=rows.group,
-        n_settings=1,
-        target=None if task.kind == "binary" else target,
-    )
+    classes = (model.predicted(decisions), target) if task.kind == "multi" else (None, None)
     return HeldOutScores(
         recipe=facts.recipe.name,
         task=task,
-        validation=validation,
+        validation=Validation.elsewhere(scores, watched, rows.group, *classes),
         trained=None,
-        one_class=False,
         subgroups=rows.subgroups,
         shares={name: prevalence_range(watched[:, m], rows.group) for m, name in enumerate(task.watched)},
         fixed=Fixed(

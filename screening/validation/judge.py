@@ -7,8 +7,8 @@ so no page can show figures of two rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -40,20 +40,12 @@ from screening.validation.validation import Outcome, Validation, measured
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a blend, by itself.
-
-    Parameters
-    ----------
-    recipe, title : str
-    validation : Validation
-        Its own held-out scores.
-    centre, scale : ndarray, shape (n_watched,)
-        What standardises them in the blend.
-    """
+    """A member of a blend, by itself."""
 
     recipe: str
     title: str
-    validation: Validation
+    validation: Validation  # its own held-out scores
+    # centre, scale: shape (n_watched,), what standardises them in the blend
     centre: np.ndarray
     scale: np.ndarray
 
@@ -68,108 +60,51 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Later:
-    """A training on the past alone, and its scores of what came after; without them for `facts.reason`.
+    """A training on the past alone, and its scores of what came after."""
 
-    Parameters
-    ----------
-    facts : Forward
-        The cut and the numbers of rows; figures of no class yet.
-    recipe : str
-    task : Task
-        Of the past, which may watch fewer classes.
-    past : Validation
-        Held-out scores of the past rows.
-    trained : ndarray, shape (n_past, n_watched)
-        Scores of the past rows by the stored machines.
-    scores, watched : ndarray, shape (n_later, n_watched)
-    groups : ndarray, shape (n_later,), or None
-    past_rows, later_rows : ndarray of int
-        Where either stands among all rows.
-    """
-
-    facts: Forward
-    recipe: str
-    task: Task
-    past: Validation
-    trained: np.ndarray
-    scores: np.ndarray
-    watched: np.ndarray
-    groups: np.ndarray | None
+    facts: Forward  # the cut and the numbers of rows; figures of no class yet
+    past: HeldOutScores  # whose task may watch fewer classes
+    later: Validation
+    # where either stands among all rows
     past_rows: np.ndarray
     later_rows: np.ndarray
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """What was chosen before these rows were seen: it is tried on them, and nothing is chosen by them.
+    """What was chosen before these rows were seen: it is tried on them, and nothing is chosen by them."""
 
-    Parameters
-    ----------
-    thresholds : ndarray, shape (n_watched,)
-    calibration : mapping from class to Calibration
-    """
-
-    thresholds: np.ndarray
+    thresholds: np.ndarray  # (n_watched,)
     calibration: Mapping[str, Calibration]
 
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """All that a model is judged by; no rule was asked to make it.
-
-    Parameters
-    ----------
-    recipe : str
-    task : Task
-    validation : Validation
-        Scores of the method itself.
-    trained : ndarray, shape (n_rows, n_watched), or None
-        Scores of the same rows by the stored machines, which have seen them; None of another cohort's rows.
-    one_class : bool
-        Whether nothing was learned from positives.
-    subgroups : Columns of text, or None
-    shares : mapping from class to Share
-        Of each watched class in the whole table, of which the rows may be a sample.
-    prevalence : float, optional
-        As the caller or the contract states it.
-    members : sequence of Member
-    baselines : sequence of Baseline, or None
-        None where no comparison was asked for.
-    later : Later or Forward, optional
-        A Forward says why there is none; None where the table has no dates.
-    fixed : Fixed, optional
-        Of another cohort than the model's: what the model had chosen.
-    """
+    """All that a model is judged by; no rule was asked to make it."""
 
     recipe: str
     task: Task
-    validation: Validation
+    validation: Validation  # scores of the method itself
+    # (n_rows, n_watched), of the same rows by the stored machines, which have seen them; None of another
+    # cohort's rows
     trained: np.ndarray | None
-    one_class: bool
-    subgroups: Columns | None
-    shares: Mapping[str, Share]
-    prevalence: float | None = None
+    # of each watched class in the whole table, of which the rows may be a sample
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    one_class: bool = False  # whether nothing was learned from positives
+    subgroups: Columns | None = None  # text
+    prevalence: float | None = None  # as the caller or the contract states it
     members: Sequence[Member] = ()
-    baselines: Sequence[Baseline] | None = None
+    baselines: Sequence[Baseline] | None = None  # None where no comparison was asked for
+    # a Forward says why there is none; None where the table has no dates
     later: Later | Forward | None = None
-    fixed: Fixed | None = None
+    fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Every figure of one rule, by watched class.
+    """Every figure of one rule."""
 
-    Parameters
-    ----------
-    points : list of OperatingPoint
-        In the order of the watched classes.
-    figures : Figures
-    members : list of BlendMember
-    comparison : BesideFacts or None
-    forward : Forward or None
-    """
-
-    points: list[OperatingPoint]
+    points: list[OperatingPoint]  # in the order of the watched classes
     figures: Figures
     members: list[BlendMember]
     comparison: BesideFacts | None
@@ -189,25 +124,13 @@ class Judgement:
 def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
 
-    Where thresholds and chances are fixed, nothing is chosen: they are tried on these rows.
-
-    Parameters
-    ----------
-    held : HeldOutScores
-    rules : sequence of Rule
-        One a watched class; with the prevalence that holds where the model is used.
-    seed : int
-
-    Raises
-    ------
-    UsageError
-        Only flagging every row could keep a rule.
-    RecipeError
-        The machines do not do on their own rows what they promise of others.
+    `rules`, one a watched class, have the prevalence that holds where the model is used. Where thresholds and
+    chances are fixed, nothing is chosen: they are tried on these rows. UsageError where only flagging every
+    row could keep a rule, RecipeError where the machines do not do on their own rows what they promise.
     """
     task, validation = held.task, held.validation
     if held.fixed is None:
-        points = _chosen(held.recipe, task, validation, held.trained, rules, seed)
+        points = _chosen(held, rules, seed)
         summary = {name: validation.ranking(m, seed) for m, name in enumerate(task.watched)}
     else:
         seen = observed(validation, held.fixed.thresholds)
@@ -259,23 +182,16 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     )
 
 
-def _chosen(
-    recipe: str,
-    task: Task,
-    validation: Validation,
-    trained: np.ndarray | None,
-    rules: Sequence[Rule],
-    seed: int,
-) -> list[OperatingPoint]:
-    refuse_too_few(task, validation.watched, rules)
-    points = validation.operating_points(rules, seed)
-    check_promise(task, points)
-    assert trained is not None, "of another cohort nothing is chosen"
-    check_model(recipe, task, points, validation, trained)
+def _chosen(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
+    refuse_too_few(held.task, held.validation.watched, rules)
+    points = held.validation.operating_points(rules, seed)
+    check_promise(held.task, points)
+    assert held.trained is not None, "of another cohort nothing is chosen"
+    check_model(held.recipe, held.task, points, held.validation, held.trained)
     return points
 
 
-def observed(validation: Validation, thresholds: np.ndarray) -> list[Observed]:
+def observed(validation: Validation, thresholds: Iterable[float]) -> list[Observed]:
     """What thresholds chosen elsewhere do to rows, one a watched class."""
     return [
         performance(validation.scores[:, m], validation.watched[:, m], threshold, validation.groups)
@@ -311,22 +227,15 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
     later = held.later
     if not isinstance(later, Later):
         return later
-    own = dict(zip(held.task.watched, rules, strict=True))
-    watched = later.task.watched
+    own, watched = dict(zip(held.task.watched, rules, strict=True)), later.past.task.watched
     try:
-        asked = [own[name] for name in watched]
-        points = _chosen(later.recipe, later.task, later.past, later.trained, asked, seed)
+        points = _chosen(later.past, [own[name] for name in watched], seed)
     except (UsageError, RecipeError) as error:
         return replace(later.facts, reason=f"training on the past alone failed: {error}")
+    seen = observed(later.later, [point.threshold for point in points])
     classes = {
-        name: LaterClass(
-            rule=rule,
-            **_of(
-                LaterClass,
-                performance(later.scores[:, m], later.watched[:, m], points[m].threshold, later.groups),
-            ),
-        )
-        for m, (name, rule) in enumerate(zip(watched, asked, strict=True))
+        name: LaterClass(rule=own[name], **_of(LaterClass, one))
+        for name, one in zip(watched, seen, strict=True)
     }
     return replace(later.facts, classes=classes)
 

@@ -99,9 +99,9 @@ def differences(method: Outcome, other: Outcome) -> dict[str, Difference]:
     for m, positive in enumerate(own.watched.T):
         pair = own.scores[:, m], others.scores[:, m]
         found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
-        clear = [~each.flagged[~positive, m] for each in (method, other)]
+        clear, others_clear = (~each.flagged[~positive, m] for each in (method, other))
         units = None if groups is None else groups[~positive]
-        found["specificity"].append(specificity_difference(*clear, own.fold[~positive], units))
+        found["specificity"].append(specificity_difference(clear, others_clear, own.fold[~positive], units))
         gap = float(method.points[m].sensitivity or 0.0) - float(other.points[m].sensitivity or 0.0)
         found["sensitivity"].append(Difference(difference=gap, low=None, high=None))
     return {name: _mean_of(classes) for name, classes in found.items()}

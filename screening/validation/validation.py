@@ -79,6 +79,20 @@ class Validation:
             alike=alike(held_out.encoded.x),
         )
 
+    @classmethod
+    def elsewhere(
+        cls,
+        scores: np.ndarray,
+        watched: np.ndarray,
+        groups: np.ndarray | None,
+        predicted: np.ndarray | None = None,
+        target: np.ndarray | None = None,
+    ) -> Validation:
+        """Scores of rows that took no part in training, (n_rows, n_watched), by the whole model."""
+        nothing = np.zeros(watched.shape, dtype=bool)
+        fold = np.zeros(len(scores), dtype=int)
+        return cls(scores, scores[None], fold, watched, nothing, predicted, groups, 1, target)
+
     def take(self, rows: np.ndarray) -> Validation:
         """Some rows, by their numbers; groups as text, which is how they are kept."""
         return replace(
