@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,17 +11,18 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
+from screening.documents.attention import of_validation
 from screening.documents.external_validation import ClassElsewhere, ExternalValidation, Promise
-from screening.documents.figures import Ends, OperatingPoint, Ranking
+from screening.documents.figures import OperatingPoint, Ranking
 from screening.documents.model import FORMAT_VERSION, ModelDocument
-from screening.documents.reason import Reason
 from screening.documents.shape import plain
 from screening.documents.stored import run_model_in, source_in
-from screening.documents.validation import Calibration, Difference, OperatingPointFacts
+from screening.documents.validation import OperatingPointFacts
 from screening.errors import CohortError, UsageError
 from screening.page.external_validation import render_validation
 from screening.sources.readers import Source
 from screening.spelling import first_of
+from screening.statistics.intervals import independent_difference
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
@@ -105,8 +106,7 @@ def validate(
         points.append(
             OperatingPointFacts(label=name, chosen_by=promise.chosen_by, reason=promise.reason, **vars(point))
         )
-    signs = dependence(source, rows.contract)
-    return ExternalValidation(
+    found = ExternalValidation(
         model=run_model_in(model.sealed | {"id": model.id, "digest": model.digest}),
         source=source_in(source.to_dict()),
         label=column,
@@ -116,16 +116,14 @@ def validate(
         operating_points=points,
         figures=judgement.figures,
         classes=classes,
-        attention=[
-            *_not_kept(facts, classes, judgement.points, judgement.figures.summary),
-            *_chances_off(facts, judgement.figures.calibration),
-            *reasons(signs),
-        ],
+        attention=(),
         command=command,
         versions=versions(),
         format_version=FORMAT_VERSION,
         sha256="",
     )
+    signs = reasons(dependence(source, rows.contract))
+    return replace(found, attention=[*of_validation(found), *signs])
 
 
 def write_validation(found: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
@@ -250,9 +248,9 @@ def _class_elsewhere(
             rule=promise.rule, threshold=promise.threshold, prevalence=point.prevalence, **area, **at_share
         ),
         differences={
-            "sensitivity": _difference(point.sensitivity_ends, promise.sensitivity_ends),
-            "specificity": _difference(point.specificity_ends, promise.specificity_ends),
-            "auroc": _difference(ranking.auroc_ends, past.auroc_ends),
+            "sensitivity": independent_difference(point.sensitivity_ends, promise.sensitivity_ends),
+            "specificity": independent_difference(point.specificity_ends, promise.specificity_ends),
+            "auroc": independent_difference(ranking.auroc_ends, past.auroc_ends),
         },
         local=local,
         local_reason=reason,
@@ -269,73 +267,3 @@ def _local(held: HeldOutScores, promise: OperatingPointFacts, seed: int) -> Oper
     point = held.validation.operating_point(m, rule, seed)
     check_promise(task, [point])
     return point
-
-
-def _difference(found: Ends, promised: Ends) -> Difference:
-    """Found minus promised, of other patients, with its 95 % interval (Newcombe 1998, method 10)."""
-    if None in found or None in promised:
-        return Difference(difference=None, low=None, high=None)
-    (value, low, high), (past, past_low, past_high) = (np.array(ends, float) for ends in (found, promised))
-    gap = float(value - past)
-    return Difference(
-        difference=gap,
-        low=gap - float(np.hypot(value - low, past_high - past)),
-        high=gap + float(np.hypot(high - value, past - past_low)),
-    )
-
-
-def _not_kept(
-    facts: ModelDocument,
-    classes: Mapping[str, ClassElsewhere],
-    points: Sequence[OperatingPoint],
-    summary: Mapping[str, Ranking],
-) -> list[Reason]:
-    """Figures that are shown to be lower here than promised."""
-    found = []
-    for (name, one), point in zip(classes.items(), points, strict=True):
-        which = f" of {name}" if facts.multi else ""
-        for figure, words, seen, past in (
-            ("sensitivity", "Sensitivity", point.sensitivity, one.promise.sensitivity),
-            ("specificity", "Specificity", point.specificity, one.promise.specificity),
-            ("auroc", "AUROC", summary[name].auroc, one.promise.auroc),
-        ):
-            high = one.differences[figure].high
-            if high is not None and high < 0:
-                seen_words, past_words = (
-                    f"{value or 0:.2f}" if figure == "auroc" else f"{value or 0:.0%}"
-                    for value in (seen, past)
-                )
-                said = f"{words}{which} is {seen_words} here; validation at training promised {past_words}."
-                found.append(
-                    Reason(
-                        "promise_not_kept", said, None, seen, past,
-                        remedy="Look at the threshold that this cohort would choose, and at subgroups and "
-                        "units, before the model is used here.",
-                    )
-                )  # fmt: skip
-    return found
-
-
-def _chances_off(facts: ModelDocument, calibration: Mapping[str, Calibration]) -> list[Reason]:
-    """Chances that are shown to be too high or too low here on the whole, or too sure."""
-    found = []
-    for name, one in calibration.items():
-        which = f" of {name}" if facts.multi else ""
-        ratio, slope = one.observed_expected, one.slope_high
-        said = []
-        if ratio is not None and not ratio.low <= 1 <= ratio.high:
-            side = "low" if ratio.value > 1 else "high"
-            said.append(
-                f"are too {side} here: {ratio.value:.2f} times as many cases were seen as they add up to"
-            )
-        if slope is not None and slope < 1:
-            said.append(f"are too extreme here (calibration slope {one.slope or 0:.2f})")
-        if said:
-            found.append(
-                Reason(
-                    "chance_misfit", f"Chances{which} {' and '.join(said)}.", None,
-                    ratio.value if ratio else one.slope,
-                    remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
-                )
-            )  # fmt: skip
-    return found
