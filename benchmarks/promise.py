@@ -180,10 +180,8 @@ def trained(
     recipe = load_recipe(name)
     task = ask(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
-    study = planned(sample, task, 5, repeats, seed)
-    held_out = held_out_by(
-        study, recipe, params=params or {}, search=search, seed=seed, resources=Resources(jobs=1)
-    )
+    study = planned(sample, task, 5, repeats, seed, search=search)
+    held_out = held_out_by(study, recipe, params=params or {}, resources=Resources(jobs=1))
     return Trained(study, held_out, seed)
 
 

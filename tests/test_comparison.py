@@ -80,12 +80,12 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     # Flip every label of the first fold: with one setting, its scores must stay as they were.
     whole = cohort(folder, "one", drop=["ward"])
     recipe, task = load_recipe("svm"), ask(whole, False)
-    study = planned(whole, task, 3, 1, 0)
+    study = planned(whole, task, 3, 1, 0, search=1)
     held_out = study.fold[0] == 0
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
 
     first, second = (
-        comparison.held_out("svm", replace(study, sample=each), recipe, task, False, 1, seed=0)[1].scores
+        comparison.held_out("svm", replace(study, sample=each), recipe, task, False)[1].scores
         for each in (whole, replace(whole, label=flipped.astype(object)))
     )
 
@@ -156,14 +156,14 @@ def test_a_stopped_comparison_goes_on_from_its_finished_methods(folder, tmp_path
 def test_a_kept_method_is_taken_while_it_is_whole_and_of_the_same_settings(folder, tmp_path):
     """What was finished serves again to the bit; a damaged file, or one of another search, is of no use."""
     whole, kept = cohort(folder, "one", drop=["ward"]), tmp_path / "kept"
-    study = planned(whole, ask(whole, False), 3, 1, 0)
     calls: list[tuple[int, int]] = []
     resources = Resources(1, progress=lambda *told: calls.append(told), kept=kept)
 
     def run(search: int) -> np.ndarray:
         calls.clear()
-        (method,) = comparison.methods_of(study, [load_recipe("logistic")], search, 0)
-        ((scores, _),) = comparison.work_through([method], 0, resources).values()
+        study = planned(whole, ask(whole, False), 3, 1, 0, search=search)
+        (method,) = comparison.methods_of(study, [load_recipe("logistic")])
+        ((scores, _),) = comparison.work_through([method], resources).values()
         return scores.scores
 
     first, again = run(1), run(1)

@@ -146,12 +146,11 @@ class Method:
     recipe: Recipe
     task: Task
     several: bool
-    search: int | None
 
     @property
     def work(self) -> int:
         """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
-        return 1 + self.study.sample.n_rows**2 * (self.search or self.recipe.search.candidates) // 1000
+        return 1 + self.study.sample.n_rows**2 * (self.study.search or self.recipe.search.candidates) // 1000
 
 
 def compare(
@@ -238,8 +237,8 @@ def compare(
     recipes = _methods(recipes, control)
     methods: dict[str, list[Method]] = {}
     for name, cohort in cohorts.items():
-        study = _study(cohort, recipes[0], rule, folds, repeats, max_rows, seed, independent)
-        methods[name] = methods_of(study, recipes, search, seed)
+        study = _study(cohort, recipes[0], rule, folds, repeats, max_rows, search, seed, independent)
+        methods[name] = methods_of(study, recipes)
     settings = Settings(
         rule=rule,
         folds=folds,
@@ -255,7 +254,7 @@ def compare(
     )
     every = [method for mine in methods.values() for method in mine]
     with opened(cluster) as workers:
-        made = work_through(every, seed, Resources(jobs, None, progress, workers, kept))
+        made = work_through(every, Resources(jobs, None, progress, workers, kept))
     outcomes = {}
     for method in every:
         validation, _ = made[method.key]
@@ -287,6 +286,7 @@ def _study(
     folds: int,
     repeats: int | None,
     max_rows: int | None,
+    search: int | None,
     seed: int,
     independent: bool,
 ) -> Study:
@@ -296,10 +296,10 @@ def _study(
     task = ask(cohort, tells_apart(control, cohort))
     sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, LARGEST_WHOLE)
     notes += [f"{sign.seen} {sign.remedy}" for sign in signs]
-    return planned(sample, task, folds, repeats, seed, rule=rule, notes=notes)
+    return planned(sample, task, folds, repeats, seed, rule=rule, search=search, notes=notes)
 
 
-def methods_of(study: Study, recipes: Sequence[Recipe], search: int | None, seed: int) -> list[Method]:
+def methods_of(study: Study, recipes: Sequence[Recipe]) -> list[Method]:
     """Every recipe on a cohort, all judged on the same watched classes.
 
     The predicted class is judged too where every recipe tells all classes apart.
@@ -312,26 +312,26 @@ def methods_of(study: Study, recipes: Sequence[Recipe], search: int | None, seed
     several = all(task.kind == "multi" for task in tasks)
     # Whatever a kept number depends on names its file.
     rows = hashlib.sha256(study.fold.tobytes() + study.sample.rows.tobytes()).hexdigest()
-    shared = [_digest(study.sample), rows, several, search, seed, versions()]
+    shared = [_digest(study.sample), rows, several, study.search, study.seed, versions()]
     keys = [
         digest_of_json([*shared, plain(task.facts()), recipe.text, recipe.parameters])[:24]
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
     return [
-        Method(key, study, recipe, task, several, search)
+        Method(key, study, recipe, task, several)
         for key, recipe, task in zip(keys, recipes, tasks, strict=True)
     ]
 
 
 def held_out(
-    key: str, study: Study, recipe: Recipe, task: Task, several: bool, search: int | None, seed: int
+    key: str, study: Study, recipe: Recipe, task: Task, several: bool
 ) -> tuple[str, Validation, FitFacts]:
     """Every row held out by a method, its setting chosen as `train` chooses it, and which method it was.
 
     Raises RecipeError: no setting of the method can be used.
     """
     study = replace(study, task=task)
-    found = held_out_by(study, recipe, search=search, seed=seed, resources=Resources(jobs=1))
+    found = held_out_by(study, recipe, resources=Resources(jobs=1))
     validation = Validation.of(found, study)
     fit_seconds, score_seconds = found.seconds
     facts = FitFacts(
@@ -340,9 +340,7 @@ def held_out(
     return key, validation if several else replace(validation, predicted=None, target=None), facts
 
 
-def work_through(
-    methods: Sequence[Method], seed: int, resources: Resources
-) -> dict[str, tuple[Validation, FitFacts]]:
+def work_through(methods: Sequence[Method], resources: Resources) -> dict[str, tuple[Validation, FitFacts]]:
     """Every method's held-out scores by its key: what is kept is read, the rest computed and kept."""
     if resources.kept is not None:
         resources.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -358,10 +356,7 @@ def work_through(
     if resources.cluster is not None:
         resources.cluster.check(rows_travel=True)
         studies = {key: study.to_travel() for key, study in studies.items()}
-    given = [
-        (each.key, studies[id(each.study)], each.recipe, each.task, each.several, each.search, seed)
-        for each in waiting
-    ]
+    given = [(each.key, studies[id(each.study)], each.recipe, each.task, each.several) for each in waiting]
     results = in_parallel(
         held_out, given, jobs=resources.jobs, cluster=resources.cluster, shared=[*studies.values()],
         ordered=False,

@@ -21,7 +21,6 @@ from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
 from screening.gates.column_profile import profile
 from screening.machines.ensembles import FoldEnsemble
-from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint
 from screening.storage.serialization import versions
@@ -36,7 +35,6 @@ def model_document(
     held_out: HeldOut,
     judgement: Judgement,
     *,
-    seed: int,
     max_rows: int | None,
     command: str | None,
 ) -> ModelDocument:
@@ -44,7 +42,7 @@ def model_document(
     task = study.task
     approximation = None
     if by_landmarks(study.params):
-        approximation = cost_of_landmarks(study, held_out, RARE_SHARE, seed)
+        approximation = cost_of_landmarks(study, held_out)
     return ModelDocument(
         recipe=_recipe(held_out),
         contract=study.cohort.contract.to_dict(),
@@ -62,7 +60,7 @@ def model_document(
             class_chances=dict(zip(task.classes, held_out.class_chances, strict=False)) or None,
             **judgement.facts,
         ),
-        training=_training(study, held_out, approximation, seed, max_rows, command),
+        training=_training(study, held_out, approximation, max_rows, command),
         machine=_machine(held_out),
         versions=versions(),
         blend=judgement.members or (),
@@ -111,7 +109,6 @@ def _training(
     study: Study,
     held_out: HeldOut,
     approximation: Approximation | None,
-    seed: int,
     max_rows: int | None,
     command: str | None,
 ) -> TrainingFacts:
@@ -123,7 +120,7 @@ def _training(
         n_by_class=_class_counts(sample),
         max_rows=max_rows,
         window=_window(cohort),
-        seed=seed,
+        seed=study.seed,
         command=command,
         notes=[*study.notes, *held_out.notes, *([approximation.note] if approximation else [])],
         missing={name: float(absent(values).mean()) for name, values in cohort.values.items()},

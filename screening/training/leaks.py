@@ -143,7 +143,7 @@ BEFORE = re.compile(
 PARTS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])|[\W_]+")
 
 
-def too_good(study: Study, validation: Validation, seed: int) -> list[Leak]:
+def too_good(study: Study, validation: Validation) -> list[Leak]:
     """What would explain a ranking that is too good to be true, one leak a watched class.
 
     `validation`: what the model says of the rows that were held out.
@@ -167,7 +167,7 @@ def too_good(study: Study, validation: Validation, seed: int) -> list[Leak]:
         telling = [column for column in ranked if alone[column] >= TELLING]
         # What is left without one column may be too good still: then more of them explain it.
         for columns in filter(None, (carrying[:MOST_COLUMNS], (telling or ranked)[:MOST_COLUMNS])):
-            left = _without(study, columns, name, positive, seed)
+            left = _without(study, columns, name, positive)
             if left is None or left <= NEARLY_PERFECT:
                 break
         which = name if task.kind == "multi" else ""
@@ -204,9 +204,7 @@ def _said(columns: Sequence[str], alone: Sequence[float], whole: float, cleared:
     return f"{', '.join(columns)}: alone AUROC {each}, {model}"
 
 
-def _without(
-    study: Study, columns: Sequence[str], name: str, positive: np.ndarray, seed: int
-) -> float | None:
+def _without(study: Study, columns: Sequence[str], name: str, positive: np.ndarray) -> float | None:
     """AUROC of logistic regression on the same folds without some columns; None where nothing is left."""
     cohort = study.sample
     kept = {column: feature for column, feature in cohort.contract.features.items() if column not in columns}
@@ -216,9 +214,9 @@ def _without(
     label = np.where(positive, "1", "0").astype(object)
     fewer = replace(cohort, contract=contract, values=cohort.values.only(kept), label=label)
     task = Task("binary", "label", (name,), ("negative", name), (name,), joined={name: ("1",)})
-    once = replace(study, sample=fewer, task=task, fold=study.fold[:1], params={})
+    once = replace(study, sample=fewer, task=task, fold=study.fold[:1], params={}, search=1)
     try:
-        held_out = held_out_by(once, load_recipe("logistic"), search=1, seed=seed)
+        held_out = held_out_by(once, load_recipe("logistic"))
     except (RecipeError, UsageError):
         return None
     return float(auroc(held_out.decisions.mean(axis=0, dtype=float)[:, 0], positive))

@@ -42,6 +42,7 @@ def laid(
     folds: int,
     repeats: int | None,
     max_rows: int | None,
+    search: int | None,
     seed: int,
 ) -> Study:
     """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it."""
@@ -55,7 +56,10 @@ def laid(
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
     )
-    study = planned(sample, task, folds, repeats, seed, rule=rule, cohort=cohort, params=params, notes=notes)
+    study = planned(
+        sample, task, folds, repeats, seed,
+        rule=rule, cohort=cohort, params=params, search=search, notes=notes,
+    )  # fmt: skip
     found = leaks(sample, study.task)
     after = [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
     return replace(study, leaks=found, notes=[*study.notes, *after, *(leak.said for leak in found)])
@@ -224,7 +228,7 @@ def with_landmarks(recipe: Recipe, params: Parameters, too_many: bool) -> Parame
     return params
 
 
-def cost_of_landmarks(study: Study, held_out: HeldOut, rare_share: float, seed: int) -> Approximation:
+def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     """AUROC on held-out rows of a sub-sample, trained exactly and on a fifth of the rows as landmarks.
 
     `held_out` has the chosen setting, the approximation in it; of a blend the first member that has one
@@ -234,10 +238,10 @@ def cost_of_landmarks(study: Study, held_out: HeldOut, rare_share: float, seed: 
     one = next(part for part in parts if "approximation" in part.recipe.names)
     recipe, settings = one.recipe, dict(one.search.chosen)
     sample, task, target = study.sample, study.task, study.target
-    rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), rare_share, seed)
+    rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed)
     some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
     encoded = EncodedCohort.of(some, recipe, task, inside)
-    test = dealt(some, target[rows], inside, 2, seed) == 0
+    test = dealt(some, target[rows], inside, 2, study.seed) == 0
     learned = encoded.learnable(np.flatnonzero(~test))
     few = max(len(learned) // _FEWER, 2)
     tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]

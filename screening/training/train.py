@@ -154,8 +154,9 @@ def train(
 
     def planned_for(rows: Cohort, folds: int, repeats: int | None, max_rows: int | None) -> Study:
         return laid(
-            rows, recipe, rule, params or {}, folds=folds, repeats=repeats, max_rows=max_rows, seed=seed
-        )
+            rows, recipe, rule, params or {},
+            folds=folds, repeats=repeats, max_rows=max_rows, search=search, seed=seed,
+        )  # fmt: skip
 
     study = planned_for(cohort, folds, repeats, max_rows)
     sample, task = study.sample, study.task
@@ -167,15 +168,15 @@ def train(
 
     def past_alone(rows: Cohort) -> tuple[Study, HeldOut]:
         own = planned_for(rows, min(folds, 3), 1, None)
-        return own, held_out_by(own, recipe, search=search, seed=seed, resources=Resources(jobs))
+        return own, held_out_by(own, recipe, resources=Resources(jobs))
 
     # The machines of the folds are the model: holding rows out is the training.
-    held_out = held_out_by(study, recipe, search=search, seed=seed, resources=resources)
-    chosen = by_lesions(study, held_out, seed) if lesions else None
+    held_out = held_out_by(study, recipe, resources=resources)
+    chosen = by_lesions(study, held_out) if lesions else None
     rule = chosen.rule if chosen else study.rule
     validation = Validation.of(chosen.held_out if chosen else held_out, study)
     if not lesions:  # whose scores are of maps
-        found = [*named_after(sample, task), *too_good(study, validation, seed)]
+        found = [*named_after(sample, task), *too_good(study, validation)]
         study = replace(
             study, leaks=[*study.leaks, *found], notes=[*study.notes, *(leak.said for leak in found)]
         )
@@ -193,13 +194,11 @@ def train(
         },
         prevalence=prevalence,
         members=_members(held_out, study),
-        baselines=baselines(study, others, held_out, search=search, seed=seed, resources=resources),
+        baselines=baselines(study, others, held_out, resources),
         later=past_and_later(study, past_alone) if dated else None,
     )
     judgement = judge(scores, [rule] * n_watched, seed)
-    document = record.model_document(
-        study, held_out, judgement, seed=seed, max_rows=max_rows, command=command
-    )
+    document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
     if chosen:
         (point,) = document.operating_points
         document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
@@ -291,13 +290,7 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
 
 
 def baselines(
-    study: Study,
-    others: Sequence[Recipe],
-    method: HeldOut,
-    *,
-    search: int | None,
-    seed: int,
-    resources: Resources,
+    study: Study, others: Sequence[Recipe], method: HeldOut, resources: Resources
 ) -> list[Baseline] | None:
     """Hold every row out by every other method on the method's own folds.
 
@@ -313,7 +306,7 @@ def baselines(
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
         try:
             held_out = members.get(other.name) or held_out_by(
-                study, other, params=shared, search=search, seed=seed,
+                study, other, params=shared,
                 resources=replace(resources, progress=None), like=method.encoded,
             )  # fmt: skip
         except (RecipeError, UsageError) as error:
@@ -409,7 +402,7 @@ def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> N
         raise UsageError("--lesions deals the folds once; leave --repeats out")
 
 
-def by_lesions(study: Study, held_out: HeldOut, seed: int) -> ByLesions:
+def by_lesions(study: Study, held_out: HeldOut) -> ByLesions:
     """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
 
     Every voxel of a patient is scored, also those that are not among the rows trained on, by the machine of
@@ -431,7 +424,7 @@ def by_lesions(study: Study, held_out: HeldOut, seed: int) -> ByLesions:
         part = cohort.take(at)
         scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
         patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
-    threshold, facts = chosen_by_lesions(patients, study.rule, seed)
+    threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
     scores = np.empty(cohort.n_rows)
     for at, each in zip(rows, patients, strict=True):
         scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)

@@ -44,6 +44,8 @@ class Study:
     # them costs its own time at every scoring, while plain ones average to a single machine.
     repeats_asked: bool = True
     params: Mapping[str, object] = field(default_factory=dict)  # what the caller fixed
+    search: int | None = None  # settings that compete; each recipe's own number if None
+    seed: int = 0  # of folds and candidates
     leaks: Sequence[Leak] = ()  # columns that may be the answer itself
     notes: Sequence[str] = ()  # what has to be said of all this
 
@@ -183,6 +185,7 @@ def planned(
     rule: Rule = DEFAULT_RULE,
     cohort: Cohort | None = None,
     params: Mapping[str, object] | None = None,
+    search: int | None = None,
     notes: Sequence[str] = (),
 ) -> Study:
     """Deal a cohort's rows to folds, each repeat anew: as often as asked, or three times where that is cheap.
@@ -205,6 +208,8 @@ def planned(
         groups=groups,
         repeats_asked=repeats is not None,
         params=params or {},
+        search=search,
+        seed=seed,
         notes=[*notes, *task.notes, *few],
     )
 

@@ -187,8 +187,6 @@ def held_out_by(
     study: Study,
     recipe: Recipe,
     *,
-    search: int | None,
-    seed: int = 0,
     params: Mapping[str, object] | None = None,
     resources: Resources = ALONE,
     like: EncodedCohort | None = None,
@@ -196,12 +194,12 @@ def held_out_by(
     """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
 
     `params` are fixed by the caller, the study's if None; of a blend only what every kernel machine takes
-    (landmarks). `search` settings compete, of every member of a blend; the recipe's own number if None.
-    RecipeError or UsageError where the recipe, or every member of a blend, cannot be fitted on this cohort.
+    (landmarks). As many settings compete as the study says, of every member of a blend. RecipeError or
+    UsageError where the recipe, or every member of a blend, cannot be fitted on this cohort.
     """
     params = study.params if params is None else params
     if recipe.machine != "blend":
-        candidates = candidates_of(recipe, dict(params), search, seed)
+        candidates = candidates_of(recipe, dict(params), study.search, study.seed)
         return hold_out(study, recipe, candidates, resources, like)
     for name in params:
         if name not in ALWAYS:
@@ -214,7 +212,7 @@ def held_out_by(
     encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
     for j, member in enumerate(members):
         own = {name: value for name, value in params.items() if name in member.names}
-        candidates = candidates_of(member, own, search, seed)
+        candidates = candidates_of(member, own, study.search, study.seed)
         step = None if resources.progress is None else _part(resources.progress, j, len(members))
         try:
             # However the rows were encoded, for this member they stay so.
