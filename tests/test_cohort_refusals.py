@@ -240,14 +240,11 @@ def test_a_plus_joins_labels_unless_it_is_part_of_one(tmp_path, labels, asked, p
 @pytest.mark.parametrize(
     ("labels", "asked", "message"),
     [
-        (["a", "b", "c"], None, r"3 classes.*--positive A\+B"),
-        (["a", "b", "c"], "a+z", r"a\+z: no row has"),
-        (["a", "b", "c"], ["a+b", "b"], "names b twice"),
-        (["a", "a"], None, "single class"),
-        (["a", "b"], "z", "no row has"),
-        (["healthy", "benign"], None, "both labels read like a no"),
+        (["a", "b", "c"], None, r"3 classes.*--positive A\+B"), (["a", "a"], None, "single class"),
+        (["a", "b", "c"], "a+z", r"a\+z: no row has"), (["a", "b", "c"], ["a+b", "b"], "names b twice"),
+        (["a", "b"], "z", "no row has"), (["healthy", "benign"], None, "both labels read like a no"),
     ],
-)
+)  # fmt: skip
 def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(tmp_path, labels, asked, message):
     with pytest.raises(UsageError, match=message):
         labelled(tmp_path, labels).positives(asked)
