@@ -19,6 +19,7 @@ from screening.cohort.encoding import Encoder
 from screening.documents.validation import Platt, SearchFacts
 from screening.errors import RecipeError, UsageError
 from screening.kernels import kernel_cache
+from screening.machines.base import Estimator
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, standards
 from screening.parallel import Cluster
 from screening.recipes.building import build
@@ -115,33 +116,33 @@ def hold_out(
 
     def run(deal: int, settings: Sequence[Parameters]) -> list[FoldFit]:
         nonlocal finished
-        fits = fit_folds(encoded, study.fold[deal], settings, jobs, resources.cluster, resources.kept)
-        results = []
-        for result in fits:
-            results.append(result)
-            finished += len(settings)
+        fits = []
+        for fit in fit_folds(encoded, study.fold[deal], settings, jobs, resources.cluster, resources.kept):
+            fits.append(fit)
+            finished += len(fit.settings)
             if progress is not None:
                 progress(finished, total)
-        return results
+        return fits
 
     first = run(0, candidates)
-    matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
+    matrix = np.stack([_of_setting(first, at)[1] for at in range(len(candidates))])
     search = choose_setting(
         recipe.search.criterion, recipe.name, candidates, matrix, encoded.target, study.fold[0]
     )
     at = candidates.index(dict(search.chosen))
-    machines = [each.machines[at] for each in first]
-    decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, first, at)]
+    machines = _of_setting(first, at)[0]
+    decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, study.fold[0], machines)]
     repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).averages
     if not repeat and progress is not None:
         progress(finished, finished)
     for deal in range(1, len(study.fold)) if repeat else ():
-        again = run(deal, [candidates[at]])
-        decisions.append(_in_row_order(again, 0))
-        machines += [each.machines[0] for each in again]
+        again, decided = _of_setting(run(deal, [candidates[at]]), 0)
+        decisions.append(decided)
+        machines += again
     dealt = study.fold[: len(decisions)]
     ensemble = FoldEnsemble(machines, recipe.machine, n_outputs)
     learned = encoded.learnable(np.arange(n_rows))
+    weights = [len(fit.settings) for fit in first]
     return HeldOut(
         decisions=np.stack(decisions),
         fold=dealt,
@@ -152,7 +153,7 @@ def hold_out(
         sv_share=ensemble.support_share(
             [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(study.folds)]
         ),
-        seconds=tuple(float(np.mean([each.seconds[i] for each in first])) for i in (0, 1)),  # type: ignore[arg-type]
+        seconds=tuple(np.average([fit.seconds for fit in first], axis=0, weights=weights).tolist()),
     )
 
 
@@ -164,22 +165,27 @@ def encoded_for(
     return known or EncodedCohort.of(study.sample, recipe, study.task, study.groups, resources.memory)
 
 
-def _by_themselves(encoded: EncodedCohort, folds: Sequence[FoldFit], at: int) -> np.ndarray:
+def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
+    """A setting's machines in the order of the folds, and their decisions in that of the rows."""
+    own = [(fit, fit.settings.index(at)) for fit in fits if at in fit.settings]
+    decisions = _placed([fit.rows for fit, _ in own], [fit.decisions[place] for fit, place in own])
+    return [fit.machines[place] for fit, place in own], decisions
+
+
+def _by_themselves(encoded: EncodedCohort, fold: np.ndarray, machines: Sequence[Estimator]) -> np.ndarray:
     """What the machines of one setting say of the rows held out, to the bit as they will say it again."""
-    return _placed(
-        folds,
-        [encoded.decisions(each.machines[at], np.ascontiguousarray(encoded.x[each.rows])) for each in folds],
-    )
+    rows = [np.flatnonzero(fold == number) for number in range(len(machines))]
+    own = [
+        encoded.decisions(machine, np.ascontiguousarray(encoded.x[held]))
+        for machine, held in zip(machines, rows, strict=True)
+    ]
+    return _placed(rows, own)
 
 
-def _in_row_order(folds: Sequence[FoldFit], at: int) -> np.ndarray:
-    return _placed(folds, [each.decisions[at] for each in folds])
-
-
-def _placed(folds: Sequence[FoldFit], decisions: Sequence[np.ndarray]) -> np.ndarray:
+def _placed(rows: Sequence[np.ndarray], decisions: Sequence[np.ndarray]) -> np.ndarray:
     parts = np.concatenate(decisions)
     whole = np.empty_like(parts)
-    whole[np.concatenate([each.rows for each in folds])] = parts
+    whole[np.concatenate(rows)] = parts
     return whole
 
 
