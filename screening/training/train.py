@@ -228,13 +228,12 @@ def _members(held_out: HeldOut, study: Study) -> list[Member]:
         return []
     return [
         Member(
-            recipe=part.recipe.name,
-            title=part.recipe.title,
-            validation=Validation.of(part, study),
-            centre=centre[columns],
-            scale=scale[columns],
+            part.recipe.name,
+            part.recipe.title,
+            Validation.of(part, study),
+            *blend.pooling.of_member(m, columns),
         )
-        for part, centre, scale in zip(held_out.parts, blend.centres, blend.scales, strict=True)
+        for m, part in enumerate(held_out.parts)
     ]
 
 

@@ -45,9 +45,11 @@ class Member:
     recipe: str
     title: str
     validation: Validation  # its own held-out scores
-    # centre, scale: shape (n_watched,), what standardises them in the blend
-    centre: np.ndarray
-    scale: np.ndarray
+    # slope, intercept, weight: shape (n_watched,), from its scores to the log odds that the blend averages,
+    # and its share of it
+    slope: np.ndarray
+    intercept: np.ndarray
+    weight: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -210,14 +212,15 @@ def _of(declared: type, seen: Observed) -> dict[str, Any]:
 
 
 def _member(member: Member, task: Task, rules: Sequence[Rule], seed: int) -> BlendMember:
-    """What a member of a blend does alone, on the scale of its standardised scores."""
+    """What a member of a blend does alone, on the scale of its log odds."""
     alone, classes = member.validation, {}
     for m, (name, rule) in enumerate(zip(task.watched, rules, strict=True)):
         threshold = alone.operating_point(m, rule, seed).threshold
         classes[name] = MemberAlone(
             auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
             rule=rule,
-            threshold=float((threshold - member.centre[m]) / member.scale[m]),
+            threshold=float(threshold * member.slope[m] + member.intercept[m]),
+            weight=float(member.weight[m]),
         )
     return BlendMember(recipe=member.recipe, title=member.title, classes=classes)
 
