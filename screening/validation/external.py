@@ -92,20 +92,22 @@ def validate(
     if not batches:
         raise UsageError("the cohort has no rows that can be scored")
     rows = joined(batches)
-    refuse_trained_on(model, rows, source, refused)
+    refuse_trained_on(model, rows, source)
     task, target, cases = _truth(model, rows, column, positive)
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
     held = _scores(model, task, rows, target, scored)
-    rules = [point.rule for point in facts.operating_points if point.label in task.watched]
-    judgement = judge(held, rules, facts.training.seed)
     promised = [point for point in facts.operating_points if point.label in task.watched]
-    classes, points = {}, []
-    for promise, point in zip(promised, judgement.points, strict=True):
-        name = promise.label
-        classes[name] = _class_elsewhere(facts, promise, point, judgement.figures.summary[name], held)
-        points.append(
-            OperatingPointFacts(label=name, chosen_by=promise.chosen_by, reason=promise.reason, **vars(point))
+    judgement = judge(held, [point.rule for point in promised], facts.training.seed)
+    classes = {
+        promise.label: _class_elsewhere(facts, promise, judgement.figures.summary[promise.label], held, point)
+        for promise, point in zip(promised, judgement.points, strict=True)
+    }
+    points = [
+        OperatingPointFacts(
+            label=promise.label, chosen_by=promise.chosen_by, reason=promise.reason, **vars(point)
         )
+        for promise, point in zip(promised, judgement.points, strict=True)
+    ]
     found = ExternalValidation(
         model=run_model_in(model.sealed | {"id": model.id, "digest": model.digest}),
         source=source_in(source.to_dict()),
@@ -147,15 +149,14 @@ def _batches(
             "read_cohort(source, model.contract, label=...), or give its file"
         )
     rows = replace(cohort, values=cohort.values.only(wanted))
-    if model.lesions is None:
-        return cohort.source, [rows], cohort.refused, list(cohort.notes)
-    names = np.asarray(rows.group)
-    return cohort.source, [rows.take(names == name) for name in np.unique(names)], cohort.refused, []
+    batches = [rows]
+    if model.lesions is not None:
+        names = np.asarray(rows.group)
+        batches = [rows.take(names == name) for name in np.unique(names)]
+    return cohort.source, batches, cohort.refused, list(cohort.notes)
 
 
-def refuse_trained_on(
-    model: Model, rows: Cohort, source: Source, refused: Mapping[str, int] | None = None
-) -> None:
+def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     """UsageError where rows, or their patients, are among those that the model was trained on."""
     trained_on = {file.sha256 for file in model.facts.training.source.files}
     same_file = any(file.sha256 in trained_on for file in source.files)
@@ -230,9 +231,9 @@ def _scores(
 def _class_elsewhere(
     facts: ModelDocument,
     promise: OperatingPointFacts,
-    point: OperatingPoint,
     ranking: Ranking,
     held: HeldOutScores,
+    point: OperatingPoint,
 ) -> ClassElsewhere:
     """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
     past = facts.validation.summary[promise.label]
