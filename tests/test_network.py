@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from html import unescape
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,9 @@ from screening.documents.overview import WORST_FIRST, OverviewDocument, SeriesNi
 from screening.documents.reason import Reason
 from screening.documents.shape import read
 from screening.errors import UsageError
-from screening.network.processes import Budget, Order, Processes, tell_hooks
+from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
-from screening.page.page import render_overview
+from screening.page.overview import render_overview
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 NIGHT = "2026-03-03"
@@ -273,6 +274,16 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
 
     assert (ended[0].code, ended[0].said) == (-9, "ended without a word (-9)")
     assert processes.run(Order(["recipes"], "l.db", 1, 60)).code == 0
+
+
+def test_what_nights_are_forked_from_is_there_and_starts_no_thread():
+    """A name that is gone would be passed over in silence, and every night be slower."""
+    assert [name for name in PRELOADED if find_spec(name) is None] == []
+    asked = "import screening.network.night_server, threading; print(threading.active_count())"
+
+    ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.strip() == "1"
 
 
 names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)

@@ -23,35 +23,34 @@ def inlined(page: str) -> dict[str, Any]:
     return json.loads(found[1])
 
 
-def with_one_value(value: str, **declared: Any) -> str:
+def with_one_value(value: str, normalise: str | None = None, **ranges: list[float]) -> str:
     run = nosocomial_run()
-    run["model"]["contract"]["features"] = {"crp": declared}
+    run["model"]["contract"]["features"] = {"crp": {"type": "number", "normalise": normalise}}
     run["cases"] = run["cases"][:1]
-    run["cases"][0]["contributions"] = [
-        {
-            "feature": "crp", "value": value, "unit": "mg/L", "usual": [0, 10], "direction": "raises",
-            "change": 0.3,
-        }
-    ]  # fmt: skip
+    told = {"feature": "crp", "value": value, "unit": "mg/L", "direction": "raises", "change": 0.3}
+    run["cases"][0]["contributions"] = [told | ranges]
     run["near_misses"] = []
     (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run))
     return " ".join(re.sub(r"<[^>]+>", "", listed).split())
 
 
-OWN = {"type": "number", "usual": [0, 10]}
+WITHIN = {"reference": [0, 10]}
 
 
 @pytest.mark.parametrize(
-    ("value", "declared", "told"),
+    ("value", "ranges", "told"),
     [
-        ("237", OWN, "237 mg/L H usual range 0–10"), ("237.0", OWN, "237 mg/L H usual range 0–10"),
-        ("-1", OWN, "−1 mg/L L usual range 0–10"), ("10", OWN, "10 mg/L usual range 0–10"),
-        ("237", {"type": "number"}, "237 mg/L H range in past patients 0–10"), ("missing", OWN, "missing"),
-        ("345.8", {"type": "number", "normalise": "within_group"}, "345.8 mg/L"),
+        ("237.0", WITHIN, "237 mg/L H reference range 0–10"), ("missing", WITHIN, "missing"),
+        ("-1", WITHIN, "−1 mg/L L reference range 0–10"), ("10", WITHIN, "10 mg/L reference range 0–10"),
+        ("237", {"seen": [0, 10]}, "237 mg/L above range in past patients 0–10"),
+        ("-1", {"seen": [0, 10]}, "−1 mg/L below range in past patients 0–10"),
+        ("480", {"reference": [0, 5], "seen": [2.95, 480]}, "480 mg/L H reference range 0–5"),
+        ("480", {"seen": [2.95, 480]}, "480 mg/L range in past patients 2.95–480"),
+        ("345.8", {"normalise": "within_group", "seen": [0, 10]}, "345.8 mg/L"),
     ],
 )  # fmt: skip
-def test_a_value_stands_beside_its_usual_range_and_is_marked_outside_of_it(value, declared, told):
-    assert with_one_value(value, **declared) == f"crp {told} ▲ +0.300"
+def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(value, ranges, told):
+    assert with_one_value(value, **ranges) == f"crp {told} ▲ +0.300"
 
 
 def test_truth_values_and_ordinals_are_put_in_words():
