@@ -253,7 +253,7 @@ def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]
     machines = FITS["multi" if any(map(several_asked, cohorts.values())) else "binary"]
     found: list[str] = []
     for name in names:
-        every = [recipe.name for recipe in list_recipes() if recipe.machine in machines]
+        every = [each.name for each in list_recipes() if each.machine in machines and not each.lacks]
         found += every if name == "all" else [name]
     return list(dict.fromkeys(found))
 
