@@ -118,8 +118,9 @@ class Night:
         if not len(told):
             return
         group = np.full(len(label), "") if group is None else group
-        largest = scored.decisions.argmax(axis=1)
-        self.labelled.append((self.task.target(label[told]), scores[told], largest[told], group[told]))
+        multi = self.task.kind == "multi"
+        predicted = self.model.predicted(scored.decisions) if multi else np.zeros(len(label), int)
+        self.labelled.append((self.task.target(label[told]), scores[told], predicted[told], group[told]))
 
     def counted(self, refused: Mapping[str, int]) -> Counts:
         """Rows read, scored, refused and flagged."""
