@@ -14,7 +14,8 @@ from screening.scoring.score import score
 from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
-from screening.training import beside
+from screening.training import train as training
+from screening.validation.held_out import held_out_by
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +37,9 @@ def under_another_name(name):
 
 
 def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
-    monkeypatch.setattr(beside, "load_recipe", under_another_name)
+    monkeypatch.setattr(training, "load_recipe", under_another_name)
 
-    found = comparison_of(train(cohort, "svm", search=3, beside=["svm"]))
+    found = comparison_of(train(cohort, load_recipe("svm"), search=3, beside=["svm"]))
 
     (other,) = found["beside"]
     assert other["figures"] == found["figures"]
@@ -75,10 +76,12 @@ def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort, trai
 
 
 def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise UsageError("too few positives")
+    def refuse(study, recipe, **given):
+        if recipe.name == "logistic":
+            raise UsageError("too few positives")
+        return held_out_by(study, recipe, **given)
 
-    monkeypatch.setattr(beside, "held_out_by", refuse)
+    monkeypatch.setattr(training, "held_out_by", refuse)
     trained = train(cohort, "svm", search=1, beside=["logistic"])
 
     assert comparison_of(trained)["beside"][0]["reason"] == "too few positives"

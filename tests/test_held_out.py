@@ -13,7 +13,7 @@ from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import oriented_decisions
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
-from screening.validation.checks import check_model, refuse_too_few
+from screening.validation.judge import check_model, refuse_too_few
 from screening.validation.search import APART, CONSTANT, choose_setting
 from screening.validation.task import Task
 from screening.validation.validation import Validation

@@ -42,9 +42,7 @@ def train(
     positive: options.Positive = None,
     id: options.Id = None,
     group: options.Group = None,
-    independent: Annotated[
-        bool, typer.Option("--independent", help="Every row is a patient of its own, whatever it looks like.")
-    ] = False,
+    independent: options.Independent = False,
     drop: options.Drop = None,
     neighbourhood: Annotated[
         int | None,
@@ -196,6 +194,7 @@ def compare(
     positive: options.Positive = None,
     id: options.Id = None,
     group: options.Group = None,
+    independent: options.Independent = False,
     drop: options.Drop = None,
     contract: ContractFile = None,
     control: Annotated[
@@ -261,6 +260,7 @@ def compare(
             jobs=jobs,
             max_rows=max_rows,
             control=control,
+            independent=independent,
             kept=unfinished,
             cluster=cluster,
             progress=progress,

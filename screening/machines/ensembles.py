@@ -326,8 +326,7 @@ class BlendedEnsemble:
         members = []
         for j, (build, kind) in enumerate(builders):
             members.append(FoldEnsemble.from_state(build, kind, n_outputs, under(state, f"member{j}/")))
-        shape = (len(members), n_outputs)
-        return cls(members, Pooling.from_state(state, shape))
+        return cls(members, Pooling.from_state(state, (len(members), n_outputs)))
 
 
 class BlendedClassifier(Classifier):
