@@ -244,8 +244,8 @@ def test_a_path_and_its_url_are_the_same_ledger(tmp_path):
     [
         ("sqlite://", "in memory"), ("sqlite:///:memory:", "in memory"),
         ("mysql://host/ledger", "not in mysql"), ("postgresql+psycopg2://host/ledger", "not in postgresql"),
-        ("no/such/folder.db", "no ledger at"), ("://", "cannot be read"), ("sqlite://host/x", ""),
-        ("sqlite:///x?mode=memory", ""), ("postgresql://h:port/x", ""),
+        ("no/such/folder.db", "no ledger at"), ("://", "cannot be read"), ("sqlite://host/x", "ledger"),
+        ("sqlite:///x?mode=memory", "ledger"), ("postgresql://h:port/x", "ledger"),
         ("postgresql://screen:SECRET77@/ledger?host=/no/such/socket", "cannot be used"),
     ],
 )  # fmt: skip
