@@ -10,7 +10,7 @@ from test_ledger import FACTS, QUESTION, enter
 
 from screening.documents import ScoreCounts
 from screening.documents.stored import history_in
-from screening.ledger import NightCases, Verdict, history, open_ledger, record_threshold, record_verdicts
+from screening.ledger import NightCases, Verdict, history, open_ledger, record_revision, record_verdicts
 from screening.ledger.database import STATES
 from screening.page.history import render_history, sentences
 from screening.statistics.intervals import wilson
@@ -63,8 +63,9 @@ def story(tmp_path_factory):
     }
     with open_ledger(tmp_path_factory.mktemp("story") / "screening.db", make=True) as ledger:
         truth = simulate(ledger)
-        record_threshold(
+        record_revision(
             ledger,
+            "threshold",
             {
                 "model_before": "a" * 64,
                 "model_after": "b" * 64,

@@ -20,7 +20,7 @@ from screening.ledger import (
     record_verdicts,
     reviewable,
 )
-from screening.ledger.case_states import Known, _state, drawn_of
+from screening.ledger.case_states import Known, _state, audit_of
 from screening.ledger.database import RUNS, STATES, VERDICTS
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
@@ -271,8 +271,8 @@ def test_a_case_confirmed_before_it_left_the_list_is_known_only_while_that_is_re
     assert _state((said, "confirmed"), "2026-03-05", 2, "2026-02-01") == state
 
 
-def test_lots_fall_on_other_cases_in_every_run_and_not_on_the_first_names():
+def test_the_audit_is_of_other_cases_in_every_run_and_not_of_the_first_names():
     cases = {f"p{n:02d}": Known("new", 1) for n in range(40)}
-    drawn = {drawn_of(cases, f"run {number}", 5) for number in range(8)}
+    audits = {audit_of(cases, f"run {number}", 5) for number in range(8)}
 
-    assert len(drawn) == 8 and {len(each) for each in drawn} == {5}
+    assert len(audits) == 8 and {len(each) for each in audits} == {5}

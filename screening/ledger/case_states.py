@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from screening.documents import Reason
 from screening.documents.run import Since
 from screening.ledger import audit
-from screening.ledger.database import CASES, RUNS, Ledger
+from screening.ledger.database import CASES, RUNS, WAITING, Ledger
 from screening.ledger.verdicts import HAS_IT, in_order
 
 Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
@@ -46,7 +46,7 @@ class NightCases:
     # Whether an id means the same patient on another night. Where no column names the rows it does not.
     recognisable: bool = True
     known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
-    draw: int = 5  # New cases to mark by lot for review, whatever their rank.
+    draw: int = 5  # Flagged cases without a verdict to draw into the random audit.
     # Decides why the night wants attention, once the ledger has told what it knows.
     attention: Decided = _nothing
     named: str | None = None  # Name of the series, where somebody named it.
@@ -119,11 +119,11 @@ def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: st
     return "ongoing" if stretch else "new"
 
 
-def drawn_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
-    """The new cases that lots mark, sorted; the same for the same run."""
-    new = sorted(name for name, case in cases.items() if case.state == "new")
-    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(new)])
-    return tuple(sorted(new[i] for i in rng.permutation(len(new))[:most]))
+def audit_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
+    """The random audit of the flagged: of those who wait, whatever their rank; the same for the same run."""
+    waiting = sorted(name for name, case in cases.items() if case.state in WAITING)
+    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(waiting)])
+    return tuple(sorted(waiting[i] for i in rng.permutation(len(waiting))[:most]))
 
 
 def role(beside: str | None) -> Any:

@@ -19,7 +19,7 @@ from screening.documents.tables import listed, of, table
 from screening.errors import UsageError
 from screening.ledger import audit, model_registry
 from screening.ledger.audit import Head
-from screening.ledger.case_states import Known, NightCases, drawn_of, in_force, quiet_nights, recognise, role
+from screening.ledger.case_states import Known, NightCases, audit_of, in_force, quiet_nights, recognise, role
 from screening.ledger.database import AUDIT, CASES, RUNS, STATES, Ledger
 
 
@@ -35,7 +35,7 @@ class Recorded:
     first_time: bool  # False where the ledger had this very run already.
     # Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
     quiet: int = 0
-    drawn: tuple[str, ...] = ()  # New cases marked by lot for review, so that those judged stand for all.
+    drawn: tuple[str, ...] = ()  # Cases of the random audit, so that those judged stand for all flagged.
     attention: tuple[Reason, ...] = ()  # As decided when the night was entered.
 
 
@@ -98,7 +98,7 @@ def _entered(
     }
     rows |= {name: (None, 0) for name in night.sampled}
     shown = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
-    drawn = drawn_of(cases, night.key, night.draw)
+    drawn = audit_of(cases, night.key, night.draw)
     known = {"question": dict(night.question), "counts": counts, "verdicts_before": shown, "quiet": quiet}
     reasons = tuple(night.attention(counts, quiet))
     facts, named = divided(dict(night.facts) | known | {"drawn": drawn})
@@ -153,7 +153,7 @@ OF_DRIFT = ("who", "cell")
 
 
 def divided(facts: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-    """Facts without patients, and the rest: lots, verdicts shown, and the hashes under `drift`."""
+    """Facts without patients, and the rest: random audit, verdicts shown, and the hashes under `drift`."""
     told = {name: value for name, value in facts.items() if name not in OF_PATIENTS}
     named = {name: facts[name] for name in OF_PATIENTS if name in facts}
     if told.get("drift") is not None:

@@ -76,52 +76,49 @@ def _of_those_judged(ppv: JudgedShare) -> str:
     if not ppv.judged:
         return "no flagged case has been judged yet"
     return (
-        f"{_with_interval(ppv)} of those judged had the condition ({shown.count(ppv.found)} of "
-        f"{shown.count(ppv.judged)}); reviewers chose them, so that is not the share of all flagged"
+        f"PPV of those judged {_with_interval(ppv)}: {shown.count(ppv.found)} of {shown.count(ppv.judged)} "
+        "had the condition; reviewers chose them, so that is not the PPV of all flagged"
     )
 
 
 def _of_all_flagged(whole: FlaggedShare) -> str:
     if not whole.judged:
-        return (
-            "what share of all new cases had the condition is unknown: on no night were all cases that "
-            "lots marked judged"
-        )
+        return "PPV of all flagged unknown: on no night was the whole random audit of the flagged judged"
     return (
-        f"{_with_interval(whole)} of all {shown.count(whole.flagged)} new cases of "
-        f"{shown.plural(whole.nights, 'night')} had the condition, by the {shown.count(whole.judged)} that "
-        "lots marked and reviewers judged"
+        f"PPV of all flagged {_with_interval(whole)}: {shown.plural(whole.flagged, 'flag')} of "
+        f"{shown.plural(whole.nights, 'night')}, a patient who stays counting on each, by verdicts on "
+        f"{shown.plural(whole.judged, 'patient')} of the random audit or of earlier nights"
     )
 
 
 def _missed(misses: Misses) -> str:
     if not misses.judged:
-        return "none of those drawn at random from the unflagged has been judged: misses are unknown"
+        return "missed cases unknown: no unflagged patient of the random audit has been judged"
     ends = f"{shown.ratio(misses.per_night_low)} to {shown.ratio(misses.per_night_high)}"
     return (
-        f"about {shown.ratio(misses.per_night)} missed a night (95% interval {ends}): "
-        f"{shown.count(misses.found)} of {shown.count(misses.judged)} drawn at random from the "
-        "unflagged had the condition"
+        f"estimated missed cases per night {shown.ratio(misses.per_night)} (95% CI {ends}): "
+        f"{shown.count(misses.found)} of {shown.count(misses.judged)} unflagged in the random audit had the "
+        "condition"
     )
 
 
-def _forward_words(found: ForwardNights) -> list[str]:
-    """What the champion's nights showed beside what its page promised; nothing before they show anything."""
-    kinds = {
-        "of those with the condition were flagged": (found.seen.sensitivity, "sensitivity"),
-        "of the new cases had it": (found.seen.ppv, "ppv"),
-    }
-    said = []
-    for words, (seen, name) in kinds.items():
+FIGURES = {"sensitivity": "sensitivity", "ppv": "PPV of all flagged"}
+
+
+def _forward_words(forward: ForwardNights) -> list[str]:
+    """The champion's nights beside its validation estimate; nothing before they show anything."""
+    lines = []
+    for name, words in FIGURES.items():
+        seen = getattr(forward.seen, name)
         if seen.value is None:
             continue
-        promise = None if found.promised is None else getattr(found.promised, name)
-        line = f"{_with_interval(seen)} {words} since {found.first} by lots and random samples"
-        if promise is not None and promise.value is not None:
-            line += f"; the page of model {found.model} promised {_with_interval(promise)}"
-            line += ", and that is not kept" * seen.below(promise)
-        said.append(line)
-    return said
+        line = f"{words} since {forward.first} with model {forward.model} {_with_interval(seen)}"
+        promised = None if forward.promised is None else getattr(forward.promised, name)
+        if promised is not None and promised.value is not None:
+            line += f", validation estimate {_with_interval(promised)}"
+            line += ": below it by more than chance" if name in forward.below else ""
+        lines.append(line)
+    return lines
 
 
 def _drift_words(drift: DriftOver) -> list[str]:
@@ -192,20 +189,20 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
             _of_judged(ppv, "judged had it", "no flagged case has been judged"),
         ),
         (
-            "PPV of new cases",
+            "PPV of all flagged",
             shown.percent(whole.value),
             shown.interval(whole.low, whole.high),
             _of_judged(
                 whole,
-                "drawn by lot had it, each weighed by its night",
-                "no night's drawn cases have all been judged",
+                "patients had it, each weighed by the flags it stands for",
+                "no night's random audit has been judged whole",
             ),
         ),
         (
-            "Missed a night",
+            "Estimated missed cases per night",
             shown.ratio(misses.per_night),
             ends if misses.judged else "",
-            _of_judged(misses, "drawn at random had it", "nobody drawn at random has been judged"),
+            _of_judged(misses, "in the random audit had it", "no random audit has been judged"),
         ),
         (
             "Flagged a night",
