@@ -17,6 +17,7 @@ import argparse
 import resource
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -155,8 +156,8 @@ COLUMNS = ("rows", "seed", "method", "seconds", "gigabytes", "auroc", "average_p
 
 def measured(rows: int, seed: int, method: str) -> Iterator[dict[str, object]]:
     """Train on two thirds of the patients, look at the others; in a process of its own, for its memory."""
-    with get_context("spawn").Pool(1) as pool:
-        yield pool.apply(_measured, (rows, seed, method))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        yield pool.submit(_measured, rows, seed, method).result()
 
 
 def _measured(rows: int, seed: int, method: str) -> dict[str, object]:
@@ -189,7 +190,7 @@ def _by_auto(_: str, past: pd.DataFrame, later: pd.DataFrame) -> np.ndarray:
         cohort = read_cohort(f"{folder}/past.parquet", contract, need_label=True)
         model = train(cohort, "auto", rule=Rule("min_sensitivity", 0.9), forward=False)
         new = list(open_cohort(f"{folder}/later.parquet", model.contract))
-        return np.concatenate([model.scores(batch)[:, 0] for batch in new])
+        return np.concatenate([model.scores(model.encoder.transform(batch))[:, 0] for batch in new])
 
 
 def _by_library(method: str, past: pd.DataFrame, later: pd.DataFrame) -> np.ndarray:

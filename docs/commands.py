@@ -37,11 +37,15 @@ def commands() -> str:
 
 
 def readme(text: str) -> str:
-    """README with its list of commands and of recipes brought up to date."""
+    """README with its list of commands brought up to date."""
+    listed = said("--help").partition("Commands:\n")[2].partition("\n\n")[0]
+    return _between(text, "commands", f"```text\n{listed}\n```")
+
+
+def choosing(text: str) -> str:
+    """The page of choice with its list of recipes brought up to date."""
     from screening.recipes.loading import list_recipes
 
-    listed = said("--help").partition("Commands:\n")[2].partition("\n\n")[0]
-    text = _between(text, "commands", f"```text\n{listed}\n```")
     rows = [f"| `{recipe.name}` | {recipe.title} | {recipe.paper} |" for recipe in list_recipes()]
     return _between(text, "recipes", "\n".join(["| recipe | method | after |", "|---|---|---|", *rows]))
 
@@ -52,10 +56,10 @@ def _between(text: str, mark: str, content: str) -> str:
 
 
 def main() -> None:
-    """Write both documents."""
+    """Write all three documents."""
     (ROOT / "docs" / "commands.md").write_text(commands(), encoding="utf-8")
-    path = ROOT / "README.md"
-    path.write_text(readme(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, written in ((ROOT / "README.md", readme), (ROOT / "docs" / "choosing.md", choosing)):
+        path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

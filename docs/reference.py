@@ -17,6 +17,7 @@ FILES = {
     "model": "`model.json` in a model's directory, written by `train`, `threshold` and `forget`.",
     "run": "`run.json` in a run's directory, written by `score`.",
     "comparison": "`comparison.json`, written by `compare`.",
+    "validation": "`validation.json`, written by `validate`.",
     "history": "What `screen history --json` prints.",
     "overview": "What `screen run --json` prints and hooks are told.",
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from screening.storage.loading import load_model
     from screening.storage.model import save_model
     from screening.training.train import train
+    from screening.validation.external import validate
 
 _HOMES = {
     "Database": "sources.database",
@@ -38,6 +39,7 @@ _HOMES = {
     "save_model": "storage.model",
     "score": "scoring.score",
     "train": "training.train",
+    "validate": "validation.external",
 }
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "save_model",
     "score",
     "train",
+    "validate",
 ]
 
 __version__: str

@@ -31,15 +31,10 @@ def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:
     spot = np.tile(np.arange(each), n_patients)
     return pd.DataFrame(
         {
-            "patient": np.repeat([f"P{seed}{i}" for i in range(n_patients)], each),
-            "x": spot % 4,
-            "y": spot // 4 % 4,
-            "z": spot // 16,
-            "t2": values[:, 0],
-            "adc": values[:, 1],
-            "tissue": tissue,
+            "patient": np.repeat([f"P{seed}{i}" for i in range(n_patients)], each), "x": spot % 4,
+            "y": spot // 4 % 4, "z": spot // 16, "t2": values[:, 0], "adc": values[:, 1], "tissue": tissue,
         }
-    )
+    )  # fmt: skip
 
 
 def written(table: pd.DataFrame, path: Path) -> Path:

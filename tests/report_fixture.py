@@ -11,19 +11,15 @@ from screening.documents.stored import run_in
 
 Z = 1.959964
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
-    ("age", "number", "years", None, 68, 14),
-    ("temperature", "number", "°C", (36.1, 37.5), 37.1, 0.8),
+    ("age", "number", "years", None, 68, 14), ("temperature", "number", "°C", (36.1, 37.5), 37.1, 0.8),
     ("c_reactive_protein", "number", "mg/L", (0, 10), 60, 55),
     ("white_cell_count", "number", "10⁹/L", (4, 10), 9.5, 4),
-    ("creatinine", "number", "µmol/L", (49, 90), 96, 40),
-    ("albumin", "number", "g/L", (35, 50), 33, 6),
-    ("days_in_icu", "number", "days", None, 3, 4),
-    ("urinary_catheter_days", "number", "days", None, 4, 5),
+    ("creatinine", "number", "µmol/L", (49, 90), 96, 40), ("albumin", "number", "g/L", (35, 50), 33, 6),
+    ("days_in_icu", "number", "days", None, 3, 4), ("urinary_catheter_days", "number", "days", None, 4, 5),
     ("central_venous_line", "boolean", None, None, 0.3, 0),
-    ("antibiotics_before", "boolean", None, None, 0.5, 0),
-    ("mccabe_score", "ordinal", None, None, 0.6, 0),
+    ("antibiotics_before", "boolean", None, None, 0.5, 0), ("mccabe_score", "ordinal", None, None, 0.6, 0),
     ("ward", "category", None, None, 0, 0),
-]
+]  # fmt: skip
 EXTRA = [f"laboratory_value_{i:02d}" for i in range(1, 38)]
 MCCABE = ["non-fatal", "ultimately fatal", "rapidly fatal"]
 WARDS = ["surgery", "medicine", "ICU", "geriatrics"]
@@ -122,14 +118,11 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     declared["ward"]["categories"] = WARDS
     listed = [
         {
-            "name": f[0],
-            "type": f[1],
-            "unit": f[2],
-            "usual": f[3] or ((f[4], f[4] + f[5]) if f[5] else None),
-            "median": f[4],
+            "name": f[0], "type": f[1], "unit": f[2],
+            "usual": f[3] or ((f[4], f[4] + f[5]) if f[5] else None), "median": f[4],
         }
         for f in FEATURES
-    ]
+    ]  # fmt: skip
     listed += [
         {"name": e, "type": "number", "unit": "mmol/L", "usual": (1.5, 4.25), "median": 2.875} for e in EXTRA
     ]
@@ -194,11 +187,9 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
     for i in rng.choice(len(FEATURES), size=int(rng.integers(3, 6)), replace=False):
         name, kind, unit, usual, centre, spread = FEATURES[i]
         value = {
-            "number": f"{abs(rng.normal(centre + 1.5 * spread, spread)):.1f}",
-            "boolean": "yes",
-            "ordinal": MCCABE[rng.integers(0, 3)],
-            "category": str(rng.choice(WARDS)),
-        }[kind]
+            "number": f"{abs(rng.normal(centre + 1.5 * spread, spread)):.1f}", "boolean": "yes",
+            "ordinal": MCCABE[rng.integers(0, 3)], "category": str(rng.choice(WARDS)),
+        }[kind]  # fmt: skip
         change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
         found.append(
             {
@@ -241,10 +232,7 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
         "evaluation": None, "attention": [],
         "data": [
             {
-                "name": m,
-                "type": "number",
-                "unit": None,
-                "missing": 0.31 if m == "albumin" else 0.021,
+                "name": m, "type": "number", "unit": None, "missing": 0.31 if m == "albumin" else 0.021,
                 "missing_training": 0.02,
             }
             for m in names

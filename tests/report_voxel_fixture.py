@@ -41,11 +41,7 @@ def voxel_model() -> dict[str, Any]:
         confusion={"classes": CLASSES, "counts": counts.tolist()},
         per_class=[
             {
-                "class": c,
-                "n": int(n),
-                "recall": 0.86,
-                "recall_low": 0.79,
-                "recall_high": 0.91,
+                "class": c, "n": int(n), "recall": 0.86, "recall_low": 0.79, "recall_high": 0.91,
                 "precision": 0.8,
             }
             for c, n in zip(CLASSES, shares, strict=True)
@@ -94,18 +90,14 @@ def voxel_run() -> dict[str, Any]:
             "chance_high": None,
             "contributions": [
                 {
-                    "feature": c,
-                    "value": f"{rng.normal(m, 0.2 * m):.6g}",
-                    "unit": None,
-                    "usual": [0.6 * m, 1.4 * m],
-                    "change": 0.4,
-                    "direction": "raises",
+                    "feature": c, "value": f"{rng.normal(m, 0.2 * m):.6g}", "unit": None,
+                    "usual": [0.6 * m, 1.4 * m], "change": 0.4, "direction": "raises",
                 }
                 for c, m in (("ADC", 700.0), ("T2W", 310.0), ("C_grade", 4.0))
             ],
         }
         for i in range(80)
-    ]
+    ]  # fmt: skip
     run["cases_explained"], run["unflagged"] = 80, {"cases": 1}
     run["cases_total"], run["cases_shown"], run["near_misses"] = 95, 80, []
     return run

@@ -34,28 +34,21 @@ def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 TWO_CLASS: list[tuple[str, Callable, dict]] = [
-    ("svm", two_class.svm, {}),
-    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": "balanced"}),
-    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": 4.0}),
-    ("amari_wu", two_class.amari_wu, {}),
-    ("amari_wu", two_class.amari_wu, {"passes": 2}),
-    ("wu_amari", two_class.wu_amari, {}),
+    ("svm", two_class.svm, {}), ("svm_weighted", two_class.svm_weighted, {"cost_ratio": "balanced"}),
+    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": 4.0}), ("amari_wu", two_class.amari_wu, {}),
+    ("amari_wu", two_class.amari_wu, {"passes": 2}), ("wu_amari", two_class.wu_amari, {}),
     ("wu_amari", two_class.wu_amari, {"M": 5, "passes": 2}),
     ("act_input_space", two_class.act, {"distance": "input"}),
     ("act_input_space", two_class.act, {"distance": "input", "norm": 1}),
     ("act_input_space", two_class.act, {"distance": "input", "passes": 3}),
-    ("act_feature_space", two_class.act, {}),
-    ("act_feature_space", two_class.act, {"norm": 1}),
+    ("act_feature_space", two_class.act, {}), ("act_feature_space", two_class.act, {"norm": 1}),
     ("act_feature_space", two_class.act, {"passes": 3}),
     ("act_feature_space", two_class.act, {"distance": "feature_both"}),
     ("act_feature_space", two_class.act, {"distance": "feature_both", "passes": 3}),
-    ("williams", two_class.williams, {}),
-    ("williams", two_class.williams, {"k": 3.0, "passes": 2}),
-    ("maratea", two_class.maratea, {}),
-    ("maratea", two_class.maratea, {"k": 3.0, "passes": 2}),
-    ("liu_he", two_class.liu_he, {}),
-    ("liu_he", two_class.liu_he, {"passes": 2}),
-]
+    ("williams", two_class.williams, {}), ("williams", two_class.williams, {"k": 3.0, "passes": 2}),
+    ("maratea", two_class.maratea, {}), ("maratea", two_class.maratea, {"k": 3.0, "passes": 2}),
+    ("liu_he", two_class.liu_he, {}), ("liu_he", two_class.liu_he, {"passes": 2}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -93,20 +86,17 @@ def test_one_class_conformal_recipe_is_equation_15(nu, passes):
 
 
 MULTI_CLASS: list[tuple[str, Callable, dict]] = [
-    ("one_vs_rest", multi_class.one_vs_rest, {}),
-    ("shao_weighted", multi_class.shao, {}),
-    ("shao_local", multi_class.shao, {"Q": 1.0}),
-    ("shao_local", multi_class.shao, {"Q": 0.2}),
+    ("one_vs_rest", multi_class.one_vs_rest, {}), ("shao_weighted", multi_class.shao, {}),
+    ("shao_local", multi_class.shao, {"Q": 1.0}), ("shao_local", multi_class.shao, {"Q": 0.2}),
     ("shao_local", multi_class.shao, {"Q": 0.2, "empty": "nearest"}),
     ("amari_wu_multiclass", partial(multi_class.each_alone, two_class.amari_wu), {}),
     ("williams_multiclass", partial(multi_class.each_alone, two_class.williams), {}),
     ("maratea_multiclass", partial(multi_class.each_alone, two_class.maratea), {}),
     ("act_one_per_class", partial(multi_class.each_alone, two_class.act), {}),
     ("wu_amari_multiclass", partial(multi_class.wu_amari_all_vectors, kernel=duals.gaussian), {}),
-    ("one_vs_one", multi_class.one_vs_one, {}),
-    ("crammer_singer", multi_class.crammer_singer_machine, {}),
+    ("one_vs_one", multi_class.one_vs_one, {}), ("crammer_singer", multi_class.crammer_singer_machine, {}),
     ("simplified_multiclass", multi_class.simplified, {}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -171,12 +161,9 @@ def test_oversampling_by_interpolation_is_oversampling_in_the_empirical_feature_
     parents = np.repeat(np.flatnonzero(y == 1), 2)
     neighbours = nearest[np.repeat(np.arange(len(nearest)), 2), rng.integers(5, size=len(parents))]
     given = {
-        "C": C,
-        "gamma": GAMMA,
-        "parents": parents,
-        "neighbours": neighbours,
+        "C": C, "gamma": GAMMA, "parents": parents, "neighbours": neighbours,
         "gaps": rng.uniform(size=len(parents)),
-    }
+    }  # fmt: skip
 
     interpolated = remedies.e_smote_interpolated(x, y, unseen(x), **given)
 

@@ -21,17 +21,8 @@ def folder(tmp_path_factory):
     for name, past in (("good", table), ("poor", chance)):
         written(past, place / f"{name}.csv")
         words = [
-            "--label",
-            "ill",
-            "--id",
-            "patient",
-            "--recipe",
-            "logistic",
-            "--search",
-            1,
-            "--beside",
-            "svm",
-        ]
+            "--label", "ill", "--id", "patient", "--recipe", "logistic", "--search", 1, "--beside", "svm",
+        ]  # fmt: skip
         screen("train", place / f"{name}.csv", *words, "--out", place / name)
     return place
 

@@ -248,13 +248,11 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
 @pytest.mark.parametrize(
     ("model", "table", "trained"),
     [
-        ("good", "night.csv", datetime.date(2015, 3, 11)),
-        ("good", "annex.csv", datetime.date(2026, 1, 1)),
-        ("good", "night.csv", datetime.date(2026, 1, 1)),
-        ("mute", "night.csv", datetime.date(2015, 3, 11)),
+        ("good", "night.csv", datetime.date(2015, 3, 11)), ("good", "annex.csv", datetime.date(2026, 1, 1)),
+        ("good", "night.csv", datetime.date(2026, 1, 1)), ("mute", "night.csv", datetime.date(2015, 3, 11)),
         ("tissue", "voxels.parquet", datetime.date(2026, 1, 1)),
     ],
-)
+)  # fmt: skip
 def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, model, table, trained):
     book, out, copy = tmp_path / "book.db", tmp_path / "run", tmp_path / "model"
     shutil.copytree(judged / model, copy)

@@ -86,15 +86,3 @@ def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
     with engine.connect() as connection:
         assert connection.execute(sa.select(SETTINGS)).all() == [("format", "2")]
     engine.dispose()
-
-
-def test_a_command_ends_with_code_4_at_a_ledger_of_before_and_touches_nothing(tmp_path):
-    with open_ledger(tmp_path / "old.db", make=True) as ledger, ledger.writing() as connection:
-        connection.execute(SETTINGS.update().values(name="format", value="2"))
-    (tmp_path / "old.db").chmod(0o640)
-    before = contents(tmp_path)
-
-    refused = screen("history", "--ledger", tmp_path / "old.db", code=4)
-
-    assert "before the first release" in refused.stderr
-    assert contents(tmp_path) == before

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from machines_cohort import two_clouds
 
 from screening.ledger import open_ledger
 
@@ -60,14 +59,6 @@ def test_encoding_knows_the_training_rows_only(sets):
     assert encoding.transform(later).tolist() == [[2, 0, 0, 1, 0], [0.5, 0, 0, 0, 0]]
 
 
-def test_inner_validation_declines_a_kernel_that_only_remembers(sets):
-    x, y = two_clouds(n_rows=80)
-
-    chosen = sets.tuned("svm", x, y, [{"C": 1.0, "gamma": 1e4}, {"C": 1.0, "gamma": 0.2}], folds=4, seed=0)
-
-    assert chosen["gamma"] == 0.2
-
-
 @pytest.fixture
 def network(monkeypatch):
     """The simulation, with events often enough for few nights."""
@@ -91,12 +82,3 @@ def test_status_histories_and_overview_are_as_counted_and_as_in_ledgers_of_their
     assert "2 wards" in said and "silent w01" in said
     assert sum(ward.changes["promote"] for ward in wards) == 2
     assert sum(one.force for ward in wards for one in ward.entered) > 0
-
-
-def test_a_count_that_does_not_add_up_is_seen(network, place, tmp_path):
-    ward = network.Ward("w00", np.random.default_rng(1))
-    with open_ledger(place, make=True) as ledger:
-        network.simulate(ledger, [ward], 4)
-        ward.counted[-1]["ongoing"] += 1
-        with pytest.raises(AssertionError, match="w00"):
-            network.check(ledger, [ward], 4, tmp_path)

@@ -2,16 +2,13 @@
 
 import json
 
-import numpy as np
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
-from screening import read_cohort, train
-from screening.documents.stored import model_in
+from screening import train
 from screening.errors import RecipeError, UsageError
 from screening.page import render_model
-from screening.page.usefulness import beside as block
 from screening.recipes.loading import load_recipe
 from screening.scoring.score import score
 from screening.statistics.operating_point import Rule
@@ -63,36 +60,11 @@ def test_the_figures_are_those_that_training_the_other_method_states(cohort, mod
     assert stated["sensitivity"] == pytest.approx(point["sensitivity"], abs=1e-12)
 
 
-def test_on_noise_the_intervals_hold_zero(tmp_path):
-    noise = patients(seed=3)
-    noise["ill"] = np.random.default_rng(1).permutation(noise["ill"])
-    past = read_cohort(written(noise, tmp_path / "noise.csv"), label="ill", id="patient", need_label=True)
-
-    (other,) = comparison_of(train(past, "svm", search=1, beside=["logistic"]))["beside"]
-
-    gap = other["differences"]["auroc"]
-    assert gap["low"] < 0 < gap["high"]
-
-
-def test_a_method_that_is_worse_is_said_to_be(cohort, trained):
-    trained = trained(cohort, "svm", search=1, params={"gamma": 300.0}, beside=["logistic"])
-    shown = block(model_in(trained.document))
-
-    assert "AUROC" in shown["rows"][0]["worse"]
-    assert shown["said"][0].startswith("beside logistic, svm has a lower AUROC")
-
-
 def test_the_comparison_changes_nothing_of_the_model(cohort, model, trained):
     alone = trained(cohort, "svm", search=2)
 
     assert "comparison" not in alone.document["validation"]
     assert alone.document["operating_points"] == model.document["operating_points"]
-
-
-def test_the_usual_methods_leave_the_method_itself_out(cohort, trained):
-    found = comparison_of(trained(cohort, "svm", search=1, beside=None))
-
-    assert [other["recipe"] for other in found["beside"]] == ["logistic"]
 
 
 def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort, trained):
@@ -119,12 +91,6 @@ def test_several_classes_stand_beside_one_against_the_rest_by_patient(of_classes
     assert [other["recipe"] for other in found["beside"]] == ["one_vs_rest"]
     assert {"auroc", "specificity", "macro_recall"} <= set(found["beside"][0]["differences"])
     assert "95% intervals at these thresholds, by group" in render_model(of_classes.document)
-
-
-def test_one_against_the_rest_has_one_against_one_beside_it(tissue, trained):
-    found = comparison_of(trained(tissue, "one_vs_rest", search=1, folds=4, beside=None))
-
-    assert [other["recipe"] for other in found["beside"]] == ["one_vs_one"]
 
 
 def test_a_method_that_answers_another_question_is_refused_before_training(tissue, cohort):

@@ -87,15 +87,6 @@ def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_pa
     assert {type(json.loads(answer.stdout)) for answer in answers} == {dict}
 
 
-def test_recipes_json_has_every_method_with_its_search(desk):
-    recipes = json.loads(screen("recipes", "--json").stdout)["recipes"]
-    (one,) = json.loads(screen("recipes", "svm", "--json").stdout)["recipes"]
-
-    assert {path.stem for path in (ROOT / "models").glob("*.toml")} == {recipe["name"] for recipe in recipes}
-    assert one in recipes
-    assert {"name", "paper", "parameters", "search"} <= set(one)
-
-
 def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, run, tmp_path):
     screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", tmp_path / "m")
     screen("score", tmp_path / "m", desk / "tonight.csv", "--out", tmp_path / "r", "--date", "2026-03-01")
@@ -107,13 +98,6 @@ def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, r
     }
 
 
-def test_another_seed_gives_another_model(desk, model, tmp_path):
-    words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK]
-    screen(*words, "--seed", 1, "--out", tmp_path / "m")
-
-    assert content(tmp_path / "m")["validation.parquet"] != content(model)["validation.parquet"]
-
-
 def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
     before = {folder: content(folder) for folder in (model, run)}
     for folder in (model, run):
@@ -121,16 +105,6 @@ def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
         screen("report", folder)
 
     assert {folder: content(folder) for folder in (model, run)} == before
-
-
-def test_a_night_with_labels_is_evaluated_and_the_labels_are_not_kept(desk, model, tmp_path):
-    head(SAMPLES / "nosocomial_night_labelled.csv", tmp_path / "night.csv", 120)
-    words = ["score", model, tmp_path / "night.csv", "--label", "infected", "--date", "2026-03-01", "--json"]
-    answer = json.loads(screen(*words, "--out", tmp_path / "r").stdout)
-
-    assert answer["counts"]["read"] == 120
-    assert answer["evaluation"] is not None
-    assert b"infected" not in (tmp_path / "r" / "flagged.csv").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -179,10 +153,6 @@ def test_a_damaged_model_exits_4(desk, model, tmp_path):
     for words in (["score", tmp_path, desk / "tonight.csv", "--out", tmp_path / "r"], ["report", tmp_path]):
         result = screen(*words, code=4)
         assert "damaged" in result.stderr
-
-
-def test_a_model_that_is_not_there_exits_4(desk, tmp_path):
-    assert "model.json" in screen("check", desk / "past.csv", "--model", tmp_path / "no", code=4).stderr
 
 
 def test_a_second_run_on_the_same_place_exits_75(desk, model, tmp_path):

@@ -1,8 +1,6 @@
 """What the commands say of themselves, and what they answer where something is mistyped."""
 
 import json
-import os
-import re
 import runpy
 import subprocess
 import sys
@@ -25,6 +23,8 @@ def test_the_documents_show_the_help_that_is_printed():
 
     assert written["commands"]() == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     assert written["readme"](README) == README
+    choosing = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    assert written["choosing"](choosing) == choosing
 
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)
@@ -46,22 +46,6 @@ def test_help_is_quick_for_it_waits_for_no_numerical_package():
     assert set(answer.stdout.split()) & set(HEAVY) == set()
 
 
-def test_python_m_screening_is_the_same_command():
-    answer = subprocess.run(
-        [sys.executable, "-m", "screening", "--version"], capture_output=True, text=True, check=True
-    )
-    assert re.fullmatch(r"screening \d+\.\d+\.\d+\n", answer.stdout)
-
-
-def test_the_shell_completes_the_name_of_a_command():
-    ask = {"_SCREEN_COMPLETE": "complete_bash", "COMP_WORDS": "screen sc", "COMP_CWORD": "1"}
-    code = "import sys; sys.argv[0] = 'screen'; from screening.cli import main; main()"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | ask, capture_output=True, text=True, check=False
-    )
-    assert "score" in answer.stdout.split()
-
-
 def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
     job = demo.__globals__["JOBS"][0]._replace(recipe="logistic", max_rows=150)
     monkeypatch.setitem(demo.__globals__, "JOBS", (job,))
@@ -75,13 +59,10 @@ def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("C=10", 10),
-        ("C=1e-3", 0.001),
-        ("class_weight=balanced", "balanced"),
-        ("normalise=true", True),
+        ("C=10", 10), ("C=1e-3", 0.001), ("class_weight=balanced", "balanced"), ("normalise=true", True),
         ("g=a=b", "a=b"),
     ],
-)
+)  # fmt: skip
 def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
     (read,) = options.parameters_from([text]).values()
     assert read == value

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from screening.cohort.reading import starter_contract
 from screening.contract.contract import Contract, Feature
 from screening.contract.keys import keys_of
-from screening.errors import CohortError, UsageError
+from screening.errors import CohortError
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
 BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(lambda pair: tuple(sorted(pair)))
@@ -94,23 +94,15 @@ def test_all_faults_of_a_contract_are_told_at_once(tmp_path):
     assert len(refused.value.violations) == 2
 
 
-def test_a_contract_that_is_not_there_is_a_usage_error(tmp_path):
-    with pytest.raises(UsageError, match=r"none\.toml"):
-        Contract.load(tmp_path / "none.toml")
-
-
 @pytest.mark.parametrize(
     ("feature", "value", "text"),
     [
-        (Feature(type="number"), 37.50000001, "37.5"),
-        (Feature(type="number"), float("nan"), "missing"),
-        (Feature(type="boolean"), 1.0, "yes"),
-        (Feature(type="boolean"), 0.0, "no"),
+        (Feature(type="number"), 37.50000001, "37.5"), (Feature(type="number"), float("nan"), "missing"),
+        (Feature(type="boolean"), 1.0, "yes"), (Feature(type="boolean"), 0.0, "no"),
         (Feature(type="ordinal", categories=["low", "high"]), 1.0, "high"),
-        (Feature(type="category"), "ICU", "ICU"),
-        (Feature(type="category"), None, "missing"),
+        (Feature(type="category"), "ICU", "ICU"), (Feature(type="category"), None, "missing"),
     ],
-)
+)  # fmt: skip
 def test_a_typed_value_is_shown_as_a_reader_would_write_it(feature, value, text):
     assert feature.shown(value) == text
 

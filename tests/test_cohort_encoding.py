@@ -16,13 +16,11 @@ from screening.errors import ModelError
 from screening.sources.columns import Columns
 
 FEATURES = {
-    "age": {"type": "number", "missing": "indicator"},
-    "ward": {"type": "category"},
+    "age": {"type": "number", "missing": "indicator"}, "ward": {"type": "category"},
     "sex": {"type": "category", "categories": ["male", "female"]},
     "drug": {"type": "category", "missing": "category"},
-    "stage": {"type": "ordinal", "categories": ["I", "II", "III"]},
-    "icu": {"type": "boolean"},
-}
+    "stage": {"type": "ordinal", "categories": ["I", "II", "III"]}, "icu": {"type": "boolean"},
+}  # fmt: skip
 CONTRACT = Contract.from_dict({"cohort": {}, "features": FEATURES})
 
 
@@ -31,10 +29,8 @@ def cohort_of(folder, n_rows=80, seed=0, **columns):
     frame = pd.DataFrame({
         "age": np.where(rng.random(n_rows) < 0.2, np.nan, rng.normal(60, 15, n_rows)),
         "ward": rng.choice(["A", "B", "C", None], n_rows, p=[0.5, 0.3, 0.1, 0.1]),
-        "sex": rng.choice(["male", "female"], n_rows),
-        "drug": rng.choice(["x", "y", None], n_rows),
-        "stage": rng.choice(["I", "II", "III", None], n_rows),
-        "icu": rng.choice(["t", "f", None], n_rows),
+        "sex": rng.choice(["male", "female"], n_rows), "drug": rng.choice(["x", "y", None], n_rows),
+        "stage": rng.choice(["I", "II", "III", None], n_rows), "icu": rng.choice(["t", "f", None], n_rows),
     } | columns)  # fmt: skip
     frame.to_parquet(folder / "encode.parquet")
     return read_cohort(folder / "encode.parquet", CONTRACT)
@@ -165,16 +161,6 @@ def test_damaged_state_is_refused(tmp_path, damage):
 
     with pytest.raises(ModelError):
         Encoder.from_state(CONTRACT, state)
-
-
-def test_the_typical_row_holds_the_usual_value_of_every_feature(tmp_path):
-    cohort = cohort_of(tmp_path)
-    encoder = Encoder(CONTRACT).fit(cohort)
-    typical = cohort.features.assign(**{name: [encoder.medians[name]] * cohort.n_rows for name in FEATURES})
-
-    expected = encoder.transform(cohort_like(cohort, typical))
-
-    np.testing.assert_array_equal(np.tile(encoder.typical_row(), (cohort.n_rows, 1)), expected)
 
 
 def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):

@@ -25,21 +25,15 @@ def kinds(contract):
 
 TYPES = {
     "decimals": (np.linspace(0, 1, N), {"x": "number"}),
-    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}),
-    "zero and one": ([0, 1] * 30, {"x": "number"}),
-    "t and f": (["t", "f"] * 30, {"x": "boolean"}),
-    "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),
-    "text": (["M", "F", "I"] * 20, {"x": "category"}),
-    "ranges": (["40-49", "50-59"] * 30, {"x": "category"}),
+    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}), "zero and one": ([0, 1] * 30, {"x": "number"}),
+    "t and f": (["t", "f"] * 30, {"x": "boolean"}), "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),
+    "text": (["M", "F", "I"] * 20, {"x": "category"}), "ranges": (["40-49", "50-59"] * 30, {"x": "category"}),
     "numbers and words": (["2", "4", "more"] * 20, {"x": "category"}),
-    "codes with leading zeros": (["01", "02", "13"] * 20, {"x": "category"}),
-    "constant": (["a"] * N, {}),
-    "constant number": ([3.5] * N, {}),
-    "all missing": ([None] * N, {}),
+    "codes with leading zeros": (["01", "02", "13"] * 20, {"x": "category"}), "constant": (["a"] * N, {}),
+    "constant number": ([3.5] * N, {}), "all missing": ([None] * N, {}),
     "constant or missing": (["a", None] * 30, {"x": "category"}),
-    "free text": ([f"note {i}" for i in range(N)], {}),
-    "dates": (["2024-01-31", "2024-02-01"] * 30, {}),
-}
+    "free text": ([f"note {i}" for i in range(N)], {}), "dates": (["2024-01-31", "2024-02-01"] * 30, {}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("values", "types"), TYPES.values(), ids=TYPES.keys())
@@ -113,14 +107,6 @@ def test_an_inferred_contract_types_the_next_cohort(tmp_path):
 
     assert night.features["ward"].tolist() == ["C", "A"]
     assert night.label is None
-
-
-def test_a_table_without_a_usable_column_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b\n1,x\n1,x\n")
-
-    for roles in ({}, {"drop": "a,b"}, {"label": "a", "drop": "b"}):
-        with pytest.raises(CohortError, match="no column is left"):
-            read_cohort(tmp_path / "a.csv", **roles)
 
 
 def test_roles_named_by_flags_must_be_there_and_are_no_features(tmp_path):
@@ -263,15 +249,6 @@ def test_without_a_contract_a_code_is_said_and_read_as_it_stands(tmp_path):
 
     assert any("is it one?" in note for note in cohort.notes)
     assert cohort.features["x"].min() == -99
-
-
-def test_a_note_of_many_columns_names_the_first_twenty(tmp_path):
-    contract, notes = starter_contract(
-        cohort_of(tmp_path, **{f"gene_{i}": np.linspace(0, 1, N) for i in range(200)})
-    )
-
-    assert len(contract.features) == 201
-    assert any(note.endswith("gene_18 and 181 more") for note in notes)
 
 
 @pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])

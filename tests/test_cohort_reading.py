@@ -52,16 +52,14 @@ def test_a_decimal_comma_is_read_where_the_whole_file_uses_it(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "values"),
     [
-        (["3,5", "12,25", "7"], [3.5, 12.25, 7.0]),
-        (["1,234", "2.5", "1,234,567"], [1234.0, 2.5, 1234567.0]),
+        (["3,5", "12,25", "7"], [3.5, 12.25, 7.0]), (["1,234", "2.5", "1,234,567"], [1234.0, 2.5, 1234567.0]),
         (["1.234", "2,5", "1.234.567,8"], [1234.0, 2.5, 1234567.8]),
         (["1'234.5", "2’345", "7"], [1234.5, 2345.0, 7.0]),
         (["1 234,5", "2\u202f345,5", "3\u00a0456"], [1234.5, 2345.5, 3456.0]),
-        (["0,125", "0,250"], [0.125, 0.25]),
-        (["1.234", "2.345"], [1.234, 2.345]),
+        (["0,125", "0,250"], [0.125, 0.25]), (["1.234", "2.345"], [1.234, 2.345]),
         (["'7", "'7.5", "\u22122.5"], [7.0, 7.5, -2.5]),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_read_by_the_marks_of_their_own_column(tmp_path, cells, values):
     assert column(tmp_path, cells) == values
 
@@ -73,24 +71,14 @@ def test_a_column_that_leaves_its_mark_open_is_written_as_the_others_are(tmp_pat
     assert german.features["b"].tolist() == english.features["b"].tolist() == [150000.0, 200000.0]
 
 
-def test_a_column_with_another_mark_than_its_file_is_said(tmp_path):
-    cohort = read_cohort(written(tmp_path, 'a,b\n1.5,"1,5"\n2.5,"2,25"\n'))
-
-    assert cohort.features["b"].tolist() == [1.5, 2.25]
-    assert cohort.notes[0].endswith("decimal comma in b")
-
-
 @pytest.mark.parametrize(
     ("cells", "order"),
     [
-        (["2024-01-31", "2024-02-29"], None),
-        (["2024/01/31", "2024.2.29"], None),
-        (["31.01.2024", "29.2.2024"], "dmy"),
-        (["31/01/24", "29/02/24"], "dmy"),
-        (["01/31/2024", "2/29/2024"], "mdy"),
-        (["31.01.2024 00:00", "29.02.2024 0:00:00"], "dmy"),
+        (["2024-01-31", "2024-02-29"], None), (["2024/01/31", "2024.2.29"], None),
+        (["31.01.2024", "29.2.2024"], "dmy"), (["31/01/24", "29/02/24"], "dmy"),
+        (["01/31/2024", "2/29/2024"], "mdy"), (["31.01.2024 00:00", "29.02.2024 0:00:00"], "dmy"),
     ],
-)
+)  # fmt: skip
 def test_dates_are_read_in_the_order_of_the_contract(tmp_path, cells, order):
     path = written(tmp_path, "x,day\n" + "".join(f"1,{cell}\n" for cell in cells))
 
@@ -116,13 +104,6 @@ def test_yes_and_no_are_read_in_the_usual_languages(tmp_path, yes, no):
 
     assert cohort.contract.features["b"].type == "boolean"
     assert cohort.features["b"].tolist() == [1.0, 0.0, 1.0, 0.0]
-
-
-@pytest.mark.parametrize(("one", "other"), [("T", "N"), ("x", "y"), ("s", "f"), ("no", "No")])
-def test_letters_that_do_not_answer_each_other_are_categories(tmp_path, one, other):
-    cohort = read_cohort(written(tmp_path, f"a,b\n1,{one}\n2,{other}\n3,{one}\n"))
-
-    assert cohort.contract.features["b"].type == "category"
 
 
 def test_excels_apostrophe_is_no_part_of_a_code_but_an_id_is_kept_as_it_stands(tmp_path):
@@ -230,13 +211,6 @@ def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
     assert cohort.time.astype(str).tolist() == ["2024-01-31T00:00:00.000000", "2024-02-01T04:30:00.000000"]
     assert cohort.coordinates.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert absent(cohort.subgroups["s"]).tolist() == [False, True]
-
-
-def test_a_column_without_a_name_is_ignored_and_stated(tmp_path):
-    cohort = read_cohort(written(tmp_path, ",x\n0,1.5\n1,2.5\n"))
-
-    assert cohort.names == ["x"]
-    assert any("without a name" in note for note in cohort.notes)
 
 
 def test_extra_columns_are_ignored_and_stated(tmp_path):

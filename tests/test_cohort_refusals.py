@@ -11,24 +11,17 @@ from screening.cohort.reading import check_cohort, open_cohort, read_cohort
 from screening.errors import CohortError, UsageError
 
 CELLS = {
-    "not a number": ("age", "S3CRET", "missing_values"),
-    "undeclared NA": ("age", "NA", "missing_values"),
-    "censored": ("age", "<7654", "censored"),
-    "greater": ("age", ">7654", "censored"),
-    "infinite": ("age", "-inf", "infinite"),
-    "too large": ("age", "9e999", "infinite"),
+    "not a number": ("age", "S3CRET", "missing_values"), "undeclared NA": ("age", "NA", "missing_values"),
+    "censored": ("age", "<7654", "censored"), "greater": ("age", ">7654", "censored"),
+    "infinite": ("age", "-inf", "infinite"), "too large": ("age", "9e999", "infinite"),
     "not a number by name": ("age", "NaN", "missing_values"),
     "half a group of thousands": ("age", '"7,654,32"', "not a number"),
-    "underscore": ("age", "7_654", "not a number"),
-    "hexadecimal": ("age", "0x7654", "not a number"),
-    "other digits": ("age", "٧٦", "not a number"),
-    "implausible": ("age", "7654", "plausible"),
-    "unknown category": ("ward", "S3CRET", "categories"),
-    "not boolean": ("sick", "S3CRET", "yes/no"),
-    "number as boolean": ("sick", "7654", "yes/no"),
-    "unknown stage": ("stage", "S3CRET", "categories"),
+    "underscore": ("age", "7_654", "not a number"), "hexadecimal": ("age", "0x7654", "not a number"),
+    "other digits": ("age", "٧٦", "not a number"), "implausible": ("age", "7654", "plausible"),
+    "unknown category": ("ward", "S3CRET", "categories"), "not boolean": ("sick", "S3CRET", "yes/no"),
+    "number as boolean": ("sick", "7654", "yes/no"), "unknown stage": ("stage", "S3CRET", "categories"),
     "blank id": ("id", "  ", "id"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "cell", "remedy"), CELLS.values(), ids=CELLS.keys())
@@ -110,22 +103,19 @@ def test_a_cohort_of_which_every_row_is_refused_is_an_error(tmp_path):
 
 
 FILES = {
-    "empty": (b"", "empty"),
-    "blank": (b" \n\n", "empty"),
-    "header only": (HEADER.encode(), "no data rows"),
+    "empty": (b"", "empty"), "blank": (b" \n\n", "empty"), "header only": (HEADER.encode(), "no data rows"),
     "no header": (b"00123,61,4,1,2\n1,2,3,4,5\n", "header row"),
     "names twice": (f"{HEADER},age\n{GOOD},7\n".encode(), "occurs 2 times (columns 2, 6)"),
     "column missing": (b"id,age,ward\n1,61,A\n", "missing columns 'sick', 'stage'"),
     "open quote": (f'{HEADER}\n{GOOD}\n2,"61,A,t,I\n'.encode(), "quote"),
     "NUL": (f"{HEADER}\n{GOOD}\n2,6\x001,A,t,I\n".encode(), "line 3: a NUL"),
     "workbook": (b"PK\x03\x04" + bytes(200), "zip archive"),
-    "web page": (b"\n<html><body>S3CRET</body></html>", "web page"),
-    "JSON": (b'[{"id": 7654}]', "JSON"),
+    "web page": (b"\n<html><body>S3CRET</body></html>", "web page"), "JSON": (b'[{"id": 7654}]', "JSON"),
     "cut inside a character": ("id,ä\n1,ü".encode()[:-1], "cut short"),
     "binary": (bytes(range(1, 256)) * 8, "binary"),
     "cut gzip": (gzip.compress((HEADER + "\n" + GOOD * 100).encode())[:-30], "damaged"),
     "broken parquet": (b"PAR1" + b"x" * 100, "Parquet"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES.keys())
@@ -211,25 +201,18 @@ def labelled(folder, labels):
 @pytest.mark.parametrize(
     ("labels", "asked", "positives"),
     [
-        (["no", "yes", "yes"], None, ["yes"]),
-        (["a", "b", "b"], None, ["a"]),
-        (["a", "b", "c"], ["a", "c"], ["a", "c"]),
-        (["0.0", "1.0", "1.0"], "1", ["1.0"]),
-        (["0.0", "1.0", "1.0"], None, ["1.0"]),
-        (["-1", "1", "1"], None, ["1"]),
-        (["1", "1", "2"], None, ["2"]),
-        (["Nein", "Ja", "Ja"], None, ["Ja"]),
-        (["1", "other", "1"], None, ["1"]),
-        (["ckd", "ckd", "notckd"], None, ["ckd"]),
+        (["no", "yes", "yes"], None, ["yes"]), (["a", "b", "b"], None, ["a"]),
+        (["a", "b", "c"], ["a", "c"], ["a", "c"]), (["0.0", "1.0", "1.0"], "1", ["1.0"]),
+        (["0.0", "1.0", "1.0"], None, ["1.0"]), (["-1", "1", "1"], None, ["1"]),
+        (["1", "1", "2"], None, ["2"]), (["Nein", "Ja", "Ja"], None, ["Ja"]),
+        (["1", "other", "1"], None, ["1"]), (["ckd", "ckd", "notckd"], None, ["ckd"]),
         (["recurrence", "recurrence", "no-recurrence"], None, ["recurrence"]),
-        (["krank", "krank", "gesund"], None, ["krank"]),
-        (["décédé", "décédé", "vivant"], None, ["décédé"]),
+        (["krank", "krank", "gesund"], None, ["krank"]), (["décédé", "décédé", "vivant"], None, ["décédé"]),
         (["Kontrolle", "Fall", "Fall"], None, ["Fall"]),
         (["not normal", "not normal", "normal"], None, ["not normal"]),
-        (["nodular", "nodular", "flat"], None, ["flat"]),
-        (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
+        (["nodular", "nodular", "flat"], None, ["flat"]), (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
     ],
-)
+)  # fmt: skip
 def test_positive_labels_are_those_asked_for_else_the_affirming_else_not_a_denial_else_the_rarer(
     tmp_path, labels, asked, positives
 ):
@@ -242,12 +225,10 @@ def test_positive_labels_are_those_asked_for_else_the_affirming_else_not_a_denia
 @pytest.mark.parametrize(
     ("labels", "asked", "message"),
     [
-        (["a", "b", "c"], None, "3 classes"),
-        (["a", "a"], None, "single class"),
-        (["a", "b"], "z", "no row has"),
-        (["healthy", "benign"], None, "both labels read like a no"),
+        (["a", "b", "c"], None, "3 classes"), (["a", "a"], None, "single class"),
+        (["a", "b"], "z", "no row has"), (["healthy", "benign"], None, "both labels read like a no"),
     ],
-)
+)  # fmt: skip
 def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(tmp_path, labels, asked, message):
     with pytest.raises(UsageError, match=message):
         labelled(tmp_path, labels).positives(asked)

@@ -27,11 +27,9 @@ CONTRACT = Contract.from_dict({"cohort": ROLES, "features": FEATURES})
 def table(n_rows, seed=0):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({
-        "id": [f"{i:05d}" for i in range(n_rows)],
-        "patient": rng.choice(["p1", "p2", "p3"], n_rows),
+        "id": [f"{i:05d}" for i in range(n_rows)], "patient": rng.choice(["p1", "p2", "p3"], n_rows),
         "flux": np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(1e4, 3, n_rows)),
-        "age": rng.integers(18, 99, n_rows).astype(str),
-        "ward": rng.choice(["A", "B", ""], n_rows),
+        "age": rng.integers(18, 99, n_rows).astype(str), "ward": rng.choice(["A", "B", ""], n_rows),
     })  # fmt: skip
     frame.loc[rng.random(n_rows) < 0.05, "age"] = "old"
     frame.loc[[n_rows // 2, n_rows - 1], "id"] = "00000"
@@ -161,19 +159,6 @@ def test_normalised_values_do_not_depend_on_a_groups_unit(tmp_path_factory, scal
         seen.append(read_cohort(folder / "units.parquet", contract).features["flux"].to_numpy())
 
     np.testing.assert_allclose(seen[0], seen[1], atol=1e-6)
-
-
-def test_taking_rows_takes_all_their_parts(tmp_path):
-    table(30).to_csv(tmp_path / "a.csv", index=False)
-    cohort = read_cohort(tmp_path / "a.csv", CONTRACT)
-    places = [3, 1, 4]
-
-    taken = cohort.take(places)
-
-    assert taken.id.tolist() == cohort.id[places].tolist()
-    assert taken.rows.tolist() == cohort.rows[places].tolist()
-    assert taken.features["age"].tolist() == cohort.features["age"].iloc[places].tolist()
-    assert taken.n_rows == 3
 
 
 def test_rows_that_are_left_out_move_nobodys_normalised_values(tmp_path):

@@ -97,10 +97,9 @@ def test_on_a_night_five_patients_share_every_line(night):
     assert_hides(document_of(night))
 
 
-@pytest.mark.parametrize(("name", "ill"), [("breast_cancer", 0), ("wine", 2)])
-def test_on_public_tables_five_patients_share_every_line(name, ill, tmp_path):
-    bunch = getattr(datasets, f"load_{name}")(as_frame=True)
-    table = bunch.data.assign(case=np.where(bunch.target == ill, "yes", "no"))
+def test_on_a_public_table_five_patients_share_every_line(tmp_path):
+    bunch = datasets.load_breast_cancer(as_frame=True)
+    table = bunch.data.assign(case=np.where(bunch.target == 0, "yes", "no"))
     table.insert(0, "number", [f"N{i}" for i in range(len(table))])
     past, tonight = table.iloc[::2], table.iloc[1::2].drop(columns="case")
     screen(
@@ -155,14 +154,6 @@ def test_no_exact_figure_of_a_patient_is_anywhere_in_a_copy(night, page):
 
     assert len(exact) > 100
     assert not [each for each in exact if re.search(rf"(?<![\d.]){re.escape(each)}(?!\d)", page[0])]
-
-
-def test_the_risk_is_told(page):
-    told = page[1]
-
-    assert told["smallest_group"] >= LEAST
-    assert 0 <= told["values_withheld"] < 1
-    assert told["listed"] > 0 and told["left_out"] == 0
 
 
 def test_what_is_shown_of_a_crowd_is_true_of_each_of_them(night):

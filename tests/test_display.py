@@ -2,14 +2,12 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
 from screening import read_cohort
-from screening.cohort.reading import open_cohort
 from screening.contract.contract import Contract
 from screening.deidentify import deidentified
 from screening.deidentify.key import SiteKey
@@ -57,37 +55,11 @@ def test_a_training_table_needs_none_of_them_and_no_feature_is_made_of_them():
     assert cohort.display is None
 
 
-def test_a_column_may_be_displayed_and_a_feature_where_the_contract_says_both():
-    features = {"ward": {"type": "category"}, "fever": {"type": "number"}}
-    contract = Contract.from_dict({"cohort": {"display": ["ward"]}, "features": features})
-    (batch,) = open_cohort(patients(10), contract)
-
-    assert batch.display["ward"].tolist() == batch.features["ward"].tolist()
-
-
 @pytest.mark.parametrize("role", ["label", "drop"])
 def test_neither_the_label_nor_what_is_dropped_can_be_displayed(role):
     given = {"label": "ward"} if role == "label" else {"drop": ["ward"]}
     with pytest.raises(CohortError, match="'ward' is"):
         Contract.from_dict({"cohort": {"display": ["ward"], **given}})
-
-
-def test_a_night_without_the_column_is_refused_by_name():
-    contract = Contract.from_dict({"cohort": {"display": ["bed"]}, "features": {"fever": {"type": "number"}}})
-    with pytest.raises(CohortError, match="'bed'"):
-        open_cohort(patients(10), contract).check()
-
-
-def test_they_follow_their_rows_whatever_the_batches():
-    table = placed(patients(50))
-    contract = Contract.from_dict(
-        {"cohort": {"display": ["name"], "id": "patient"}, "features": {"fever": {"type": "number"}}}
-    )
-    batches = list(open_cohort(table, contract, batch_rows=7))
-    names = np.concatenate([batch.display["name"] for batch in batches])
-
-    assert names.tolist() == table["name"].tolist()
-    assert batches[1].take([3]).display["name"].tolist() == [table["name"][10]]
 
 
 def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):

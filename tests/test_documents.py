@@ -1,7 +1,6 @@
 """What is written is what its type says: no key without a type, no type without its producer."""
 
 import json
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -9,31 +8,26 @@ import pytest
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
-from screening import read_cohort, save_model, score, train
+from screening import read_cohort, save_model, score
 from screening.cli import app
-from screening.cohort.reading import starter_contract
 from screening.comparison.compare import compare
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.shape import read
 from screening.documents.stored import DOCUMENTS, comparison_in, run_in
-from screening.documents.tables import tables
 from screening.errors import ModelError
 from screening.ledger import history, open_ledger
 from screening.storage.loading import load_model
-from screening.storage.serialization import as_stored
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory):
+def night(cohort, trained, tmp_path_factory):
     """A model of two classes, and a night that it scored: both documents as they lie on disk."""
     folder = tmp_path_factory.mktemp("night")
-    table = written(patients(), folder / "past.csv")
-    cohort = read_cohort(table, label="ill", positive="yes", id="patient")
-    save_model(train(cohort, "logistic", search=1), folder / "model")
+    save_model(trained(cohort, "logistic", search=1), folder / "model")
     new = written(patients(60, seed=1).drop(columns="ill"), folder / "new.csv")
     with open_ledger(str(folder / "screening.db"), make=True) as book:
         score(load_model(folder / "model"), new, folder / "run", ledger=book)
@@ -41,15 +35,10 @@ def night(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def volumes(tmp_path_factory):
+def volumes(tissue, trained, tmp_path_factory):
     """Several classes, voxels of patients."""
     folder = tmp_path_factory.mktemp("volumes")
-    table = written(voxels(), folder / "past.parquet")
-    roles = {"label": "tissue", "group": "patient", "coordinates": ["x", "y", "z"]}
-    cohort = read_cohort(
-        table, starter_contract(table, label="tissue", group="patient")[0].with_roles(**roles)
-    )
-    save_model(train(cohort, "one_vs_rest", search=1), folder / "model")
+    save_model(trained(tissue, "one_vs_rest", search=1, folds=4), folder / "model")
     new = written(voxels(3, seed=1), folder / "new.parquet")
     score(load_model(folder / "model"), new, folder / "run", label="tissue")
     return folder
@@ -113,35 +102,6 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
 
     assert printed.exit_code == 0
     assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
-
-
-def test_a_document_nobody_writes_has_no_schema():
-    refused = CliRunner().invoke(app, ["schema", "night"])
-
-    assert refused.exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("capacity", "C"), ("minutes_per_review", {"a": 1}), ("prevalence", [])]
-)
-def test_what_a_stored_contract_states_in_a_wrong_type_is_refused_by_its_key(night, key, value):
-    run = run_in(stored(night / "run" / "run.json"))
-    run = replace(run, model=replace(run.model, contract={"cohort": {key: value}}))
-
-    with pytest.raises(ModelError, match=key):
-        run.model.stated.title  # noqa: B018
-
-
-def test_an_element_of_a_wrong_type_is_refused_by_the_name_it_stands_under(tmp_path, night):
-    document = stored(night / "run" / "run.json")
-    document["model"]["validation"]["points"] = {"infected": [True]}
-
-    with pytest.raises(ModelError, match="infected"):
-        run_in(document)
-    with pytest.raises(ModelError, match="'points'"), as_stored(tmp_path):
-        tables({"points": [1]}, "points")
-    with pytest.raises(ModelError, match="something in it"), as_stored(tmp_path):
-        tables({"Anna Smith": [1]}, "Anna Smith")
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,9 @@ from screening.statistics.threshold_search import Choice
 from screening.validation.paired import auroc_difference, specificity_difference
 
 RULES = (
-    Rule("min_sensitivity", 0.9),
-    Rule("max_flag_rate", 0.2),
-    Rule("miss_cost", 20.0),
-    Rule("g_mean"),
+    Rule("min_sensitivity", 0.9), Rule("max_flag_rate", 0.2), Rule("miss_cost", 20.0), Rule("g_mean"),
     Rule("threshold", 0.0),
-)
+)  # fmt: skip
 
 
 @given(st.integers(1, 500), st.data())

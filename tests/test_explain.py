@@ -12,7 +12,7 @@ import pytest
 from commands import screen
 from flow_cohorts import patients, voxels, written
 
-from screening import read_cohort, score, train
+from screening import score
 from screening.scoring import night_summary as night
 from screening.storage.model import save_model
 
@@ -20,12 +20,11 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(cohort, trained, tmp_path_factory):
     """A model, a table and its run, in which five of the flagged have their reasons."""
     place = tmp_path_factory.mktemp("explain")
-    past = written(patients(), place / "past.csv")
-    cohort = read_cohort(past, label="ill", id="patient")
-    model = train(cohort, "svm_weighted", search=1, folds=3, forward=False)
+    written(patients(), place / "past.csv")
+    model = trained(cohort, "svm_weighted", search=1)
     save_model(model, place / "model")
     tonight = written(patients(80, share=0.3, seed=7).drop(columns="ill"), place / "tonight.csv")
     with pytest.MonkeyPatch.context() as patch:

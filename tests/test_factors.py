@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from machines_cohort import three_clouds, two_clouds
 
-from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, factors
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.factors import (
     FACTORS,
     AdaptiveBumps,
@@ -18,7 +18,6 @@ from screening.factors import (
     MarginDecay,
     MarginDensity,
     OneSidedMarginDecay,
-    why_not,
 )
 from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled
 
@@ -122,31 +121,6 @@ def test_local_decay_of_no_reach_gives_k_back():
     machine = MultiClassSVM(Gaussian(0.5), factor=ClassDecay("local", Q=1e-12)).fit(x, y)
 
     np.testing.assert_allclose(machine.decision_function(x), plain.decision_function(x), atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("factor", "machine", "scheme", "kernel", "sides"),
-    [
-        (ClassDecay(), "two_class", None, "gaussian", ("class_decay", "two_class")),
-        (MarginDensity(), "one_class", None, "laplacian", ("margin_density", "laplacian")),
-        (MarginDensity(), "multi_class", "crammer_singer", "gaussian", ("crammer_singer", "margin_density")),
-        (ClassDecay(), "multi_class", "one_vs_one", "gaussian", ("class_decay", "one_vs_one")),
-        (Bumps(), "two_class", None, "laplacian", ("bumps", "laplacian")),
-        (AdaptiveBumps(), "one_class", None, "laplacian", ("adaptive_bumps", "one_class")),
-        (DistanceDecay(), "multi_class", "simplified", "gaussian", ("simplified", "distance_decay")),
-    ],
-)
-def test_refusals_name_both_sides(factor, machine, scheme, kernel, sides):
-    reason = why_not(factor, machine, scheme, kernel)
-    assert [side in str(reason) for side in sides] == [True, True]
-
-
-@pytest.mark.parametrize("factor", FACTORS.values(), ids=list(FACTORS))
-def test_factors_are_frozen_values_that_can_be_imported_by_name(factor):
-    assert factor() == factor()
-    assert hash(factor()) == hash(factor())
-    assert getattr(factors, factor.__name__) is factor
-    assert factor.scope in ("output", "joint")
 
 
 @pytest.mark.parametrize("n_features", [2, 30])
@@ -260,13 +234,11 @@ def test_distance_decay_is_liu_and_hes(empty):
 @pytest.mark.parametrize(
     "factor",
     [
-        MarginDecay(kappa=0.0),
-        MarginDecay(k=1e-9),
-        OneSidedMarginDecay(kappa=0.0),
+        MarginDecay(kappa=0.0), MarginDecay(k=1e-9), OneSidedMarginDecay(kappa=0.0),
         OneSidedMarginDecay(kappa_pos=0.0, kappa_neg=0.0),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_no_decay_gives_k_back(factor):
     x, y = two_clouds()
     plain = TwoClassSVM(KERNEL, tol=1e-8).fit(x, y).decision_function(NEW)
@@ -301,19 +273,14 @@ def test_factor_of_a_class_is_that_of_its_own_two_class_machine():
 @pytest.mark.parametrize(
     ("factor", "given", "word"),
     [
-        (MarginDecay, {"kappa": -1.0}, "kappa"),
-        (MarginDecay, {"kappa": "scale"}, "kappa"),
-        (MarginDecay, {"k": float("inf")}, "k must"),
-        (OneSidedMarginDecay, {"kappa_neg": -1.0}, "kappa_neg"),
-        (DistanceDecay, {"empty": "far"}, "empty"),
-        (Bumps, {"h": "two"}, "h must"),
-        (Bumps, {"width": 0.0}, "width"),
-        (MarginDensity, {"width": float("inf")}, "width"),
-        (LocalBumps, {"M": 0}, "M must"),
-        (AdaptiveBumps, {"distance": "both"}, "distance"),
+        (MarginDecay, {"kappa": -1.0}, "kappa"), (MarginDecay, {"kappa": "scale"}, "kappa"),
+        (MarginDecay, {"k": float("inf")}, "k must"), (OneSidedMarginDecay, {"kappa_neg": -1.0}, "kappa_neg"),
+        (DistanceDecay, {"empty": "far"}, "empty"), (Bumps, {"h": "two"}, "h must"),
+        (Bumps, {"width": 0.0}, "width"), (MarginDensity, {"width": float("inf")}, "width"),
+        (LocalBumps, {"M": 0}, "M must"), (AdaptiveBumps, {"distance": "both"}, "distance"),
         (AdaptiveBumps, {"norm": 3}, "norm"),
     ],
-)
+)  # fmt: skip
 def test_parameters_out_of_range_are_refused_by_name(factor, given, word):
     with pytest.raises(ValueError, match=word):
         factor(**given)

@@ -182,15 +182,13 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
     ("groups", "target", "folds", "said"),
     [
         (
-            None,
-            [0] * 50 + [1] * 3,
-            3,
+            None, [0] * 50 + [1] * 3, 3,
             "3 row(s) of the rarer class for 5 folds: validated by 3 folds instead",
         ),
         (["a", "a", "b", "b"], [0, 1, 0, 1], 2, "2 group(s) for 5 folds: validated by 2 folds instead"),
         (list("abcdefg"), [0] * 5 + [1] * 2, 2, "2 group(s) of the rarer class for 5 folds"),
     ],
-)
+)  # fmt: skip
 def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_said(
     groups, target, folds, said
 ):
@@ -198,15 +196,6 @@ def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_sai
 
     assert found.folds == folds
     assert found.notes[0].startswith(said)
-
-
-def test_enough_of_everything_needs_no_note():
-    target, groups = grouped(0)
-
-    found = units(table(groups), target, 5)
-
-    assert (found.folds, found.notes) == (5, ())
-    assert np.array_equal(found.groups, groups)
 
 
 @pytest.mark.parametrize(

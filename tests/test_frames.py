@@ -8,7 +8,7 @@ from flow_cohorts import patients, written
 from pyarrow import feather
 
 from screening import read_cohort
-from screening.errors import CohortError, UsageError
+from screening.errors import CohortError
 from screening.sources.frames import VIEWS_SINCE, source_of
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
@@ -87,11 +87,6 @@ WRONG = {
 def test_a_table_that_is_none_is_refused_with_the_reason(reason, wrong):
     with pytest.raises(CohortError, match=f"table: .*{reason}"):
         read_cohort(wrong, label="a")
-
-
-def test_what_is_no_table_is_refused():
-    with pytest.raises(UsageError, match="pandas, polars or Arrow"):
-        read_cohort([1, 2, 3])
 
 
 @pytest.mark.parametrize("ending", ["feather", "arrow", "csv"])

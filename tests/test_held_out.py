@@ -19,15 +19,9 @@ from screening.validation.task import Task
 from screening.validation.validation import Validation
 
 BINARY = {
-    "svm_weighted": {},
-    "logistic": {},
-    "random_forest": {},
-    "balanced_forest": {},
-    "williams": {"passes": 1},
-    "one_class_conformal": {"passes": 1, "width": 3.0},
-    "act_feature_space": {"passes": 1},
-    "e_smote_svm": {},
-}
+    "svm_weighted": {}, "logistic": {}, "random_forest": {}, "balanced_forest": {}, "williams": {"passes": 1},
+    "one_class_conformal": {"passes": 1, "width": 3.0}, "act_feature_space": {"passes": 1}, "e_smote_svm": {},
+}  # fmt: skip
 BINARY_TASK = Task("binary", "ill", ("yes",), ("negative", "yes"), ("yes",))
 SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
 

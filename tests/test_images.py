@@ -12,7 +12,6 @@ from commands import screen
 from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table_of
 
 from screening import read_cohort, score, train
-from screening.cohort.reading import check_cohort, starter_contract
 from screening.errors import CohortError, UsageError
 from screening.scoring.erasing import document_without
 from screening.sources.images import open_images
@@ -46,20 +45,6 @@ def test_a_folder_of_images_is_the_table_of_its_voxels(tmp_path):
     pd.testing.assert_frame_equal(images.features, table.features)
     assert np.array_equal(images.coordinates, table.coordinates)
     assert np.array_equal(images.group, table.group) and np.array_equal(images.label, table.label)
-
-
-def test_images_score_as_the_table_of_the_same_voxels_does(model, run, tmp_path):
-    other = score(model, table_of(NIGHT), tmp_path / "run")
-    one, same = (pd.read_parquet(each.directory / "scores.parquet") for each in (run, other))
-
-    pd.testing.assert_frame_equal(one, same)
-
-
-def test_batches_of_images_change_nothing(night):
-    whole = read_cohort(night, label="lesion")
-    parts = read_cohort(night, label="lesion", batch_rows=7)
-
-    pd.testing.assert_frame_equal(whole.features, parts.features)
 
 
 def test_a_bids_dataset_is_read_with_the_masks_and_labels_of_its_derivatives(tmp_path):
@@ -127,15 +112,6 @@ def test_scaled_and_swapped_bytes_are_read_as_nibabel_reads_them(tmp_path, slope
     assert found.features["flair"][0] == values[at]
 
 
-def test_a_starter_contract_of_images_reads_them(tmp_path):
-    folder = folder_of(PAST, tmp_path)
-
-    contract, _ = starter_contract(folder, label="lesion")
-
-    assert contract.group == "patient_id" and contract.coordinates == ["x", "y", "z"]
-    assert check_cohort(folder, contract, label="lesion")[0] == []
-
-
 def test_a_night_of_images_is_known_again_by_its_digests(run, night, tmp_path):
     known = [file["sha256"] for file in run.document["input"]["files"]]
     changed = folder_of(NIGHT, tmp_path / "night")
@@ -171,43 +147,28 @@ def saved(change, affine=AFFINE):
 
 
 FAULTS = {
-    "missing channel": lambda path: path.unlink(),
-    "another shape": saved(lambda t1: t1[:-1]),
-    "another place": saved(lambda t1: t1, AFFINE + np.eye(4) * 0.01),
-    "a series": saved(lambda t1: np.stack([t1] * 3, axis=-1)),
-    "an empty mask": lambda path: save(path.with_name("mask.nii.gz"), 0 * brain(1)["mask"]),
-    "cut short": rewritten(lambda content: content[:-8]),
-    "a damaged archive": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "more than it says": rewritten(lambda content: content + bytes(10_000_000)),
-    "a huge header": rewritten(lambda c: c[:40] + struct.pack("<4h", 3, *[30_000] * 3) + c[48:]),
-    "a far offset": rewritten(lambda content: content[:108] + struct.pack("<f", 4e9) + content[112:]),
-    "no NIfTI": lambda path: path.write_bytes(b"PK\3\4 something else"),
-    "colours": saved(lambda t1: np.zeros(t1.shape, dtype=[("R", "u1"), ("G", "u1"), ("B", "u1")])),
+    "missing column": lambda path: path.unlink(),
+    "another shape than flair": saved(lambda t1: t1[:-1]),
+    "another place in space than flair": saved(lambda t1: t1, AFFINE + np.eye(4) * 0.01),
+    "4 axes": saved(lambda t1: np.stack([t1] * 3, axis=-1)),
+    "mask is empty": lambda path: save(path.with_name("mask.nii.gz"), 0 * brain(1)["mask"]),
+    "fewer voxels": rewritten(lambda content: content[:-8]),
+    "damaged or cut short": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "more content": rewritten(lambda content: content + bytes(10_000_000)),
+    "more than 134217728 voxels": rewritten(lambda c: c[:40] + struct.pack("<4h", 3, *[30_000] * 3) + c[48:]),
+    "begin where none can be": rewritten(lambda c: c[:108] + struct.pack("<f", 4e9) + c[112:]),
+    "not a NIfTI file": lambda path: path.write_bytes(b"PK\3\4 something else"),
+    "write plain numbers": saved(
+        lambda t1: np.zeros(t1.shape, dtype=[("R", "u1"), ("G", "u1"), ("B", "u1")])
+    ),
 }
+"""What is done to an image, by the words that it is refused with."""
 
 
-@pytest.mark.parametrize(
-    ("what", "words"),
-    [
-        ("missing channel", "missing column"),
-        ("another shape", "another shape than flair"),
-        ("another place", "another place in space than flair"),
-        ("a series", "4 axes"),
-        ("an empty mask", "mask is empty"),
-        ("cut short", "fewer voxels"),
-        ("a damaged archive", "damaged or cut short"),
-        ("more than it says", "more content"),
-        ("a huge header", "more than 134217728 voxels"),
-        ("a far offset", "begin where none can be"),
-        ("no NIfTI", "not a NIfTI file"),
-        ("colours", "write plain numbers"),
-    ],
-)
-def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_name(
-    model, tmp_path, what, words
-):
+@pytest.mark.parametrize("words", FAULTS)
+def test_images_that_cannot_be_meant_are_refused_in_words_without_the_patients_name(model, tmp_path, words):
     folder = folder_of({"secret": brain(1), "other": brain(2)}, tmp_path / "night")
-    FAULTS[what](folder / "secret" / "t1.nii.gz")
+    FAULTS[words](folder / "secret" / "t1.nii.gz")
 
     with pytest.raises(CohortError, match=words) as error:
         score(model, folder, tmp_path / "run")

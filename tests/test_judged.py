@@ -72,23 +72,15 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
     series = told["series"][0]
 
     assert [[run[name] for name in names] for run in told["runs"]] == [
-        [4, 4, 0, 0, 0, 0],
-        [4, 1, 1, 1, 1, 1],
-        [3, 1, 1, 1, 0, 2],
-        [3, 0, 1, 0, 2, 2],
-        [2, 1, 0, 1, 0, 2],
-    ]
+        [4, 4, 0, 0, 0, 0], [4, 1, 1, 1, 1, 1], [3, 1, 1, 1, 0, 2], [3, 0, 1, 0, 2, 2], [2, 1, 0, 1, 0, 2],
+    ]  # fmt: skip
     assert [run["minutes"] for run in told["runs"]] == [40, 20, 20, 10, 10]
     assert series["workload"] == {"cases_per_night": 3.2, "waiting_per_night": 2.0, "minutes_per_night": 20.0}
     # By the last word: a known, b not, e confirmed, f not; c was never judged.
     assert (series["ppv"]["found"], series["ppv"]["judged"]) == (2, 4)
     assert [(each["found"], each["judged"]) for each in series["ppv_to_date"]] == [
-        (1, 2),
-        (2, 3),
-        (2, 3),
-        (2, 4),
-        (2, 4),
-    ]
+        (1, 2), (2, 3), (2, 3), (2, 4), (2, 4),
+    ]  # fmt: skip
     assert "of those judged" in sentences(history_in(told).series[0])[1]
 
 

@@ -95,11 +95,8 @@ def test_the_same_night_twice_is_one_row_and_one_answer(ledger):
     again = enter(ledger, night(2, "ac", "z"))
 
     assert (again.cases, again.counts, again.head, again.revision) == (
-        first.cases,
-        first.counts,
-        first.head,
-        first.revision,
-    )
+        first.cases, first.counts, first.head, first.revision,
+    )  # fmt: skip
     assert [first.first_time, again.first_time] == [True, False]
     assert len(history(ledger)["runs"]) == 2
 
@@ -191,8 +188,7 @@ def test_ids_of_any_script_come_back_as_they_went_in(ledger):
 
 flags = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=6)
 words = st.lists(
-    st.tuples(st.integers(0, 7), st.sampled_from("abcdef"), st.sampled_from(VERDICTS)),
-    max_size=8,
+    st.tuples(st.integers(0, 7), st.sampled_from("abcdef"), st.sampled_from(VERDICTS)), max_size=8
 )
 
 
@@ -230,10 +226,7 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
         record_verdicts(ledger, key, [Verdict("a", "not", "ward 3", "xy"), Verdict("z", "not")]),
     ]
 
-    assert told == [
-        {"new": 2, "changed": 0, "unchanged": 0},
-        {"new": 0, "changed": 1, "unchanged": 1},
-    ]
+    assert told == [{"new": 2, "changed": 0, "unchanged": 0}, {"new": 0, "changed": 1, "unchanged": 1}]
     (run,) = history(ledger, verify=True)["runs"]
     assert run["verdicts"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}
     assert run["sample"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}

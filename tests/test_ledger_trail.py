@@ -248,15 +248,12 @@ def test_a_path_and_its_url_are_the_same_ledger(tmp_path):
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("sqlite://", "in memory"),
-        ("sqlite:///:memory:", "in memory"),
-        ("mysql://host/ledger", "not in mysql"),
-        ("postgresql+psycopg2://host/ledger", "not in postgresql"),
-        ("no/such/folder.db", "no ledger at"),
-        ("://", "cannot be read"),
+        ("sqlite://", "in memory"), ("sqlite:///:memory:", "in memory"),
+        ("mysql://host/ledger", "not in mysql"), ("postgresql+psycopg2://host/ledger", "not in postgresql"),
+        ("no/such/folder.db", "no ledger at"), ("://", "cannot be read"),
         ("postgresql://screen:SECRET77@/ledger?host=/no/such/socket", "cannot be used"),
     ],
-)
+)  # fmt: skip
 def test_a_place_that_cannot_hold_a_ledger_is_refused_without_its_password(url, told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=told) as refused:

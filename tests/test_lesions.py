@@ -14,7 +14,6 @@ from screening.cohort.stream import whole_groups
 from screening.errors import CohortError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
 from screening.lesions.maps import Grid, opened, smoothed
-from screening.page import render_model
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
 from screening.training.revising import rechoose
@@ -140,13 +139,6 @@ def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
     assert model.lesions.n_lesions == sum(
         label(volumes["lesion"], structure=TOUCHING)[1] for volumes in PAST.values()
     )
-
-
-def test_the_pages_say_what_lesions_are_found_and_at_which_cost(model):
-    page = render_model(model.sealed)
-
-    assert "false clusters a patient" in page and "26" in page
-    assert 'id="froc-t"' in page
 
 
 @pytest.mark.parametrize(

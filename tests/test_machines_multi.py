@@ -124,13 +124,6 @@ def test_balanced_costs_raise_the_recall_of_the_rarest_class(scheme):
     assert np.mean(balanced[y == "a"] == "a") > np.mean(plain[y == "a"] == "a")
 
 
-@pytest.mark.parametrize("scheme", SCHEMES[1:])
-def test_a_ratio_of_costs_is_for_one_vs_rest_only(scheme):
-    x, y = three_clouds(30)
-    with pytest.raises(ValueError, match=f"cost_ratio.*one_vs_rest.*{scheme}"):
-        MultiClassSVM(scheme=scheme, cost_ratio=3.0).fit(x, y)
-
-
 def test_inner_stop_judges_all_classes_and_ends_as_the_fixed_machine():
     x, y = three_clouds(120)
     groups = np.repeat(np.arange(20), 6)

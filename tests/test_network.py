@@ -17,15 +17,12 @@ from commands import screen
 from flow_cohorts import patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import enter, night
-from test_series import of_ward
 
 from screening.cli.logs import KEYS
 from screening.documents.overview import WORST_FIRST, OverviewDocument, SeriesNight, worst
 from screening.documents.reason import Reason
 from screening.documents.shape import read
 from screening.errors import UsageError
-from screening.ledger import Published, open_ledger, published, record_night
 from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
 from screening.page.page import render_overview
@@ -310,18 +307,6 @@ def test_whatever_a_series_says_of_itself_is_text_on_the_page(title, said, statu
     assert page == render_overview(found)
     assert "<script" not in page
     assert 'content="default-src &#39;none&#39;; style-src' in page
-
-
-def test_the_ledger_tells_nights_in_force_from_those_in_shadow_or_never_seen(place):
-    with open_ledger(place, make=True) as ledger:
-        enter(ledger, of_ward("ward-1", 1, "a"))
-        enter(ledger, of_ward("ward-1", 2, "a"))
-        enter(ledger, of_ward("ward-1", 2, "b", "n", shadow=True))
-        enter(ledger, of_ward("ward-2", 3, "a"))
-        record_night(ledger, of_ward("ward-1", 4, "a"))
-        found = published(ledger, "ward-1", night(2, "").night)
-
-    assert found == Published({night(2, "").night: "ward-1 m 2"}, frozenset({"ward-1 n 2"}))
 
 
 def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):

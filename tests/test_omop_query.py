@@ -44,16 +44,13 @@ def omop() -> dict[str, pd.DataFrame]:
         ),
         "visit_occurrence": pd.DataFrame(
             {
-                "visit_occurrence_id": 1000 + np.arange(STAYS + 1),
-                "person_id": [*number, 0],
-                "visit_concept_id": [9201] * STAYS + [9202],
-                "visit_start_date": DAY,
-                "visit_end_date": later,
+                "visit_occurrence_id": 1000 + np.arange(STAYS + 1), "person_id": [*number, 0],
+                "visit_concept_id": [9201] * STAYS + [9202], "visit_start_date": DAY, "visit_end_date": later,
             }
         ),
         "measurement": values,
         "condition_occurrence": pd.concat([ill, known]).assign(condition_concept_id=132797),
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql"])

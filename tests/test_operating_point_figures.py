@@ -12,14 +12,7 @@ from screening.documents.figures import Observed
 from screening.documents.shape import plain, read
 from screening.errors import UsageError
 from screening.statistics.intervals import wilson
-from screening.statistics.operating_point import (
-    Rule,
-    choose,
-    curve,
-    performance,
-    points,
-    summary,
-)
+from screening.statistics.operating_point import Rule, choose, curve, performance, points, summary
 from screening.statistics.performance import rates
 
 
@@ -45,16 +38,6 @@ def test_folds_that_disagree_widen_specificity_alone():
 
     assert apart.specificity_low < alike.specificity_low - 0.1
     assert (apart.sensitivity_low, apart.sensitivity) == (alike.sensitivity_low, alike.sensitivity)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"fold": np.zeros(3)}, {"repeats": np.zeros((3, 7))}], ids=["fold", "repeats"]
-)
-def test_folds_and_repeats_of_other_rows_are_refused(wrong):
-    scores, y = labelled()
-
-    with pytest.raises(ValueError, match="does not fit 300 scores"):
-        choose(scores, y, Rule("g_mean"), **wrong)
 
 
 def test_predictive_values_and_workload_hold_at_the_given_prevalence():

@@ -65,13 +65,6 @@ needs_setuptools = pytest.mark.skipif(
 
 
 @needs_setuptools
-def test_a_wheel_lists_its_recipes_away_from_the_checkout(site):
-    assert python(site, "-c", "import screening; print(screening.__file__)").startswith(str(site))
-    recipes = json.loads(python(site, "-m", "screening", "recipes", "--json"))["recipes"]
-    assert {recipe["name"] for recipe in recipes} == {path.stem for path in (ROOT / "models").glob("*.toml")}
-
-
-@needs_setuptools
 def test_a_wheel_trains_on_its_own_sample_and_draws_the_report_again(site):
     samples = site / "screening" / "sample_cohorts"
     python(
@@ -147,14 +140,3 @@ def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files
 
     assert [entry["name"] for entry in listed] == ["slab"]
     assert (tmp_path / "away" / "run" / "report.html").exists()
-
-
-def test_a_clone_on_the_path_reads_its_own_recipes_templates_and_samples(tmp_path):
-    clone = tmp_path / "clone"
-    clone.mkdir()
-    copy_of(SHIPPED, clone)
-    asked = f"from importlib.resources import files; print([str(files('screening.' + n)) for n in {DATA}])"
-
-    places = ast.literal_eval(python(clone, "-c", asked))
-
-    assert places == [str(clone / name) for name in DATA]

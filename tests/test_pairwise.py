@@ -1,7 +1,5 @@
 """Kernel sums, Gram matrices and distances by the compiled sweep, against plain formulas and plain loops."""
 
-import logging
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -214,14 +212,6 @@ def test_no_rows_and_no_centres_give_empty_sums():
 
     assert weighted_sum(Gaussian(0.2), x[:0], centres, np.ones(len(centres))).shape == (0,)
     assert np.array_equal(weighted_sum(Gaussian(0.2), x, centres[:0], np.ones(0)), np.zeros(len(x)))
-
-
-def test_nothing_is_logged_once_compiled(caplog):
-    gram(Gaussian(1.0), np.zeros((2, 1)))
-    with caplog.at_level(logging.INFO, logger="screening"):
-        gram(Gaussian(1.0), np.zeros((2, 1)))
-
-    assert not caplog.records
 
 
 @njit

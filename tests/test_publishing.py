@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.errors import Locked, UsageError
-from screening.storage.publishing import hold, publish, write_whole
+from screening.storage.publishing import hold, publish
 from screening.storage.showing import LATEST, PageFolder, Readers, readers
 
 
@@ -61,25 +61,6 @@ def test_an_earlier_result_stays_whole_when_its_replacement_fails(tmp_path):
     assert names(tmp_path) == {"run"}
 
 
-def test_an_earlier_result_is_replaced_and_nothing_lies_about(tmp_path):
-    for text in ("first", "second"):
-        with publish(tmp_path / "run", "run") as folder:
-            (folder / "run.json").write_text(text)
-
-    assert (tmp_path / "run" / "run.json").read_text() == "second"
-    assert names(tmp_path) == {"run"}
-
-
-def test_what_a_killed_run_left_is_swept_away(tmp_path):
-    (tmp_path / ".run.partial").mkdir()
-    (tmp_path / ".run.partial" / "half").touch()
-    with publish(tmp_path / "run", "run") as folder:
-        (folder / "run.json").touch()
-
-    assert names(tmp_path) == {"run"}
-    assert names(tmp_path / "run") == {"run.json"}
-
-
 @pytest.mark.parametrize("content", [["thesis.docx"], ["model.json"], ["run.json", "notes.txt"]])
 def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path, content):
     for name in content:
@@ -104,25 +85,6 @@ def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
     after = subprocess.run(command).returncode
 
     assert (during, after) == (75, 0)
-
-
-def test_of_many_that_write_to_one_place_at_once_one_writes_and_the_others_are_turned_away(tmp_path):
-    code = (
-        "import sys, time\n"
-        "from screening.storage.publishing import publish; from screening.errors import Locked\n"
-        "try:\n    with publish(sys.argv[1], 'run') as folder:\n"
-        "        (folder / 'run.json').write_text(sys.argv[2]); time.sleep(2)\n"
-        "except Locked:\n    sys.exit(75)"
-    )
-    started = [
-        subprocess.Popen([sys.executable, "-c", code, tmp_path / "run", str(number)]) for number in range(4)
-    ]
-    codes = [process.wait(60) for process in started]
-
-    written = [number for number, code in enumerate(codes) if code == 0]
-    assert set(codes) <= {0, 75} and written
-    assert int((tmp_path / "run" / "run.json").read_text()) in written
-    assert names(tmp_path) == {"run"}
 
 
 def test_a_killed_writer_leaves_no_lock_and_the_next_one_clears_up(tmp_path):
@@ -156,14 +118,6 @@ def test_a_file_in_the_way_is_a_usage_error(tmp_path):
         pytest.fail("the block must not start")
     with pytest.raises(UsageError), publish(tmp_path / "file" / "run", "run"):
         pytest.fail("the block must not start")
-
-
-def test_one_file_is_replaced_in_one_step(tmp_path):
-    write_whole(tmp_path / "a", b"first")
-    write_whole(tmp_path / "a", b"second")
-
-    assert (tmp_path / "a").read_bytes() == b"second"
-    assert names(tmp_path) == {"a"}
 
 
 def mode(path) -> int:

@@ -1,6 +1,5 @@
 """axe-core, the rule book of accessibility, finds nothing in any page; nor does one scroll on a telephone."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,17 +68,6 @@ def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe):
     assert faults(view, axe) == []
 
 
-def test_axe_would_find_a_picture_without_words_and_ink_too_pale(opened, axe):
-    broken = (
-        render_run(nosocomial_run(20))
-        .replace("--ink:#15202b", "--ink:#ddd")
-        .replace("<h2", '<img alt><img src="data:,"><h2', 1)
-    )
-    view, _ = opened(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", broken))
-
-    assert {fault.partition(":")[0] for fault in faults(view, axe)} >= {"image-alt", "color-contrast"}
-
-
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory):
     with open_ledger(tmp_path_factory.mktemp("book") / "screening.db", make=True) as ledger:
@@ -107,36 +95,12 @@ def page(request):
     return made[request.param]() if request.param in made else request.getfixturevalue(request.param)
 
 
-@pytest.mark.parametrize("width", [390, 320])
-def test_no_page_scrolls_sideways_on_a_telephone(opened, page, width):
+def test_no_page_scrolls_sideways_on_a_telephone(opened, page):
     view, seen = opened(page)
-    view.set_viewport_size({"width": width, "height": 800})
+    view.set_viewport_size({"width": 320, "height": 800})
 
-    assert view.evaluate("document.documentElement.scrollWidth") <= width
+    assert view.evaluate("document.documentElement.scrollWidth") <= 320
     assert seen == []
-
-
-def test_a_night_says_beside_each_figure_what_it_is(opened, nights):
-    view, _ = opened(nights)
-    view.set_viewport_size({"width": 390, "height": 800})
-    said = view.locator(".runs tbody tr").first.evaluate(
-        "row => [...row.cells].map(cell => getComputedStyle(cell, '::before').content)"
-    )
-    heads = view.locator(".runs thead th").all_text_contents()
-
-    assert [words.strip('" ') for words in said[1:11]] == [head.lower() for head in heads[1:11]]
-    assert said[11] == '"found "' and said[12] == '"drift, p "'
-
-
-def test_a_date_stands_on_one_line_on_paper_and_on_any_screen(opened, nights):
-    view, _ = opened(nights)
-    heights = []
-    for width, media in ((1280, "screen"), (390, "screen"), (703, "print")):
-        view.set_viewport_size({"width": width, "height": 900})
-        view.emulate_media(media=media)
-        heights.append(view.locator(".runs .night").first.bounding_box()["height"])
-
-    assert max(heights) < 24
 
 
 def test_axe_finds_nothing_on_a_telephone(opened, axe, page):

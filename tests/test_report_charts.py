@@ -1,7 +1,6 @@
 """Scales, curves and figures of the page."""
 
 import unicodedata
-from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -27,13 +26,8 @@ def test_text_is_visible_and_can_be_written_as_utf8(value):
     written = shown.text(value)
 
     assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
-        "Cc",
-        "Cf",
-        "Co",
-        "Cs",
-        "Zl",
-        "Zp",
-    }
+        "Cc", "Cf", "Co", "Cs", "Zl", "Zp",
+    }  # fmt: skip
     assert written.encode("utf-8").decode("utf-8") == written
 
 
@@ -67,22 +61,3 @@ def test_rules_are_put_in_words(value, words):
 )  # fmt: skip
 def test_figures_are_written_as_a_reader_expects(write, value, figure):
     assert write(value) == figure
-
-
-def test_a_label_without_room_beside_its_mark_goes_below_it():
-    axes = Axes("a", "t", "d", (0, 1), (0, 1), "x", "y", width=330)
-    axes.mark(0.1, 0.5, "validated", "validated threshold")
-    axes.mark(0.9, 0.5, "validated", "validated threshold")
-    left, right = axes.labels
-
-    assert left.anchor == right.anchor == "begin"
-    assert left.x < 150 and right.x + 7.6 * len("validated threshold") == pytest.approx(330, abs=0.1)
-    assert right.y > left.y
-
-
-def test_the_words_of_rules_near_each_other_do_not_lie_on_each_other():
-    axes = Axes("a", "t", "d", (1, 20), (0, 1), "x", "y", width=560)
-    for night in (9, 15, 16):
-        axes.upright(night, "validated", "threshold changed")
-
-    assert not any(one.covers(other) for one, other in combinations(axes.labels, 2))

@@ -249,18 +249,6 @@ def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
     np.testing.assert_array_equal(cohort.group if shared else cohort.id, cohort.id)
 
 
-def test_patients_of_both_sources_are_never_split_across_folds(champion, tables):
-    folder, night = tables
-    other = night.assign(fever=night["fever"] + 1)
-    past = read(champion, folder, pd.concat([patients(), other]))
-    words = [word(folder, name, "not", "2026-03-01") for name in night["patient"]]
-    model = retrained(champion, cohort_of(champion, past, folder, *words))
-    folds = model.validation.groupby("id")["fold"]
-
-    assert folds.nunique().max() == 1
-    assert folds.size().max() == 2
-
-
 def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched(champion, tables):
     folder, night = tables
     past = read(champion, folder, patients())

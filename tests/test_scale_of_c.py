@@ -5,12 +5,12 @@ import pytest
 from independent.optimality import certificate
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
-from screening.factors import FACTORS, MarginDensity
+from screening.factors import FACTORS
 from screening.kernels import FLOOR, Gaussian
 from screening.remedies import UnequalCosts
 from screening.solvers import Problem, smo
 
-N_FEATURES = (2, 6, 50, 200)
+N_FEATURES = (2, 50)
 PASSES = 2
 COMPOSED = [(name, kind) for name, factor in FACTORS.items() for kind in sorted(factor.machines)]
 MAKERS = {"one_class": OneClassSVM, "two_class": TwoClassSVM, "multi_class": MultiClassSVM}
@@ -40,7 +40,7 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
 
 
 @pytest.mark.parametrize("n_features", N_FEATURES)
-@pytest.mark.parametrize("nu", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("nu", [0.05, 0.5])
 @pytest.mark.parametrize("name", [name for name, kind in COMPOSED if kind == "one_class"])
 def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
     x = np.random.default_rng(0).normal(size=(300, n_features))
@@ -50,16 +50,6 @@ def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
         outside = (machine._passes.decisions(x, upto=passes) < 0).mean()
         # Free support vectors are on the boundary, to the tolerance: they may lie on either side of it.
         assert abs(outside - nu) <= 0.03 + one.dual.margin.mean()
-
-
-@pytest.mark.parametrize("n_features", [6, 20])
-def test_conformal_machine_of_six_features_and_more_rejects_a_fifth_at_nu_a_fifth(n_features):
-    # Solved to the scale of the largest c alone, 46 % of the rows of six features were outside.
-    x = np.random.default_rng(1).normal(size=(500, n_features))
-
-    for passes in (1, 2):
-        machine = OneClassSVM(nu=0.2, factor=MarginDensity(), passes=passes).fit(x)
-        assert (machine.predict(x) < 0).mean() == pytest.approx(0.2, abs=0.03)
 
 
 def test_one_class_problem_of_twelve_decades_of_c_is_solved_to_its_own_level():
@@ -118,15 +108,6 @@ def test_logs_beyond_every_exponent_still_give_finite_machines(kind, size, monke
 def balanced(x: np.ndarray, y: np.ndarray, cost: float) -> float:
     machine = TwoClassSVM(C=cost, remedies=(UnequalCosts("balanced"),), tol=1e-6)
     return float(machine.fit(x, y).intercept_[0])
-
-
-def test_intercept_of_balanced_costs_is_continuous_in_c():
-    x, codes = rows(5)
-    costs = np.geomspace(1e-4, 1.0, 121)
-
-    intercepts = np.array([balanced(x, codes == 2, cost) for cost in costs])
-
-    assert np.abs(np.diff(intercepts)).max() < 0.1
 
 
 @pytest.mark.parametrize("cost", [1e-4, 1e-3, 1e-2])

@@ -145,13 +145,6 @@ def test_nights_that_cannot_be_put_together_say_nothing():
     assert drift_over([ScoreCounts("row", (3, 4), (1, 1), who=(1,), cell=(0,))]).reason is None
 
 
-def test_a_document_holds_the_counts_as_they_were():
-    whole = ScoreCounts("row", (3, 4), (1, 1), 0.1, 0.2, True, (7,), (1,))
-
-    assert ScoreCounts.of(whole.to_dict()) == whole
-    assert ScoreCounts.of(None) is None
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     past = written(patients(300), tmp_path_factory.mktemp("past") / "past.csv")

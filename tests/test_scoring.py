@@ -8,7 +8,7 @@ import pytest
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
-from screening.errors import CohortError, UsageError
+from screening.errors import CohortError
 from screening.scoring.cases import changes
 from screening.statistics.operating_point import Rule
 from screening.storage.model import CHANCES
@@ -107,13 +107,6 @@ def test_a_label_that_is_the_same_number_in_another_notation_is_the_same(tmp_pat
     assert run.document["evaluation"]["1"]["n_positive"] == int((night["ill"][:40] == 1).sum()) > 0
 
 
-def test_what_a_session_shows_of_a_model_a_run_and_a_cohort_names_no_patient(model, cohort, run):
-    assert repr(model) == f"<Model: {model.facts.recipe.title}, trained on {cohort.n_rows} rows>"
-    assert repr(run).startswith("<Run: Night of 2026-01-31: ") and repr(run).endswith(" of 90 rows flagged>")
-    assert repr(cohort) == f"<Cohort: 240 rows, {len(cohort.names)} features>"
-    assert "<table>" in model._repr_html_()
-
-
 def test_a_broken_table_leaves_nothing_behind(model, tmp_path):
     broken = patients(30, seed=3).astype({"fever": object})
     broken.loc[4, "fever"] = "hot"
@@ -123,11 +116,6 @@ def test_a_broken_table_leaves_nothing_behind(model, tmp_path):
         score(model, path, tmp_path / "run")
 
     assert [p.name for p in tmp_path.iterdir()] == ["night.csv"]
-
-
-def test_a_date_that_is_none_is_refused(model, night, tmp_path):
-    with pytest.raises(UsageError, match="YYYY-MM-DD"):
-        score(model, night, tmp_path / "run", date="31.1.2026")
 
 
 def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):

@@ -67,11 +67,8 @@ def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
             facts = one.facts | {"unflagged": {"cases": 10 - len(flagged)}}
             enter(ledger, replace(one, facts=facts, sampled=tuple({"d"} - set(flagged))))
     verdicts = [
-        Verdict("a", "not"),
-        Verdict("b", "confirmed"),
-        Verdict("c", "unsure"),
-        Verdict("d", "confirmed"),
-    ]
+        Verdict("a", "not"), Verdict("b", "confirmed"), Verdict("c", "unsure"), Verdict("d", "confirmed"),
+    ]  # fmt: skip
     record_verdicts(ledger, "ward-1 m 1", verdicts)
     found = compare_nights(ledger, "ward-1", SHADOW[:12])
 

@@ -8,43 +8,24 @@ from independent.optimality import certificate
 from machines_cohort import three_clouds, two_clouds
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
-from screening.factors import MarginDecay
-from screening.kernels import Gaussian, kernel_cache, pairwise
+from screening.kernels import Gaussian, kernel_cache
 from screening.solvers import KernelRows, Problem
 from screening.validation.fold_fits import EncodedRows
 
 COSTS = [{"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)]
 SEARCHED = {
-    "svm": COSTS,
-    "one_class": [{"nu": nu, "gamma": gamma} for gamma in (0.3, 2.0) for nu in (0.05, 0.5)],
+    "svm": COSTS, "one_class": [{"nu": nu, "gamma": gamma} for gamma in (0.3, 2.0) for nu in (0.05, 0.5)],
     "wu_amari": [{"passes": passes} for passes in (0, 1, 3)],
-    "e_smote_svm": [{"C": cost} for cost in (0.1, 10.0)],
-    "logistic": [{"C": cost} for cost in (0.1, 10.0)],
+    "e_smote_svm": [{"C": cost} for cost in (0.1, 10.0)], "logistic": [{"C": cost} for cost in (0.1, 10.0)],
     "shao_local": [{"Q": reach, "C": cost} for cost in (1.0, 100.0) for reach in (0.1, 0.5, 1.0)],
     "one_vs_one": [{"C": cost} for cost in (0.1, 10.0)],
-}
+}  # fmt: skip
 
 
 def made(n=200, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 4))
     return x, (x[:, 0] + 0.7 * rng.normal(size=n) > 0.8).astype(int)
-
-
-@pytest.mark.parametrize("passes", [1, 4])
-def test_shared_fits_decide_as_fits_alone_within_the_tolerance(passes):
-    x, y = made()
-    machines = [
-        TwoClassSVM(Gaussian(gamma), C=cost, factor=MarginDecay(0.3), passes=passes, tol=1e-6)
-        for gamma in (0.1, 0.5)
-        for cost in (0.5, 5.0)
-    ]
-    alone = [machine.fit(x, y).decision_function(x) for machine in machines]
-
-    with kernel_cache.over(x):
-        together = [machine.fit(x, y).decision_function(x) for machine in machines]
-
-    np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
 @settings(deadline=None, max_examples=25)
@@ -62,17 +43,6 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
     for problem, solution in zip(problems, solutions, strict=True):
         assert (solution.alphas <= problem.upper).all()
         assert certificate(problem, solution.alphas)[1] <= 1.01e-3
-
-
-def test_other_rows_are_never_taken_for_the_shared_ones():
-    x, _ = made()
-    z, _ = made(seed=1)
-
-    with kernel_cache.over(x):
-        Gaussian(0.3)(x, x)
-        found = Gaussian(0.3)(z, z)
-
-    assert np.array_equal(found, pairwise.gram(Gaussian(0.3), z, dtype=np.float64))
 
 
 @pytest.mark.parametrize("machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr)

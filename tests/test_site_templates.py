@@ -106,12 +106,10 @@ def test_a_template_that_fails_only_on_the_page_leaves_nothing_half_written(plac
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{% if %}", "banner.html.j2 line 1"),
-        ("{{ banner|shout }}", "shout"),
-        ("{% include 'gone.j2' %}", "no template gone.j2"),
-        (b"\xff", "utf-8"),
+        ("{% if %}", "banner.html.j2 line 1"), ("{{ banner|shout }}", "shout"),
+        ("{% include 'gone.j2' %}", "no template gone.j2"), (b"\xff", "utf-8"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_compiled_is_refused_in_words(tmp_path, text, words):
     (tmp_path / "banner.html.j2").write_bytes(text if isinstance(text, bytes) else text.encode())
 
@@ -122,14 +120,12 @@ def test_what_cannot_be_compiled_is_refused_in_words(tmp_path, text, words):
 @pytest.mark.parametrize(
     "text",
     [
-        "{% if tonight is defined %}{{ tonight.read }}{% endif %}",
-        "{{ hospital|default('St Elsewhere') }}",
-        "{% set ward = 'icu' %}{% include 'ward.j2' %}",
-        "{% include 'gone.j2' ignore missing %}",
+        "{% if tonight is defined %}{{ tonight.read }}{% endif %}", "{{ hospital|default('St Elsewhere') }}",
+        "{% set ward = 'icu' %}{% include 'ward.j2' %}", "{% include 'gone.j2' ignore missing %}",
         "{% for number in range(3) %}{{ loop.index }}{{ number }}{% endfor %}",
         "{% macro bold(word) %}<b>{{ word }}</b>{% endmacro %}{{ bold(banner.title) }}",
     ],
-)
+)  # fmt: skip
 def test_what_can_be_drawn_is_not_refused(tmp_path, text):
     (tmp_path / "banner.html.j2").write_text(text)
     (tmp_path / "ward.j2").write_text("{{ ward }}")

@@ -41,12 +41,9 @@ def interior_point(problem: Problem) -> np.ndarray:
     quadratic = weights[:, None] * problem.gram * weights
     total = float(problem.upper.sum())
     with_slack = (
-        np.pad(quadratic, (0, 1)),
-        np.append(problem.linear, 0.0),
-        np.append(problem.upper, 2.0 * total),
-        np.append(problem.signs, 1.0),
-        total,
-    )
+        np.pad(quadratic, (0, 1)), np.append(problem.linear, 0.0), np.append(problem.upper, 2.0 * total),
+        np.append(problem.signs, 1.0), total,
+    )  # fmt: skip
     plain = (quadratic, problem.linear, problem.upper, problem.signs, problem.total)
     return quadratic_program(*{True: with_slack, False: plain}[problem.total is None])[: len(problem.c)]
 
@@ -108,22 +105,6 @@ def test_two_rows_of_cache_give_the_same_bits_as_all(kind):
     problem = problem_of(kind, KernelRows(x, Gaussian(0.4)), x, y)
 
     assert np.array_equal(smo.solve(problem, memory=1).alphas, smo.solve(problem).alphas)
-
-
-def test_a_start_that_breaks_the_equality_is_refused():
-    x, y = rows_and_labels(50)
-    problem = problem_of("one_class", Gaussian(0.4)(x, x), x, y)
-
-    with pytest.raises(ValueError, match="start breaks a constraint"):
-        smo.solve(problem, start=np.zeros(50))
-
-
-def test_a_total_out_of_reach_is_refused():
-    x, y = rows_and_labels(50)
-    problem = replace(problem_of("one_class", Gaussian(0.4)(x, x), x, y), total=1e6)
-
-    with pytest.raises(ValueError, match="total is out of reach"):
-        smo.solve(problem)
 
 
 def test_the_limit_of_steps_is_kept_and_its_gap_told():

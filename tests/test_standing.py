@@ -118,27 +118,12 @@ def past():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "share"),
+    ("name", "value", "lower", "alike"),
     [
-        ("fever", 36.4, 0.1),
-        ("fever", 38.0, 0.5),
-        ("fever", 41.0, 1.0),
-        ("fever", 35.0, 0.0),
-        ("line", 1.0, 0.95),
+        ("fever", 36.4, 0.1, None), ("fever", 41.0, 1.0, None), ("fever", 35.0, 0.0, None),
+        ("line", 1.0, 0.95, None), ("ward", "icu", None, 0.1), ("ward", "never seen", None, 0.0),
+        ("fever", np.nan, None, None), ("ward", None, None, None), ("unheard of", 1.0, None, None),
     ],
-)
-def test_a_value_is_told_by_the_share_of_past_patients_below_it(past, name, value, share):
-    found = past.of(name, value)
-
-    assert found["lower"] == pytest.approx(share, abs=0.02)
-    assert found["alike"] is None
-
-
-def test_a_category_has_no_order_but_a_share_of_past_patients(past):
-    assert past.of("ward", "icu") == {"lower": None, "alike": 0.1}
-    assert past.of("ward", "never seen") == {"lower": None, "alike": 0.0}
-
-
-@pytest.mark.parametrize(("name", "value"), [("fever", np.nan), ("ward", None), ("unheard of", 1.0)])
-def test_nothing_is_said_of_a_value_that_is_missing_or_unknown(past, name, value):
-    assert past.of(name, value) == {"lower": None, "alike": None}
+)  # fmt: skip
+def test_a_value_is_told_by_the_share_of_past_patients_below_it_or_alike(past, name, value, lower, alike):
+    assert past.of(name, value) == {"lower": pytest.approx(lower, abs=0.02), "alike": alike}

@@ -74,7 +74,7 @@ def test_the_silent_ward_is_named_and_the_others_are_fine(place):
         assert fine(ledger, Due(at(2, 9)), "ward-2", "ward-9") == {"ward-2": True, "ward-9": False}
 
 
-@pytest.mark.parametrize("wrong", ["2025-01-05", "2026-01-02", "2036-01-05", "2027-01-05"])
+@pytest.mark.parametrize("wrong", ["2026-01-02", "2036-01-05"])
 def test_neither_a_back_fill_nor_a_wrong_year_makes_a_silent_series_fine(place, wrong):
     with open_ledger(place, make=True, clock=recording(at(3), at(5))) as ledger:
         enter(ledger, of_ward("ward-1", 3, "a"))

@@ -2,16 +2,11 @@
 
 import numpy as np
 import pytest
-from flow_cohorts import patients, written
 
-from screening import TwoClassSVM, read_cohort
+from screening import TwoClassSVM
 from screening.errors import UsageError
 from screening.kernels import Gaussian
 from screening.kernels.threads import available_cores, limit_threads, n_threads, with_share_of_cores
-from screening.recipes.loading import load_recipe
-from screening.validation import fold_fits, held_out
-from screening.validation.folds import planned, units
-from screening.validation.task import ask
 
 
 @pytest.mark.parametrize("jobs", [0, -2])
@@ -41,18 +36,3 @@ def test_fits_side_by_side_share_the_cores_and_give_them_back():
     assert inside == max(1, available_cores() // 2)
     assert with_share_of_cores(10_000, n_threads) == 1
     assert n_threads() == before
-
-
-def test_folds_held_out_side_by_side_do_not_nest_threads(monkeypatch, tmp_path):
-    seen = []
-    fold = fold_fits.fit_fold
-    monkeypatch.setattr(fold_fits, "fit_fold", lambda *given: seen.append(n_threads()) or fold(*given))
-    path = written(patients(60, share=0.3), tmp_path / "past.csv")
-    cohort = read_cohort(path, label="ill", id="patient", need_label=True)
-    task = ask(cohort, False)
-    target = task.target(cohort.label)
-    plan = planned(cohort, target, units(cohort, target, 3), 2, 0)
-
-    held_out.hold_out(cohort, load_recipe("svm"), task, plan, [{}], held_out.Effort(jobs=2))
-
-    assert seen == [max(1, available_cores() // 2)] * 6

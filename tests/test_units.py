@@ -108,12 +108,10 @@ def test_ucum_and_usual_spellings_of_a_unit_are_understood(written, meant):
 @pytest.mark.parametrize(
     ("column", "quantity"),
     [
-        ("serum_creatinine", "creatinine"),
-        ("BUN", "urea"),
-        ("Hb", "haemoglobin"),
+        ("serum_creatinine", "creatinine"), ("BUN", "urea"), ("Hb", "haemoglobin"),
         ("temperature_max", "temperature"),
     ],
-)
+)  # fmt: skip
 def test_a_column_is_known_by_the_words_of_its_name(column, quantity):
     assert quantity_named(column).name == quantity
 
@@ -162,7 +160,7 @@ def test_rows_far_down_a_long_night_are_looked_at_too():
 
 
 def test_a_conversion_and_its_way_back_cancel_out():
-    for name in (
+    for name in [
         "marker",
         "creatinine",
         "urea",
@@ -172,7 +170,7 @@ def test_a_conversion_and_its_way_back_cancel_out():
         "weight",
         "height",
         "pressure",
-    ):
+    ]:
         factors = [each.factor for each in conversions_of(name, None)]
         assert all(np.isclose(factors, 1 / factor, rtol=0.01).any() for factor in factors)
 

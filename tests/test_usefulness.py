@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_fixture import nosocomial_model
-from report_voxel_fixture import voxel_model
 from test_report import Outline
 from test_report_blocks import appraised
 
@@ -36,12 +35,10 @@ def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) 
         return {"recipe": name, "title": name, "figures": figures, "differences": gaps}
 
     model["validation"]["comparison"] = {
-        "rules": [point["rule"]],
-        "rule": point["rule"],
-        "n_watched": 1,
+        "rules": [point["rule"]], "rule": point["rule"], "n_watched": 1,
         "figures": {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7},
         "beside": [other("svm", 0.1), other("logistic", 0.0)],
-    }
+    }  # fmt: skip
     return model
 
 
@@ -132,12 +129,6 @@ def test_a_page_without_a_capacity_draws_no_line_for_it_and_says_why():
 
     assert "capacity, night of" not in page
     assert "states no capacity" in page
-
-
-def test_several_classes_have_a_verdict_without_a_picture():
-    page = render_model(voxel_model())
-
-    assert 'id="useful"' in page and 'id="useful-t"' not in page
 
 
 def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():

@@ -10,12 +10,10 @@ from screening.errors import CohortError, UsageError
 openpyxl = pytest.importorskip("openpyxl")
 pytest.importorskip("python_calamine")
 ROWS = [
-    ["id", "age", "crp", "ill", "seen"],
-    ["00123", 61, "3,5", "yes", datetime.datetime(2024, 1, 31)],
-    [124, 61.5, "12,25", "no", datetime.datetime(2024, 2, 1, 9, 30)],
-    [None] * 5,
+    ["id", "age", "crp", "ill", "seen"], ["00123", 61, "3,5", "yes", datetime.datetime(2024, 1, 31)],
+    [124, 61.5, "12,25", "no", datetime.datetime(2024, 2, 1, 9, 30)], [None] * 5,
     ["7", None, "4", True, None],
-]
+]  # fmt: skip
 
 
 def saved(folder, rows, sheets=("table",), name="past.xlsx"):

@@ -14,7 +14,7 @@ from screening.cli.ledger import history, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.privacy import forget, purge
 from screening.cli.score import explain, export, report, run, score
-from screening.cli.train import approve, compare, recipes, retrain, threshold, train
+from screening.cli.train import approve, compare, recipes, retrain, threshold, train, validate
 
 # Plain help: rich would triple the time to the first line, and breaks examples that are to be copied.
 app = typer.Typer(
@@ -41,6 +41,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     report: "screen report runs/2026-03-01",
     review: "screen review runs/2026-03-01 verdicts.json --ledger screening.db",
     history: "screen history --ledger screening.db --out history.html",
+    validate: "screen validate trained/infection other_hospital.csv --out validated",
     threshold: 'screen threshold trained/infection --max-flag-rate 0.1 --reason "ten reviews a night"',
     approve: 'screen approve trained/infection --by "Dr. A. Weber" --reason "for infection control"',
     retrain: "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv' --out trained/next",

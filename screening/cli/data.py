@@ -79,9 +79,9 @@ def check(
 
 
 def schema(
-    name: Annotated[str, typer.Argument(help="model, run, comparison, history or overview.")],
+    name: Annotated[str, typer.Argument(help="model, run, comparison, validation, history or overview.")],
 ) -> None:
-    """Print the JSON Schema of model.json, run.json, comparison.json, or what `history` or `run` print."""
+    """Print the JSON Schema of model.json, run.json and their like, or what `history` or `run` print."""
     from screening.documents.stored import schema_of
 
     typer.echo(json.dumps(schema_of(name), indent=1, sort_keys=True))

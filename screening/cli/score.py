@@ -351,7 +351,9 @@ def export(
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model, run or comparison directory.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Model, run, comparison or validation directory.")
+    ],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Page to write; DIR/report.html if absent.")
     ] = None,
@@ -365,14 +367,18 @@ def report(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the report of a model, run or comparison directory again."""
-    from screening.documents.stored import model_in, run_in
+    """Draw the report of a model, run, comparison or validation directory again."""
+    from screening.documents.stored import model_in, run_in, validation_in
     from screening.page import render_model, render_run
     from screening.page.comparison import render_comparison
+    from screening.page.external_validation import render_validation
     from screening.storage.publishing import write_whole
     from screening.storage.serialization import as_stored, read_document
 
-    draws = {"run": render_run, "comparison": render_comparison, "model": render_model}
+    draws = {
+        "run": render_run, "comparison": render_comparison, "validation": render_validation,
+        "model": render_model,
+    }  # fmt: skip
     kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
     target = out or directory / "report.html"
     document = read_document(directory, kind)
@@ -392,8 +398,14 @@ def report(
         page = draws[kind](document, templates).encode()
         told: dict[str, object] = {"report": str(target)}
         if kind != "comparison":
-            found = run_in(document) if kind == "run" else model_in(document)
-            reasons = [each.to_dict() for each in found.attention]
+            attention = (
+                run_in(document).attention
+                if kind == "run"
+                else validation_in(document).attention
+                if kind == "validation"
+                else model_in(document).attention
+            )
+            reasons = [each.to_dict() for each in attention]
             told["attention"] = reasons if as_json else sentences(reasons)
     write_whole(target, page)
     tell(told | risk, as_json)

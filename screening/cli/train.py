@@ -1,4 +1,4 @@
-"""What makes a model: `screen recipes`, `train`, `compare`, `threshold`, `retrain`."""
+"""What makes and judges a model: `recipes`, `train`, `compare`, `validate`, `threshold`, `retrain`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from screening.cli import logs, options
-from screening.cli.console import attention_of, bar, points_of, tell
+from screening.cli.console import OF_POINT, attention_of, bar, points_of, sentences, tell
 from screening.cli.options import AsJson, ContractFile, LedgerHere, LedgerMaybe, Source, Templates
 from screening.errors import UsageError
 
@@ -268,6 +268,53 @@ def compare(
         write_comparison(found, folder, templates)
     shutil.rmtree(unfinished, ignore_errors=True)
     tell({"comparison": str(out), **(found.summary() if as_json else found.table())}, as_json)
+
+
+def validate(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it stays as it is.")],
+    cohort: Source,
+    out: Annotated[Path, typer.Option(help="Directory to write the validation in.")],
+    table: options.Table = None,
+    query: options.Query = None,
+    label: options.Label = None,
+    positive: Annotated[
+        list[str] | None,
+        typer.Option(help="Label value of a case, where COHORT writes it otherwise; may be repeated."),
+    ] = None,
+    templates: Templates = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try MODEL on COHORT, another place's or a later time's patients whose labels are known.
+
+    Threshold and chances stay as they are: the page sets what was found beside what was promised, and says
+    which threshold MODEL's rule would choose here. Rows that MODEL was trained on are refused.
+    """
+    from screening.documents.shape import plain
+    from screening.page.site_templates import check_templates
+    from screening.storage.loading import load_model
+    from screening.storage.publishing import publish
+    from screening.validation import external
+
+    check_templates(templates, "validation")
+    with publish(out, "validation") as folder:
+        found = external.validate(
+            load_model(model),
+            options.source_of(cohort, table, query),
+            label=label,
+            positive=positive,
+            command=options.command_of(context, WHERE_AND_HOW),
+        )
+        external.write_validation(found, folder, templates)
+    reasons = [each.to_dict() for each in found.attention]
+    told: dict[str, object] = {"validation": str(out), "report": str(out / "report.html")}
+    told |= {"model": found.model.id, "rows": found.figures.n_rows}
+    if as_json:
+        told["operating_points"] = [
+            {key: plain(point)[key] for key in OF_POINT} for point in found.operating_points
+        ]
+    told["classes"] = {name: plain(one) for name, one in found.classes.items()} if as_json else found.lines()
+    tell(told | {"attention": reasons if as_json else sentences(reasons)}, as_json)
 
 
 def threshold(

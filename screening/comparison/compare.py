@@ -24,8 +24,7 @@ from screening.recipes.loading import list_recipes, load_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
 from screening.statistics.operating_point import Rule
-from screening.storage.serialization import written
-from screening.training.card import versions
+from screening.storage.serialization import versions, written
 from screening.training.train import DEFAULT_RULE
 from screening.validation.held_out import Progress
 from screening.validation.outcome import Outcome, truth_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from screening.documents.case import ExplainedCase
 from screening.documents.comparison import ComparisonDocument
+from screening.documents.external_validation import ExternalValidation
 from screening.documents.history import HistoryDocument
 from screening.documents.model import FORMAT_VERSION, ModelDocument, SourceFacts
 from screening.documents.overview import OverviewDocument
@@ -42,6 +43,11 @@ def comparison_in(stored: Table) -> ComparisonDocument:
     return read(ComparisonDocument, unsealed | dict(stored), "comparison.json")
 
 
+def validation_in(stored: Table) -> ExternalValidation:
+    """The external validation of a `validation.json`."""
+    return read(ExternalValidation, stored, "validation.json")
+
+
 def history_in(told: Table) -> HistoryDocument:
     """What `screening.ledger.history` tells."""
     return read(HistoryDocument, told, "the history")
@@ -56,6 +62,7 @@ DOCUMENTS = {
     "model": ModelDocument,
     "run": RunDocument,
     "comparison": ComparisonDocument,
+    "validation": ExternalValidation,
     "history": HistoryDocument,
     "overview": OverviewDocument,
 }

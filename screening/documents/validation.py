@@ -199,7 +199,9 @@ class Calibration:
     """Chances that belong to scores, where that was earned; else the reason why not.
 
     `log_loss`, `brier`, `slope` and `reliability` are of chances by folds that had not seen the row; `misfit`
-    is the p-value of Spiegelhalter's test that they agree with what was observed.
+    is the p-value of Spiegelhalter's test that they agree with what was observed. On another cohort they are
+    of the chances as the model writes them; then `slope` has an interval, and `observed_expected` is the
+    number of cases over the sum of their chances.
     """
 
     earned: bool
@@ -211,6 +213,9 @@ class Calibration:
     brier: float | None = rare()
     brier_skill: float | None = rare()
     slope: float | None = rare()
+    slope_low: float | None = rare()
+    slope_high: float | None = rare()
+    observed_expected: Share | None = rare()
     reliability: Sequence[Bin] = rare(())
     decision_curve: DecisionCurve | None = rare()
 
@@ -273,18 +278,13 @@ class PerClass:
 
 
 @document
-class ValidationFacts:
-    """What the held-out scores of all rows showed, by watched class."""
+class Figures:
+    """What scores of rows that no machine had seen showed under one rule, by watched class."""
 
-    folds: int
-    repeats: int
     grouped: bool
     n_rows: int
     n_positive: int | None
     n_groups: int | None
-    n_machines: int | None
-    encoded_by: str
-    search: SearchFacts
     prevalence: Mapping[str, Share]
     summary: Mapping[str, Ranking]
     curves: Mapping[str, Curve]
@@ -294,5 +294,21 @@ class ValidationFacts:
     subgroups: Mapping[str, Sequence[SubgroupFacts]]
     predictive: Mapping[str, Predictive]
     calibration: Mapping[str, Calibration]
+
+
+@document
+class ValidationFacts(Figures):
+    """The figures of a model's own held-out scores, how these were made, and what stands beside them."""
+
+    ORDER: ClassVar[tuple[str, ...]] = (
+        "folds", "repeats", "grouped", "n_rows", "n_positive", "n_groups", "n_machines", "encoded_by",
+        "search",
+    )  # fmt: skip
+
+    folds: int
+    repeats: int
+    n_machines: int | None
+    encoded_by: str
+    search: SearchFacts
     forward: Forward | None = rare()
     comparison: BesideFacts | None = rare()

@@ -189,7 +189,8 @@ class KernelMachine(Estimator):
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
         if not 0 < getattr(self, "C", 1.0) < np.inf:
             raise ValueError(f"C must be > 0, got {self.C!r}")
-        landmarks.check(self.approximation, self.n_landmarks)
+        spans = self.kind == "two_class" and not self._n_passes and self.by_rows
+        landmarks.check(self.approximation, self.n_landmarks, spans)
         if not self.tol > 0:
             raise ValueError(f"tol must be > 0, got {self.tol!r}")
         if not isinstance(self.kernel, str | None) and self.gamma != "scale":

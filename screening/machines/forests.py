@@ -19,6 +19,8 @@ from screening.machines.base import Classifier, as_array, check_whole
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000
 _TASK = 2048  # rows a thread takes at a time
+# Rows that a tree draws at most: of 10^5 rows a forest learns what its trees learn together.
+MOST_DRAWN = 10_000
 
 
 class Trees:
@@ -267,6 +269,8 @@ class _Forest(Classifier):
 class RandomForest(_Forest):
     """Random forest (Breiman 2001) that weighs the classes of each tree's bootstrap sample alike.
 
+    A tree draws as many rows as there are, 10,000 at most.
+
     Parameters
     ----------
     n_estimators : int, > 0
@@ -312,6 +316,7 @@ class RandomForest(_Forest):
             max_depth=self._depth(),
             min_samples_leaf=self.min_samples_leaf,
             class_weight=weight,
+            max_samples=MOST_DRAWN if len(x) > MOST_DRAWN else None,
             random_state=self.seed,
             n_jobs=1,  # folds are fitted side by side already
         )
@@ -320,6 +325,8 @@ class RandomForest(_Forest):
 
 class BalancedForest(_Forest):
     """Random forest whose every tree draws as many rows of each class as the rarest has.
+
+    10,000 rows in all at most.
 
     Parameters
     ----------
@@ -345,7 +352,7 @@ class BalancedForest(_Forest):
     def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
         rng = np.random.default_rng(self.seed)
         members = [np.flatnonzero(codes == code) for code in range(len(self.classes_))]
-        fewest = min(map(len, members))
+        fewest = min(*map(len, members), MOST_DRAWN // len(members))
         trees = []
         for _ in range(self.n_estimators):
             drawn = np.concatenate([rng.choice(rows, fewest) for rows in members])

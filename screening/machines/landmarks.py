@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-APPROXIMATIONS = ("none", "landmarks")
+APPROXIMATIONS = ("none", "landmarks", "nystroem")
 # Of the landmarks left after the rarest class, the share that rows near the boundary get.
 NEAR_SHARE = 0.8
 RARE_SHARE = 0.2
@@ -43,8 +43,7 @@ def choose(x: np.ndarray, codes: np.ndarray, wanted: int, pilot: Pilot, seed: in
     the order of a hash of their values, so that machines of several folds stand on many of the same rows. The
     `pilot` makes of first landmarks a mask over all rows: near the boundary of a machine trained on them.
     """
-    order = np.argsort(np.argsort(_hashed(x, seed), kind="stable"), kind="stable")
-    strata = [np.flatnonzero(codes == m) for m in range(int(codes.max()) + 1)]
+    order, strata = _order(x, seed), _strata(codes)
     first = _drawn(strata, _places([len(rows) for rows in strata], max(wanted // 2, 1)), order)
     near = pilot(_lifted(first, codes))
     finer, places = [], []
@@ -54,6 +53,20 @@ def choose(x: np.ndarray, codes: np.ndarray, wanted: int, pilot: Pilot, seed: in
         finer += [inside, outside]
         places += [dense, min(len(outside), count - dense)]
     return _lifted(_drawn(finer, places, order), codes)
+
+
+def spread(x: np.ndarray, codes: np.ndarray, wanted: int, seed: int) -> Landmarks:
+    """Landmarks among all rows, as many of each class where there are so many; no pilot looks at them."""
+    strata = _strata(codes)
+    return _drawn(strata, _places([len(rows) for rows in strata], wanted), _order(x, seed))
+
+
+def _strata(codes: np.ndarray) -> list[np.ndarray]:
+    return [np.flatnonzero(codes == m) for m in range(int(codes.max()) + 1)]
+
+
+def _order(x: np.ndarray, seed: int) -> np.ndarray:
+    return np.argsort(np.argsort(_hashed(x, seed), kind="stable"), kind="stable")
 
 
 def _lifted(chosen: Landmarks, codes: np.ndarray) -> Landmarks:
@@ -102,9 +115,11 @@ def _drawn(strata: list[np.ndarray], places: list[int], order: np.ndarray) -> La
     return Landmarks(together[ascending], np.concatenate(weights)[ascending])
 
 
-def check(approximation: str, n_landmarks: int) -> None:
-    """Refuse what is no approximation (ValueError)."""
+def check(approximation: str, n_landmarks: int, spans: bool) -> None:
+    """Refuse what is no approximation (ValueError); `spans`: whether rows may span a machine's function."""
     if approximation not in APPROXIMATIONS:
         raise ValueError(f"approximation must be one of {', '.join(APPROXIMATIONS)}, got {approximation!r}")
+    if approximation == "nystroem" and not spans:
+        raise ValueError("approximation nystroem is of two-class machines without a factor and passes")
     if isinstance(n_landmarks, bool) or n_landmarks != int(n_landmarks) or n_landmarks < 2:
         raise ValueError(f"n_landmarks must be a whole number >= 2, got {n_landmarks!r}")

@@ -19,10 +19,11 @@ from screening.kernels.base import Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels, classes_and_codes
 from screening.machines.kernel_sums import Basis
+from screening.machines.nystroem import solve_on_landmarks
 from screening.machines.passes import fit_passes
 from screening.machines.sample_weight import ClassWeight, resolve_sample_weight
 from screening.machines.training import Dual, Training, solve_two_class
-from screening.solvers.kernel_rows import Gram
+from screening.solvers.kernel_rows import Gram, KernelRows
 
 
 class TwoClassSVM(ClassifierMixin, KernelMachine):
@@ -49,11 +50,12 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
     tol : float, > 0
         Largest violation of the optimality conditions, in units of the margin or, where that is less, of the
         change that one row at its bound makes.
-    approximation : {"none", "landmarks"}
+    approximation : {"none", "landmarks", "nystroem"}
         "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
-        for (see ``machines.landmarks``); exact where there are no more rows than that.
+        for (see ``machines.landmarks``); "nystroem", without a factor, on all rows in the span of so many of
+        them (see ``machines.nystroem``); exact where there are no more rows than that.
     n_landmarks : int, >= 2
-        Rows trained on where "landmarks" are asked for.
+        Rows that stand for all, or span.
     gamma : float > 0, "scale" or "scale*F"
         Of a kernel given by name.
     class_weight : dict or "balanced", optional
@@ -151,6 +153,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         kernel = self._kernel.resolved(whole, counted.given)
         n_passes = self._passes_wanted(whole, all_codes, all_units, counted.class_weight)
         x, codes, units, weights = whole, all_codes, all_units, counted.weights
+        spanned = self.approximation == "nystroem" and self.n_landmarks < len(x)
         chosen = self._landmarks(kernel, whole, codes)
         if chosen is not None:
             x, codes, weights = whole[chosen.rows], codes[chosen.rows], weights[chosen.rows] * chosen.weights
@@ -160,13 +163,21 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             x, codes = remedy.resample(x, codes)
         # Rows a remedy made belong to nobody, so that nothing inside can tell them from their parents' group.
         inside = units if len(x) == n_given else None
-        gram: Gram = solvers.gram_within(kernel, x, n_passes + 1, whole=not self.by_rows)
+        gram: Gram = (
+            KernelRows(kernel=kernel, x=x)
+            if spanned
+            else solvers.gram_within(kernel, x, n_passes + 1, whole=not self.by_rows)
+        )
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         # A row that a remedy made counts as those do that it was made from.
         made = np.full(len(x) - n_given, weights[codes[:n_given] == 1].mean())
         costs = float(self.C) * np.concatenate([weights, made])
         counts = costs / (float(self.C) * counted.of_class(codes))
         solve_pass = solve_two_class
+        if spanned:
+            solve_pass = partial(
+                solve_on_landmarks, rows=landmarks.spread(x, codes, int(self.n_landmarks), self._seed).rows
+            )
         for remedy in reversed(self.remedies):
             solve_pass = partial(remedy.solve, solve=solve_pass)
 
@@ -186,7 +197,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
             [self.factor],
             n_passes,
             self.normalise,
-            name=None if self.remedies else (labels.tobytes(), costs.tobytes(), self._tol(len(x))),
+            name=None if self.remedies or spanned else (labels.tobytes(), costs.tobytes(), self._tol(len(x))),
         )
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
@@ -201,7 +212,7 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
 
     def _landmarks(self, kernel: Kernel, x: np.ndarray, codes: np.ndarray) -> landmarks.Landmarks | None:
         """The rows to train on; None for all of them."""
-        if self.approximation == "none" or self.n_landmarks >= len(x):
+        if self.approximation != "landmarks" or self.n_landmarks >= len(x):
             return None
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from screening.documents.chances import chance_band
+from screening.documents.figures import Share
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.validation import Calibration, DecisionCurve, OperatingPointFacts
@@ -19,14 +20,17 @@ ENDS = {
 }
 
 
-def predictive(model: ModelDocument) -> list[dict[str, object]]:
-    """Return the predictive values of each watched class at three prevalences, the second the one in use."""
+def predictive(model: ModelDocument, cohort: str = "the training cohort") -> list[dict[str, object]]:
+    """Return the predictive values of each watched class at three prevalences, the second the one in use.
+
+    `cohort` is what an estimate of the prevalence comes from.
+    """
     return [
         {
             "class": shown.name(point.label) if model.multi else "",
             "source": "as the contract or the command states it, with half and twice of it"
             if found.source == "given"
-            else "estimated from the training cohort, with its 95% interval",
+            else f"estimated from {cohort}, with its 95% interval",
             "ends": ENDS[found.source],
             "rows": found.rows,
         }
@@ -124,10 +128,22 @@ def _earned(found: Calibration, point: OperatingPointFacts, number: int) -> dict
         "figures": f"Log loss {shown.fixed(found.log_loss, 3)}; Brier score {shown.fixed(found.brier, 3)}, "
         f"{shown.percent(found.brier_skill)} better than saying "
         f"{shown.percent(found.prevalence)} of everyone; calibration slope "
-        f"{shown.fixed(found.slope, 2)} (1 is ideal).",
+        f"{shown.fixed(found.slope, 2)}{_ends(found.slope_low, found.slope_high)} (1 is ideal)"
+        f"{_in_the_large(found.observed_expected)}.",
         "reliability": _reliability(found, number),
         "worth": _decision_curve(found, found.decision_curve, point, number),
     }
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    ends = shown.area_interval(low, high)
+    return f" (95% interval {ends})" if ends else ""
+
+
+def _in_the_large(ratio: Share | None) -> str:
+    if ratio is None:
+        return ""
+    return f"; {shown.fixed(ratio.value, 2)} cases seen{_ends(ratio.low, ratio.high)} for each one expected"
 
 
 def _reliability(found: Calibration, number: int) -> Axes:

@@ -40,7 +40,7 @@ def run_banner(run: RunDocument) -> dict[str, object]:
             "intended_use": _use(model),
             "brief": True,
         }
-        | _reasons(run.attention)
+        | reasons(run.attention)
         | ({} if run.pseudonymised else {"state": _state(model)})
     )
 
@@ -59,7 +59,7 @@ def model_banner(model: ModelDocument) -> dict[str, object]:
         ],
         "intended_use": _use(model),
         "brief": False,
-    } | _reasons(model.attention)
+    } | reasons(model.attention)
 
 
 def _state(model: ModelDocument) -> str:
@@ -100,7 +100,7 @@ def _use(model: ModelDocument) -> str:
     return shown.text(model.stated.intended_use or "Not stated in the contract.")
 
 
-def _reasons(attention: Sequence[Reason]) -> dict[str, object]:
+def reasons(attention: Sequence[Reason]) -> dict[str, object]:
     """Why the page says ATTENTION, and what can be done about it, each said once."""
     remedies = dict.fromkeys(reason.remedy for reason in attention if reason.remedy)
     return {

@@ -103,6 +103,7 @@ def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[
         "forward": performance.forward(model),
         "beside": usefulness.beside(model),
         "card": card.model_card(model),
+        "basis": "past patients, each scored by a model that had not seen them",
         "lead": run is None,
         "multi": model.multi,
         "unit": model.unit_of_review,

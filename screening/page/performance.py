@@ -6,7 +6,8 @@ import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from screening.documents.figures import Ends, OperatingPoint
+from screening.documents.external_validation import Promise
+from screening.documents.figures import Area, Ends, Observed, OperatingPoint
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.validation import LaterClass, LesionFacts, Level, OperatingPointFacts, PerClass
@@ -164,13 +165,7 @@ def evaluation(run: RunDocument) -> list[dict[str, object]]:
         seen, past = run.observed(point.label), run.model.validation.summary[point.label]
         if seen is None:
             continue
-        rows = _compared(
-            ("Sensitivity", _share, seen.sensitivity_ends, point.sensitivity_ends),
-            ("Specificity", _share, seen.specificity_ends, point.specificity_ends),
-            ("Cases among the flagged (PPV)", _share, seen.ppv_ends, point.ppv_ends),
-            ("Non-cases among the unflagged (NPV)", _share, seen.npv_ends, point.npv_ends),
-            ("Area under the ROC curve", _area, seen.auroc_ends, past.auroc_ends),
-        )
+        rows = beside_promise(seen, seen, point, past)
         ill, others = seen.n_positive, seen.n_negative
         unlabelled = run.counts.scored - ill - others
         left_out = f" ({shown.plural(unlabelled, 'row')} without a label left out)" if unlabelled else ""
@@ -179,12 +174,26 @@ def evaluation(run: RunDocument) -> list[dict[str, object]]:
                 {
                     "class": shown.name(point.label),
                     "size": f"{shown.plural(ill, 'case')}, {shown.plural(others, 'other')}{left_out}",
-                    "prevalence": shown.percent(ill / (ill + others)),
-                    "promised_at": shown.percent(point.prevalence),
                     "rows": rows,
+                    "note": "PPV and NPV move with how common the condition is: "
+                    f"{shown.percent(ill / (ill + others))} tonight; validation’s hold at "
+                    f"{shown.percent(point.prevalence)}.",
                 }
             )
     return tables
+
+
+def beside_promise(
+    seen: Observed | OperatingPoint, seen_area: Area, promised: OperatingPoint | Promise, past_area: Area
+) -> list[dict[str, object]]:
+    """What was seen of labelled rows beside what validation promised of them, in words."""
+    return _compared(
+        ("Sensitivity", _share, seen.sensitivity_ends, promised.sensitivity_ends),
+        ("Specificity", _share, seen.specificity_ends, promised.specificity_ends),
+        ("Cases among the flagged (PPV)", _share, seen.ppv_ends, promised.ppv_ends),
+        ("Non-cases among the unflagged (NPV)", _share, seen.npv_ends, promised.npv_ends),
+        ("Area under the ROC curve", _area, seen_area.auroc_ends, past_area.auroc_ends),
+    )
 
 
 def _compared(*figures: tuple[str, Callable[[Ends], tuple[str, str]], Ends, Ends]) -> list[dict[str, object]]:

@@ -10,7 +10,12 @@ from jinja2 import Environment, TemplateError, TemplateNotFound, meta, nodes
 from screening.errors import UsageError
 from screening.page.drawing import environment_of, refusal, text_of
 
-PAGES = {"run": "run.html.j2", "model": "model.html.j2", "comparison": "compare.html.j2"}
+PAGES = {
+    "run": "run.html.j2",
+    "model": "model.html.j2",
+    "comparison": "compare.html.j2",
+    "validation": "validation.html.j2",
+}
 TEXTS = ("report.css", "list.css", "compare.css", "report.js", "list.js", "review.js")
 
 
@@ -24,7 +29,7 @@ def check_templates(templates: Path | None, kind: str) -> None:
     ----------
     templates : Path or None
         A site's own templates; nothing is to be checked where there are none.
-    kind : {"run", "model", "comparison"}
+    kind : {"run", "model", "comparison", "validation"}
 
     Raises
     ------

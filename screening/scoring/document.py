@@ -36,7 +36,7 @@ from screening.scoring.night_summary import Blocks, Night
 from screening.scoring.reference_distribution import is_discovery, of_groups
 from screening.statistics.performance import prevalence_tonight
 from screening.storage.model import Model
-from screening.training.card import versions
+from screening.storage.serialization import versions
 
 
 def run_document(

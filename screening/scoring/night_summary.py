@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort, same_label
+from screening.cohort.cohort import Cohort
 from screening.documents.case import Case, GroupFacts
 from screening.documents.figures import Observed
 from screening.documents.run import (
@@ -21,7 +21,6 @@ from screening.documents.run import (
 from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.documents.validation import Confusion, PerClass
 from screening.documents.voxels import Geometry
-from screening.errors import CohortError
 from screening.gates.drift import Gates
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.drift import Drift
@@ -29,13 +28,12 @@ from screening.scoring.flags import Flag, Flags
 from screening.scoring.reference_distribution import Discoveries, Standing, is_discovery, rarity_range
 from screening.scoring.voxels import VoxelTally
 from screening.sources.columns import Columns, absent
-from screening.spelling import first_of
 from screening.statistics.operating_point import performance
 from screening.statistics.p_values import p_values
 from screening.statistics.performance import per_class
 from screening.statistics.subgroups import SubgroupCounts
 from screening.storage.model import Model, Scored
-from screening.validation.task import Task
+from screening.validation.task import Task, known_labels
 
 CASES_EXPLAINED = 100
 # The others come as one line each; a page of more than this nobody reads.
@@ -94,7 +92,10 @@ class Night:
             self.standing.add(scored.score)
             self.unflagged.add(batch.id, scored.flagged)
         if batch.label is not None:
-            self._add_labels(truth(self.model, batch), batch.group, scored, scores)
+            label = known_labels(
+                self.model.facts, self.model.contract, batch, "correct them, or score without --label"
+            )
+            self._add_labels(label, batch.group, scored, scores)
 
     def _add_groups(self, group: np.ndarray, scored: Scored, display: Columns | None) -> None:
         names, first, place = np.unique(group, return_index=True, return_inverse=True)
@@ -289,29 +290,3 @@ class Unflagged:
     def sample(self) -> list[str]:
         """Those drawn."""
         return [name for _, name in self.drawn]
-
-
-NAMED_ROWS = 5
-
-
-def truth(model: Model, batch: Cohort) -> np.ndarray:
-    """The labels of a batch as training wrote them (1 for 1.0), "" where there is none; shape (n_rows,).
-
-    Raises CohortError: a label that training never met: as a case that is spelled otherwise, it would count
-    as none.
-    """
-    assert batch.label is not None
-    contract, training = model.contract, model.facts.training
-    known = list(dict.fromkeys([*training.n_by_class, *contract.positive, *contract.negative]))
-    texts, place = np.unique(batch.label, return_inverse=True)
-    meant = [text and same_label(text, known) for text in texts.tolist()]
-    strange = np.array([name is None for name in meant])[place]
-    # A sub-sample need not have met every label that is not the positive one.
-    if strange.any() and training.max_rows is None:
-        rows = batch.rows[strange].tolist()
-        raise CohortError(
-            f"column '{model.facts.task.label}', rows {first_of(rows, NAMED_ROWS)}: "
-            f"a label the model was not trained on; known: {', '.join(known)}; "
-            "correct them, or score without --label"
-        )
-    return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[place]

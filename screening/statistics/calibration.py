@@ -6,13 +6,16 @@ logistic regression on held-out scores, where enough cases show that it helps.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
 from screening.documents.chances import chance_band
+from screening.documents.figures import Share
 from screening.documents.validation import Bin, Calibration, DecisionCurve, Platt
-from screening.statistics.intervals import design_effect, wilson
+from screening.statistics.intervals import design_effect, share_range, wilson
 from screening.statistics.tally import group_codes
 
 FEWEST_CASES = 20
@@ -76,12 +79,50 @@ def calibrate(
     platt = fit_platt(scores, positive, weight, codes)
     if platt.slope <= 0:
         return _unearned("a higher score does not mean a higher chance")
+    return _assessed(platt, p, positive, weight, prevalence, codes)
+
+
+def calibration_elsewhere(
+    written: Calibration, scores: np.ndarray, positive: np.ndarray, groups: np.ndarray | None = None
+) -> Calibration:
+    """How the chances that a model writes agree with another cohort, nothing being fitted to it.
+
+    `scores`, `positive`, `groups` are as of `calibrate`, of rows that took no part in the training; there are
+    some of either class.
+
+    Notes
+    -----
+    `observed_expected` is calibration in the large, `slope` that of Cox's logistic recalibration, each with
+    a 95 % interval, by groups where rows come in groups (Steyerberg 2019).
+    """
+    if written.platt is None:
+        return written
+    codes, weight = group_codes(groups), np.ones(len(scores))
+    p = _bounded(chance_band(written.platt, scores)[0])
+    share, low, high = share_range(positive, codes)
+    again = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
+    reach = 1.96 * float(np.sqrt(again.covariance[2]))
+    expected = float(p.mean())
+    return replace(
+        _assessed(written.platt, p, positive, weight, share, codes),
+        slope_low=again.slope - reach,
+        slope_high=again.slope + reach,
+        observed_expected=Share(value=share / expected, low=low / expected, high=high / expected),
+    )
+
+
+def _assessed(
+    platt: Platt, p: np.ndarray, positive: np.ndarray, weight: np.ndarray, prevalence: float,
+    codes: np.ndarray | None,
+) -> Calibration:  # fmt: skip
+    """What chances of rows that did not make them are worth."""
+    units = np.arange(len(p)) if codes is None else codes
     brier = float(np.average((p - positive) ** 2, weights=weight))
     return Calibration(
         earned=True,
         reason=None,
         platt=platt,
-        log_loss=float(np.average(loss, weights=weight)),
+        log_loss=float(np.average(_log_loss(p, positive), weights=weight)),
         misfit=float(2 * norm.sf(abs(_z(weight * (positive - p) * (1 - 2 * p), units)))),
         prevalence=prevalence,
         brier=brier,
@@ -166,6 +207,10 @@ def _cross_fitted(
     for number in np.unique(fold):
         test = fold == number
         p[test] = chance_band(fit_platt(scores[~test], positive[~test], weight[~test]), scores[test])[0]
+    return _bounded(p)
+
+
+def _bounded(p: np.ndarray) -> np.ndarray:
     # No number of rows proves a chance of 0 or 1.
     return np.clip(p, 0.5 / len(p), 1 - 0.5 / len(p))
 

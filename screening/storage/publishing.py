@@ -24,6 +24,7 @@ FILES = {
     "model": ("model.json", "arrays.npz", "validation.parquet", "report.html", "model.sig"),
     "run": ("run.json", "scores.parquet", "flagged.csv", "report.html"),
     "comparison": ("comparison.json", "scores.parquet", "report.html"),
+    "validation": ("validation.json", "report.html"),
     "omop": ("cohort_definition.csv", "cohort.csv"),
     # The volumes beside it are called after patients: a folder with such in it is never replaced.
     "volumes": ("volumes.json",),
@@ -65,7 +66,7 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     """Give an empty private directory to write in, and move it to `directory` once the block has ended well.
 
     `directory`: absent, empty, or an earlier directory of the same kind, which is replaced in one step.
-    `kind`: one of "model", "run", "comparison", "omop", "volumes".
+    `kind`: one of "model", "run", "comparison", "validation", "omop", "volumes".
     Gives a directory of mode 0700; its files become 0600. After an error nothing of it is left.
     Raises UsageError: the place cannot be written, or holds something that is not an earlier result.
     Raises Locked: another process is writing there.

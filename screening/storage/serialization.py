@@ -6,11 +6,13 @@ import hashlib
 import io
 import json
 import math
+import platform
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +25,10 @@ from screening.files import read_bounded
 
 # Files from before the first release have their number, which was higher, under this key.
 KEY_BEFORE_RELEASE = "format"
-REMEDY = {"model": "train again", "run": "score the night again", "comparison": "compare again"}
+REMEDY = {
+    "model": "train again", "run": "score the night again", "comparison": "compare again",
+    "validation": "validate again",
+}  # fmt: skip
 _END = b"\n}\n"
 MAX_DOCUMENT_BYTES = 64 << 20
 # What the pages and commands go by; where a value is of another type nothing below it can be trusted.
@@ -31,9 +36,16 @@ KEYS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "model": {"recipe": dict, "contract": dict, "task": dict, "operating_points": list},
     "run": {"run_id": str, "date": str, "model": dict, "input": dict, "counts": dict, "cases": list},
     "comparison": {"settings": dict, "cohorts": list, "first_figure": str},
+    "validation": {"model": dict, "operating_points": list, "figures": dict, "classes": dict},
 }  # fmt: skip
+PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
 
 Read = TypeVar("Read")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers of a document depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 def canonical(document: Mapping[str, object]) -> bytes:
@@ -71,7 +83,7 @@ def _seal(digest: object) -> bytes:
 
 
 def read_document(directory: str | Path, kind: str) -> dict[str, object]:
-    """Read `model.json`, `run.json` or `comparison.json` and check its digest.
+    """Read `model.json`, `run.json`, `comparison.json` or `validation.json` and check its digest.
 
     Raises ModelError: it is missing, damaged, from before the first release, of a newer format, or no such
     document; a key of a wrong type is named.

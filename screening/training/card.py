@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
-
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
@@ -27,17 +24,16 @@ from screening.machines.ensembles import FoldEnsemble
 from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint
-from screening.statistics.performance import per_class
+from screening.storage.serialization import versions
 from screening.training.planning import Groundwork
 from screening.validation.approximation import cost_of_landmarks
 from screening.validation.held_out import HeldOut
-from screening.validation.judge import HeldOutScores, Judgement
+from screening.validation.judge import Judgement
 
 
 def model_document(
     ground: Groundwork,
     held_out: HeldOut,
-    scores: HeldOutScores,
     judgement: Judgement,
     *,
     seed: int,
@@ -57,7 +53,14 @@ def model_document(
             in_use(name, point, "training")
             for name, point in zip(task.watched, judgement.points, strict=True)
         ],
-        validation=_validation(ground, held_out, scores, judgement),
+        validation=ValidationFacts(
+            folds=plan.folds,
+            repeats=len(held_out.fold),
+            n_machines=len(held_out.ensemble.machines),
+            encoded_by="negatives" if held_out.one_class else "all rows",
+            search=held_out.search,
+            **judgement.facts,
+        ),
         training=_training(ground, held_out, approximation, seed, max_rows, command),
         machine=_machine(held_out),
         versions=versions(),
@@ -100,31 +103,6 @@ def _member(part: HeldOut) -> MemberFacts:
         parameters=recipe.parameters | dict(part.search.chosen),
         search=part.search,
         machines=_machine(part),
-    )
-
-
-def _validation(
-    ground: Groundwork, held_out: HeldOut, scores: HeldOutScores, judgement: Judgement
-) -> ValidationFacts:
-    """Curves, tables and summaries of the held-out scores, one a watched class."""
-    task, plan, validation = ground.task, ground.plan, scores.validation
-    confusion, rows = None, None
-    if validation.predicted is not None:
-        confusion, rows = per_class(scores.target, validation.predicted, task.classes)
-    return ValidationFacts(
-        folds=plan.folds,
-        repeats=len(held_out.fold),
-        grouped=plan.groups is not None,
-        n_rows=ground.sample.n_rows,
-        n_positive=int(validation.watched.any(axis=1).sum()),
-        n_groups=None if plan.groups is None else len(np.unique(plan.groups)),
-        n_machines=len(held_out.ensemble.machines),
-        encoded_by="negatives" if held_out.one_class else "all rows",
-        search=held_out.search,
-        prevalence=scores.shares,
-        confusion=confusion,
-        per_class=rows,
-        **judgement.figures,
     )
 
 
@@ -213,11 +191,3 @@ def _window(cohort: Cohort) -> list[str] | None:
 def profile_of(cohort: Cohort) -> Profile:
     """The `profile` of a cohort's rows as its table has them, normalised or not."""
     return profile(cohort.measured, cohort.contract, cohort.group)
-
-
-PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
-
-
-def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
-    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}

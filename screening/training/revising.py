@@ -61,7 +61,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
     document = replace(
         before,
         operating_points=points,
-        validation=replace(before.validation, **judgement.figures),
+        validation=replace(before.validation, **judgement.facts),
         blend=judgement.members or (),
         approval=None,  # of another operating point nobody has approved yet
     )

@@ -198,7 +198,7 @@ def train(
     )  # fmt: skip
     judgement = judge(scores, [rule] * n_watched, seed)
     document = record.model_document(
-        ground, held_out, scores, judgement, seed=seed, max_rows=max_rows, command=command
+        ground, held_out, judgement, seed=seed, max_rows=max_rows, command=command
     )
     if chosen:
         (point,) = document.operating_points

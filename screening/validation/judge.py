@@ -1,7 +1,8 @@
-"""One judgement: from held-out scores and a rule to every figure of a model's page.
+"""One judgement: from scores of rows that no machine had seen, and a rule, to every figure of a page.
 
 `train` makes the held-out scores and judges them; `threshold` reads them back from the model and judges them
-by another rule. Both call `judge`, so no page can show figures of two rules.
+by another rule; `validate` scores another cohort and tries there what the model had chosen. All call `judge`,
+so no page can show figures of two rules.
 """
 
 from __future__ import annotations
@@ -19,18 +20,16 @@ from screening.documents.validation import (
     Beside,
     BesideFacts,
     Calibration,
-    Curve,
     Difference,
+    Figures,
     Forward,
     LaterClass,
-    Predictive,
-    SubgroupFacts,
 )
 from screening.errors import RecipeError, UsageError
 from screening.sources.columns import Columns
-from screening.statistics.calibration import calibrate
+from screening.statistics.calibration import calibrate, calibration_elsewhere
 from screening.statistics.operating_point import Rule
-from screening.statistics.performance import at_local_prevalence, performance
+from screening.statistics.performance import at_local_prevalence, per_class, performance
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.validation.checks import check_model, check_promise, refuse_too_few
@@ -102,6 +101,20 @@ class Later:
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """What was chosen before these rows were seen: it is tried on them, and nothing is chosen by them.
+
+    Parameters
+    ----------
+    thresholds : ndarray, shape (n_watched,)
+    calibration : mapping from class to Calibration
+    """
+
+    thresholds: np.ndarray
+    calibration: Mapping[str, Calibration]
+
+
+@dataclass(frozen=True)
 class HeldOutScores:
     """All that a model is judged by; no rule was asked to make it.
 
@@ -111,8 +124,8 @@ class HeldOutScores:
     task : Task
     validation : Validation
         Scores of the method itself.
-    trained : ndarray, shape (n_rows, n_watched)
-        Scores of the same rows by the stored machines, which have seen them.
+    trained : ndarray, shape (n_rows, n_watched), or None
+        Scores of the same rows by the stored machines, which have seen them; None of another cohort's rows.
     target : ndarray of int, shape (n_rows,)
     one_class : bool
         Whether nothing was learned from positives.
@@ -126,12 +139,14 @@ class HeldOutScores:
         None where no comparison was asked for.
     later : Later or Forward, optional
         A Forward says why there is none; None where the table has no dates.
+    fixed : Fixed, optional
+        Of another cohort than the model's: what the model had chosen.
     """
 
     recipe: str
     task: Task
     validation: Validation
-    trained: np.ndarray
+    trained: np.ndarray | None
     target: np.ndarray
     one_class: bool
     subgroups: Columns | None
@@ -140,6 +155,7 @@ class HeldOutScores:
     members: Sequence[Member] = ()
     baselines: Sequence[Baseline] | None = None
     later: Later | Forward | None = None
+    fixed: Fixed | None = None
 
     @cached_property
     def truth(self) -> Truth:
@@ -156,19 +172,14 @@ class Judgement:
     ----------
     points : list of OperatingPoint
         In the order of the watched classes.
-    summary, curves, tables, subgroups, predictive, calibration : mapping
+    figures : Figures
     members : list of BlendMember
     comparison : BesideFacts or None
     forward : Forward or None
     """
 
     points: list[OperatingPoint]
-    summary: Mapping[str, Ranking]
-    curves: Mapping[str, Curve]
-    tables: Mapping[str, Sequence[OperatingPoint]]
-    subgroups: Mapping[str, Sequence[SubgroupFacts]]
-    predictive: Mapping[str, Predictive]
-    calibration: Mapping[str, Calibration]
+    figures: Figures
     members: list[BlendMember]
     comparison: BesideFacts | None
     forward: Forward | None
@@ -179,14 +190,15 @@ class Judgement:
         return np.array([point.threshold for point in self.points])
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """The fields of `ValidationFacts` that a rule decides."""
-        names = ("summary", "curves", "subgroups", "predictive", "calibration", "comparison", "forward")
-        return {name: getattr(self, name) for name in names} | {"points": self.tables}
+        return vars(self.figures) | {"comparison": self.comparison, "forward": self.forward}
 
 
 def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
+
+    Where thresholds and chances are fixed, nothing is chosen: they are tried on these rows.
 
     Parameters
     ----------
@@ -203,11 +215,16 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
         The machines do not do on their own rows what they promise of others.
     """
     task, validation = held.task, held.validation
-    points = _chosen(held.recipe, task, validation, held.trained, rules, seed)
-    summary, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
+    if held.fixed is None:
+        points = chosen(held.recipe, task, validation, held.trained, rules, seed)
+        summary = {name: validation.ranking(m, seed) for m, name in enumerate(task.watched)}
+    else:
+        seen = observed(validation, held.fixed.thresholds)
+        points = [_point_seen(one, rule) for one, rule in zip(seen, rules, strict=True)]
+        summary = {name: Ranking(**_of(Ranking, one)) for name, one in zip(task.watched, seen, strict=True)}
+    curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}
     for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
         scores, positive = validation.scores[:, m], validation.watched[:, m]
-        summary[name] = validation.ranking(m, seed)
         curves[name] = validation.curve(m, point.prevalence, seed)
         tables[name] = validation.points(m, point.prevalence, seed)
         if held.subgroups is not None:
@@ -216,31 +233,74 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
                 held.shares[name].value, point.rule,
             )  # fmt: skip
         predictive[name] = at_local_prevalence(point, held.shares[name], held.prevalence)
-        calibration[name] = calibrate(
-            scores, positive, validation.fold, point.prevalence, validation.groups, held.one_class
-        )
+        if held.fixed is None:
+            calibration[name] = calibrate(
+                scores, positive, validation.fold, point.prevalence, validation.groups, held.one_class
+            )
+        else:
+            calibration[name] = calibration_elsewhere(
+                held.fixed.calibration[name], scores, positive, validation.groups
+            )
+    confusion, rows = None, None
+    if validation.predicted is not None:
+        confusion, rows = per_class(held.target, validation.predicted, task.classes)
+    groups = validation.groups
     return Judgement(
         points=points,
-        summary=summary,
-        curves=curves,
-        tables=tables,
-        subgroups=subgroups,
-        predictive=predictive,
-        calibration=calibration,
+        figures=Figures(
+            grouped=groups is not None,
+            n_rows=len(held.target),
+            n_positive=int(validation.watched.any(axis=1).sum()),
+            n_groups=None if groups is None else len(np.unique(groups)),
+            prevalence=held.shares,
+            summary=summary,
+            curves=curves,
+            points=tables,
+            confusion=confusion,
+            per_class=rows,
+            subgroups=subgroups,
+            predictive=predictive,
+            calibration=calibration,
+        ),
         members=[_member(member, task, rules, seed) for member in held.members],
         comparison=_comparison(held, points, rules, seed),
         forward=_forward(held, rules, seed),
     )
 
 
-def _chosen(
-    recipe: str, task: Task, validation: Validation, trained: np.ndarray, rules: Sequence[Rule], seed: int
+def chosen(
+    recipe: str,
+    task: Task,
+    validation: Validation,
+    trained: np.ndarray | None,
+    rules: Sequence[Rule],
+    seed: int,
 ) -> list[OperatingPoint]:
+    """The operating points of the rules, one a watched class; refused as `judge` refuses them."""
     refuse_too_few(task, validation.watched, rules)
     points = [validation.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
     check_promise(task, points)
-    check_model(recipe, task, points, validation, trained)
+    if trained is not None:
+        check_model(recipe, task, points, validation, trained)
     return points
+
+
+def observed(validation: Validation, thresholds: np.ndarray) -> list[Observed]:
+    """What thresholds chosen elsewhere do to rows, one a watched class."""
+    return [
+        performance(validation.scores[:, m], validation.watched[:, m], threshold, validation.groups)
+        for m, threshold in enumerate(thresholds)
+    ]
+
+
+def _point_seen(seen: Observed, rule: Rule) -> OperatingPoint:
+    """An operating point of another cohort: its figures are what was seen there."""
+    return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **_of(OperatingPoint, seen))
+
+
+def _of(declared: type, seen: Observed) -> dict[str, Any]:
+    """Those figures of a threshold chosen elsewhere that another document has."""
+    return {one.name: getattr(seen, one.name) for one in fields(declared) if hasattr(seen, one.name)}
 
 
 def _member(member: Member, task: Task, rules: Sequence[Rule], seed: int) -> BlendMember:
@@ -265,21 +325,20 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
     watched = later.task.watched
     try:
         asked = [own[name] for name in watched]
-        points = _chosen(later.recipe, later.task, later.past, later.trained, asked, seed)
+        points = chosen(later.recipe, later.task, later.past, later.trained, asked, seed)
     except (UsageError, RecipeError) as error:
         return replace(later.facts, reason=f"training on the past alone failed: {error}")
-    found = {
-        name: _later_class(
-            rule, performance(later.scores[:, m], later.watched[:, m], points[m].threshold, later.groups)
+    classes = {
+        name: LaterClass(
+            rule=rule,
+            **_of(
+                LaterClass,
+                performance(later.scores[:, m], later.watched[:, m], points[m].threshold, later.groups),
+            ),
         )
         for m, (name, rule) in enumerate(zip(watched, asked, strict=True))
     }
-    return replace(later.facts, classes=found)
-
-
-def _later_class(rule: Rule, found: Observed) -> LaterClass:
-    own = {each.name: getattr(found, each.name) for each in fields(LaterClass) if each.name != "rule"}
-    return LaterClass(rule=rule, **own)
+    return replace(later.facts, classes=classes)
 
 
 def _comparison(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,14 +46,16 @@ def kernel_of(candidate: Parameters) -> list[str]:
 
 
 def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
-    """Rows of the largest Gram that fitting any of them to so many rows makes."""
-    held = [
-        min(n_rows, int(number(each.get("n_landmarks", LANDMARKS))))
-        if each.get("approximation") == "landmarks"
-        else n_rows
-        for each in candidates
-    ]
-    return max(held, default=n_rows)
+    """Rows of the largest square of kernel values that fitting any of them to so many rows makes."""
+    return max((_rows_of(each, n_rows) for each in candidates), default=n_rows)
+
+
+def _rows_of(candidate: Parameters, n_rows: int) -> int:
+    few = min(n_rows, int(number(candidate.get("n_landmarks", LANDMARKS))))
+    approximation = candidate.get("approximation", "none")
+    if approximation == "nystroem":  # all rows beside the landmarks
+        return math.isqrt(few * n_rows)
+    return few if approximation == "landmarks" else n_rows
 
 
 RULES = ("min_sensitivity", "max_flag_rate", "miss_cost")

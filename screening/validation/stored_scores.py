@@ -39,7 +39,8 @@ def columns_of(held: HeldOutScores, thresholds: np.ndarray) -> Arrays:
     names = task.score_columns
     found: Arrays = {"fold": validation.fold, "score": overall(validation.scores, thresholds)}
     found |= _kept("", validation, names)
-    found |= _named("trained:", names, held.trained)
+    if held.trained is not None:
+        found |= _named("trained:", names, held.trained)
     methods = {each.recipe: each.validation for each in held.members}
     methods |= {each.facts.recipe: each.validation for each in held.baselines or () if each.validation}
     for recipe, scores in methods.items():

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
-from screening.documents.model import TaskFacts
+from screening.cohort.cohort import Cohort, labels_of, same_label
+from screening.contract.contract import Contract
+from screening.documents.model import ModelDocument, TaskFacts
 from screening.errors import CohortError, UsageError
+from screening.spelling import first_of
 from screening.statistics.tally import units_of
 
 
@@ -76,6 +78,29 @@ class Task:
         """Read back what `facts` wrote."""
         lists = tuple(facts.positive), tuple(facts.classes), tuple(facts.watched)
         return cls(facts.kind, facts.label, *lists)
+
+
+NAMED_ROWS = 5
+
+
+def known_labels(facts: ModelDocument, contract: Contract, rows: Cohort, remedy: str) -> np.ndarray:
+    """The labels of rows as training wrote them (1 for 1.0), "" where there is none; shape (n_rows,).
+
+    Raises CohortError: a label that training never met: as a case that is spelled otherwise, it would count
+    as none.
+    """
+    known = list(dict.fromkeys([*facts.training.n_by_class, *contract.positive, *contract.negative]))
+    texts, place = np.unique(labels_of(rows), return_inverse=True)
+    meant = [text and same_label(text, known) for text in texts.tolist()]
+    strange = np.array([name is None for name in meant])[place]
+    # A sub-sample need not have met every label that is not the positive one.
+    if strange.any() and facts.training.max_rows is None:
+        numbers = rows.rows[strange].tolist()
+        raise CohortError(
+            f"column '{facts.task.label}', rows {first_of(numbers, NAMED_ROWS)}: "
+            f"a label the model was not trained on; known: {', '.join(known)}; {remedy}"
+        )
+    return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[place]
 
 
 def ask(cohort: Cohort, multi_class: bool) -> Task:

@@ -25,17 +25,8 @@ def laid(folder: Path) -> Path:
     written(patients(120), folder / "past.csv")
     written(patients(40, seed=7), folder / "tonight.csv")
     screen(*train(folder), "--out", folder / "model")
-    ledger = ("--ledger", folder / "screening.db")
-    screen(
-        "score",
-        folder / "model",
-        folder / "tonight.csv",
-        "--out",
-        folder / "run",
-        "--date",
-        "2026-03-01",
-        *ledger,
-    )
+    night = ("--date", "2026-03-01", "--ledger", folder / "screening.db")
+    screen("score", folder / "model", folder / "tonight.csv", "--out", folder / "run", *night)
     run = json.loads((folder / "run" / "run.json").read_bytes())
     judged = [{"id": case["id"], "verdict": "not"} for case in run["cases"][:2]]
     (folder / "verdicts.json").write_text(json.dumps(EMPTY | {"run_id": run["run_id"], "verdicts": judged}))

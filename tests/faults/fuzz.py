@@ -33,31 +33,12 @@ from screening.cli import app
 
 LONGEST_SECONDS = 60
 PIECES = (
-    b"",
-    b"\0",
-    b"\xff\xfe",
-    b'"',
-    b";",
-    b",",
-    b"\n",
-    b"\r",
-    b"=",
-    b"[",
-    b"{",
-    b"]]",
-    b"1e999",
-    b"NaN",
-    b"-1",
-)
+    b"", b"\0", b"\xff\xfe", b'"', b";", b",", b"\n", b"\r", b"=", b"[", b"{", b"]]", b"1e999", b"NaN", b"-1",
+)  # fmt: skip
 MORE = (
-    b"99999999999999999999",
-    b'"\\ud83d"',
-    "\u202e\U0001f600".encode(),
-    b"null",
-    b"true",
-    b"\x1f\x8b",
+    b"99999999999999999999", b'"\\ud83d"', "\u202e\U0001f600".encode(), b"null", b"true", b"\x1f\x8b",
     b"PAR1",
-)
+)  # fmt: skip
 
 
 class Hang(BaseException):

@@ -18,22 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.amounts import counted
-from faults.desk import content, copied, laid, leftovers
+from faults.desk import content, copied
 from screening.cli.console import printable
 from screening.contract.contract import Contract
-from screening.errors import CohortError, ModelError, RecipeError, UsageError
+from screening.errors import CohortError, ModelError, UsageError
 from screening.ledger import open_ledger
-from screening.recipes.loading import load_recipe, read_recipe
 from screening.scoring.flags import FORMULA, as_text
 from screening.storage.publishing import publish, write_whole
-from screening.storage.serialization import canonical, read_document, sealed
+from screening.storage.serialization import canonical, read_document
 
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    return laid(tmp_path_factory.mktemp("desk"))
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=errno.errorcode.get)
@@ -46,9 +40,10 @@ def test_every_refusal_of_the_system_is_told_with_path_and_reason(number, tmp_pa
         write_whole(tmp_path / "page.html", b"x")
 
     assert list(tmp_path.iterdir()) == []
+    counted("refusals of the system", 1)
 
 
-@pytest.mark.parametrize("words", ["recipes", "--help", "recipes --json"])
+@pytest.mark.parametrize("words", ["--help", "recipes --json"])
 def test_a_full_disk_behind_the_answer_is_told(words):
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "screening", *words.split()]
@@ -104,14 +99,6 @@ def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is
     assert {path.name for path in tmp_path.iterdir()} == {"run", ".theirs.lock"}
 
 
-def test_a_report_that_was_killed_does_not_block_the_next_night(desk, tmp_path):
-    folder = copied(desk, tmp_path / "desk")
-    (folder / "run" / ".report.html.partial").touch()
-    screen("score", folder / "model", folder / "tonight.csv", "--out", folder / "run")
-
-    assert leftovers(folder) == []
-
-
 def test_with_umask_0_nothing_is_open_to_others(tmp_path):
     before = os.umask(0)
     try:
@@ -158,16 +145,6 @@ def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path):
             read_document(folder, "run")
 
 
-@pytest.mark.parametrize("key", ["run_id", "date", "model", "counts", "cases"])
-@pytest.mark.parametrize("value", [5, None, "x"[:0], [[]]])
-def test_a_key_of_another_type_is_refused_by_name_or_drawn(desk, tmp_path, key, value):
-    folder = copied(desk / "run", tmp_path / "run")
-    document = json.loads((folder / "run.json").read_bytes())
-    (folder / "run.json").write_bytes(canonical(sealed(document | {key: value})))
-
-    assert run_code("report", folder) in (0, 4)
-
-
 def run_code(*words: object) -> int:
     from typer.testing import CliRunner
 
@@ -179,32 +156,13 @@ def run_code(*words: object) -> int:
 @pytest.mark.parametrize(
     "text",
     [
-        "feature_order = 5",
-        "feature_order = [1]",
-        "cohort = 5",
-        "features = 1",
-        "[cohort]\nminutes_per_review = inf",
-        "[cohort]\nid = []",
-        "[features]\nx = 1",
-        "format = []",
-        "x = " + "[" * 5000,
-        "\0",
+        "feature_order = [1]", "[cohort]\nminutes_per_review = inf", "x = " + "[" * 5000, "\0",
     ],
-)
+)  # fmt: skip
 def test_a_contract_with_a_wrong_value_is_refused(text, tmp_path):
     (tmp_path / "c.toml").write_text(text)
     with pytest.raises(CohortError):
         Contract.load(tmp_path / "c.toml")
-
-
-@pytest.mark.parametrize(
-    "change",
-    ['grid = "C"', "grid = 5", 'candidates = "x"', "candidates = 0", "criterion = []", "paper = []"],
-)
-def test_a_recipe_with_a_wrong_value_is_refused_by_key(change):
-    text = load_recipe("logistic").text.split("[search")[0] + f"[search]\n{change}\n"
-    with pytest.raises(RecipeError, match=change.split()[0]):
-        read_recipe(text, "r.toml")
 
 
 def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
@@ -217,15 +175,7 @@ def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "postgresql://h:port/x",
-        "sqlite://host/x",
-        "sqlite:///x?mode=memory",
-        "mysql://x",
-        "sqlite://",
-        "x://",
-        "://",
-    ],
+    ["postgresql://h:port/x", "sqlite://host/x", "sqlite:///x?mode=memory", "mysql://x", "x://", "://"],
 )
 def test_a_bad_url_of_a_ledger_is_a_usage_error(url):
     with pytest.raises(UsageError):
@@ -260,16 +210,6 @@ def test_a_ledger_bears_our_number_stays_shared_and_is_read_without_writing(desk
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
 
 
-def test_the_same_threshold_twice_makes_one_entry(desk, tmp_path):
-    folder = copied(desk, tmp_path / "desk")
-    words = ("threshold", folder / "model", "--max-flag-rate", "0.2", "--reason", "fewer")
-    for _ in range(2):
-        screen(*words, "--ledger", folder / "screening.db")
-    told = json.loads(screen("history", "--ledger", folder / "screening.db", "--json").stdout)
-
-    assert len(told["threshold_changes"]) == 1
-
-
 def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
     folder = copied(desk, tmp_path / "desk")
     words = ("score", folder / "model", folder / "tonight.csv", "--date", "2999-01-01")
@@ -280,11 +220,6 @@ def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
     (told,) = json.loads(screen(*words).stdout)["series"]
 
     assert told["night"] == "2026-03-01"
-
-
-@given(st.text(), st.text())
-def test_two_values_never_become_one_in_a_spreadsheet(one, two):
-    assert one == two or as_text(one) != as_text(two)
 
 
 @given(st.text(alphabet=" =+-@;,|\t\r\n'\"＝＋ab1​"))
@@ -304,7 +239,3 @@ def test_what_is_printed_steers_no_terminal_and_json_reads_it_back(text, ascii_o
 
     assert not [c for c in line if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028"]
     assert json.loads(line) == {"id": text}
-
-
-def test_what_was_tried_is_counted():
-    counted("refusals of the system", len(NUMBERS))

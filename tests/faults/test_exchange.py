@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import threading
 
-import pytest
 from commands import screen
 
 from faults.amounts import attempts
-from faults.desk import laid, train
+from faults.desk import train
 from screening.storage.loading import load_model
 from screening.storage.publishing import publish
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    return laid(tmp_path_factory.mktemp("desk"))
 
 
 def test_loads_during_exchange_never_say_damaged(desk):

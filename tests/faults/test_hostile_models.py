@@ -15,21 +15,15 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import screen
 
 from faults.amounts import LONG, attempts, counted
-from faults.desk import copied, laid
+from faults.desk import copied
 from faults.structures import VALUES, places, put, reseal_model
 from screening.errors import ModelError
 from screening.scoring.score import score
 from screening.storage.loading import load_model
 
 SECONDS, BYTES = 5, 500 << 20
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    return laid(tmp_path_factory.mktemp("desk"))
 
 
 def zipped(sizes: int, level: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -105,26 +99,6 @@ def test_what_is_no_file_is_refused_and_not_waited_for(name, put_there, desk, tm
     counted("FIFOs, folders and devices in a model directory", 1)
 
 
-def test_a_threshold_of_a_model_whose_features_do_not_fit_each_other_is_refused(desk, tmp_path):
-    folder = copied(desk / "model", tmp_path / "model")
-    before = json.loads((folder / "model.json").read_bytes())
-    reseal_model(folder, put(before, ("training", "features", 2, "name"), "C"))
-
-    refused = screen("threshold", folder, "--g-mean", "--reason", "tried", code=4)
-
-    assert "features: the name of one" in refused.stderr
-
-
-@pytest.mark.parametrize("key", ["classes", "watched", "kind"])
-def test_a_task_of_wrong_types_is_told_by_its_key(key, desk, tmp_path):
-    folder = copied(desk / "model", tmp_path / "model")
-    document = json.loads((folder / "model.json").read_bytes())
-    reseal_model(folder, put(document, ("task", key), -1))
-
-    with pytest.raises(ModelError, match=f"'{key}'"):
-        load_model(folder)
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -133,7 +107,7 @@ def test_a_task_of_wrong_types_is_told_by_its_key(key, desk, tmp_path):
         ("validation", "curves", "yes", "threshold", 72),
     ],
 )
-@pytest.mark.parametrize("value", [10**30, 5, -1, None])
+@pytest.mark.parametrize("value", [10**30, None])
 def test_a_number_that_no_training_wrote_is_refused_before_it_is_counted_with(path, value, desk, tmp_path):
     folder = copied(desk / "model", tmp_path / "model")
     document = json.loads((folder / "model.json").read_bytes())

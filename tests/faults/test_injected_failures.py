@@ -11,7 +11,7 @@ from commands import screen
 from typer.testing import CliRunner
 
 from faults.amounts import LONG, attempts
-from faults.desk import ROLES, content, copied, laid, leftovers, train
+from faults.desk import ROLES, content, copied, leftovers, train
 from faults.injection import REMOVALS, Fault, injected
 from screening.cli import app
 from screening.ledger import history, open_ledger
@@ -38,11 +38,6 @@ def commands(desk):
         "report": ("report", run),
         "compare": ("compare", desk / "past.csv", *TWO_FOLDS, *ONCE, "--out", desk / "compared"),
     }
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    return laid(tmp_path_factory.mktemp("desk"))
 
 
 def n_calls(words, folder, monkeypatch) -> int:
@@ -85,11 +80,8 @@ def test_a_failure_at_any_call_leaves_the_result_whole(name, desk, tmp_path, mon
         where = f"call {at} of {total}, {fault.calls[at - 1]}: {result.exit_code} {result.output}"
         # What is open is removed by way of an open folder; filelock makes sure of a folder that is there.
         cleaning = fault.struck in REMOVALS or fault.calls[at - 1] in (
-            "open .compared.folds",
-            "open .model.partial",
-            "open .run.partial",
-            "os.mkdir tried",
-        )
+            "open .compared.folds", "open .model.partial", "open .run.partial", "os.mkdir tried",
+        )  # fmt: skip
         assert result.exit_code == 2 or (result.exit_code == 0 and cleaning), where
         assert result.exit_code == 0 or re.search("No space left|disk I/O", result.output), where
         assert cleaning or leftovers(folder) == [], where

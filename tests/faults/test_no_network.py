@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from faults.desk import laid
 from screening.storage.serialization import read_document
 
 APART = ["unshare", "--map-root-user", "--net"]
@@ -26,26 +25,15 @@ def permitted() -> bool:
 @pytest.mark.skipif(
     not permitted(), reason="this host lets nobody make a namespace without a network (unshare -rn)"
 )
-def test_a_night_runs_where_there_is_no_network(tmp_path):
-    desk = laid(tmp_path)
+def test_a_night_runs_where_there_is_no_network(desk):
     ledger = ["--ledger", desk / "screening.db"]
+    score = ["score", desk / "model", desk / "tonight.csv", "--out", desk / "next", "--date", "2026-03-02"]
     called = subprocess.run([*APART, sys.executable, "-c", CALL], capture_output=True, text=True)
     night = (
-        ["check", desk / "tonight.csv", "--model", desk / "model"],
-        [
-            "score",
-            desk / "model",
-            desk / "tonight.csv",
-            "--out",
-            desk / "next",
-            "--date",
-            "2026-03-02",
-            *ledger,
-        ],
-        ["report", desk / "next"],
-        ["status", "--max-age", "9999d", *ledger],
+        ["check", desk / "tonight.csv", "--model", desk / "model"], [*score, *ledger],
+        ["report", desk / "next"], ["status", "--max-age", "9999d", *ledger],
         ["history", "--verify", *ledger],
-    )
+    )  # fmt: skip
 
     for words in night:
         command = [*APART, sys.executable, "-m", "screening", *map(str, words)]

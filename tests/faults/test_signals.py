@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from faults.amounts import attempts
-from faults.desk import content, copied, laid, leftovers, train
+from faults.desk import content, copied, leftovers, train
 from screening.cli import main
 from screening.storage.loading import load_model
 
@@ -25,11 +25,6 @@ boundary = importlib.import_module("screening.cli.boundary")
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
 # Before Python listens, the system ends the process, and there is nothing to clear up.
 UNHEARD = {-signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL}
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    return laid(tmp_path_factory.mktemp("desk"))
 
 
 # A process of its own for each attack, split off one that has its modules: a thousand fit into half an hour.

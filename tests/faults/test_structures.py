@@ -13,7 +13,6 @@ from commands import screen
 from typer.testing import CliRunner
 
 from faults.amounts import attempts
-from faults.desk import laid
 from faults.structures import VALUES, places, put, reseal_model, toml_file
 from screening.cli import app
 from screening.storage.serialization import canonical, sealed
@@ -22,11 +21,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    folder = laid(tmp_path_factory.mktemp("desk"))
-    screen("init", folder / "past.csv", "--out", folder / "contract.toml")
-    shutil.copy(ROOT / "models" / "svm_weighted.toml", folder / "recipe.toml")
-    return folder
+def desk(desk):
+    screen("init", desk / "past.csv", "--out", desk / "contract.toml")
+    shutil.copy(ROOT / "models" / "svm_weighted.toml", desk / "recipe.toml")
+    return desk
 
 
 def toml_at(path):

@@ -65,11 +65,6 @@ def formatted(form: str, *columns: str) -> Callable[[Table], Table]:
     return change
 
 
-def dated(pattern: str, first: str = "2024-01-01", step: int = 3) -> Callable[[Table], Table]:
-    days = pd.date_range(first, periods=N_ROWS, freq=f"{step}D")
-    return with_column("admission", lambda table: days.strftime(pattern))
-
-
 def cells(name: str, *texts: str) -> Callable[[Table], Table]:
     """The first rows of a column hold these texts instead."""
 
@@ -101,25 +96,16 @@ def excel(table: Table, path: Path) -> None:
 PAGES = {
     "plain": Quirk(),
     "semicolons and decimal commas": Quirk(formatted(".,", "fever", "crp"), csv(";")),
-    "UTF-16 as Excel saves it": Quirk(write=csv("\t", "utf-16")),
     "sep= line and byte-order mark": Quirk(write=csv(";", "utf-8-sig", "sep=;\n")),
     "thousands with points": Quirk(lambda t: formatted(".,", "platelets", "crp")(big(t)), csv(";")),
-    "dates with the day first": Quirk(dated("%d.%m.%Y")),
-    "dates that leave the order open": Quirk(dated("%d/%m/%Y", step=31)),
-    "dates of two orders": Quirk(with_column("seen", lambda t: ["31/01/2024", "01/31/2024"] * (N_ROWS // 2))),
     "German yes and no": Quirk(relabelled("ja", "nein")),
     "a tick or nothing": Quirk(with_column("catheter", lambda t: ["x", "", ""] * (N_ROWS // 3))),
-    "Excel's apostrophes": Quirk(cells("fever", "'37.1", "'38.2", "'36.9")),
     "codes for missing": Quirk(cells("crp", "NA", "n/a", "-", "k.A.")),
     "censored values": Quirk(cells("crp", "<5", "<5", ">90")),
-    "a remark among numbers": Quirk(cells("crp", "haemolysed", "see note")),
-    "an infinite number": Quirk(cells("crp", "inf")),
     "empty, constant and nameless columns": Quirk(
         lambda t: t.assign(**{"empty": "", "site": "A", "": "left over"})
     ),
-    "free text": Quirk(with_column("remarks", lambda t: [f"note of {i} words" for i in range(N_ROWS)])),
     "no id": Quirk(lambda t: t.drop(columns="patient")),
-    "row numbers for ids": Quirk(lambda t: t.assign(patient=range(N_ROWS)).rename(columns={"patient": "id"})),
     "several rows a patient": Quirk(lambda t: t.assign(patient=[f"P{i // 2}" for i in range(N_ROWS)])),
     "label of zero and one": Quirk(
         lambda t: relabelled(1, 0)(t).rename(columns={"ill": "outcome"}), label="outcome"
@@ -133,7 +119,6 @@ PAGES = {
         ending=".parquet",
     ),
     "Excel workbook": Quirk(write=excel, ending=".xlsx"),
-    "Feather": Quirk(write=lambda t, path: t.to_feather(path), ending=".feather"),
 }  # fmt: skip
 
 

@@ -1,0 +1,179 @@
+"""A model tried on another cohort: what was found beside what was promised, and none of its own rows."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import screen
+from flow_cohorts import patients, voxels, written
+
+from screening import load_model, read_cohort, train, validate
+from screening.documents.chances import chance_band
+from screening.documents.stored import validation_in
+from screening.errors import CohortError, UsageError
+from screening.statistics.calibration import calibrate, calibration_elsewhere
+from screening.statistics.intervals import wilson
+
+
+@pytest.fixture(scope="module")
+def model(logistic_model):
+    return load_model(logistic_model)
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> pd.DataFrame:
+    """Patients of another hospital, where the condition is twice as common."""
+    return patients(500, share=0.3, seed=11)
+
+
+@pytest.fixture(scope="module")
+def found(model, elsewhere):
+    return validate(model, elsewhere)
+
+
+def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(model, elsewhere, found):
+    """Nothing is chosen or corrected: shares seen, with Wilson's interval."""
+    scored = model.score_frame(elsewhere.drop(columns="ill"))
+    ill, flagged = (elsewhere["ill"] == "yes").to_numpy(), scored["flagged"].to_numpy()
+    (point,) = found.operating_points
+
+    assert point.threshold == model.thresholds[0]
+    assert point.sensitivity == pytest.approx(flagged[ill].mean())
+    assert point.ppv == pytest.approx(ill[flagged].mean())
+    assert point.specificity_ends[1:] == pytest.approx(
+        [float(end) for end in wilson((~flagged[~ill]).sum(), (~ill).sum())]
+    )
+
+
+def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
+    """A predictive value of another prevalence would be of another population."""
+    promise, share = found.classes["yes"].promise, (elsewhere["ill"] == "yes").mean()
+    hit, false = share * promise.sensitivity, (1 - share) * (1 - promise.specificity)
+
+    assert promise.sensitivity == model.operating_points[0]["sensitivity"]
+    assert promise.ppv == pytest.approx(hit / (hit + false))
+    assert promise.ppv > model.operating_points[0]["ppv"]
+
+
+def test_chances_are_judged_as_they_are_written(model, elsewhere, found):
+    written_chance = model.score_frame(elsewhere.drop(columns="ill"))["chance"]
+    calibration = found.figures.calibration["yes"]
+
+    seen = (elsewhere["ill"] == "yes").sum()
+    assert calibration.platt == model.facts.validation.calibration["yes"].platt
+    assert calibration.observed_expected.value == pytest.approx(seen / written_chance.sum(), rel=1e-3)
+    assert calibration.observed_expected.low > 1
+
+
+def test_intervals_of_true_chances_hold_one():
+    """Of cohorts whose labels follow the chances, 91 in 100 or more have 1 in both intervals' reach."""
+    rng = np.random.default_rng(3)
+    past = np.arange(900) % 6 == 0
+    fitted = calibrate(rng.normal(size=900) + 1.5 * past, past, np.arange(900) % 5, 1 / 6)
+    held = []
+    for _ in range(150):
+        scores = rng.normal(size=400) * 1.5
+        drawn = rng.random(400) < chance_band(fitted.platt, scores)[0]
+        seen = calibration_elsewhere(fitted, scores, drawn)
+        ratio = seen.observed_expected
+        held.append((ratio.low <= 1 <= ratio.high, seen.slope_low <= 1 <= seen.slope_high))
+
+    assert (np.mean(held, axis=0) >= 0.91).all()
+
+
+def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, found):
+    """Where the condition is twice as common, at most 30 flags in 100 rows ask for a higher threshold."""
+    local = found.classes["yes"].local
+
+    assert local.rule == model.facts.operating_points[0].rule
+    assert local.flag_rate <= 0.3 < found.operating_points[0].flag_rate
+    assert local.threshold > model.thresholds[0]
+
+
+def test_a_promise_that_is_not_kept_is_said(model, elsewhere):
+    """Labels that have nothing to do with the rows: the ranking is lower than was promised."""
+    mixed = elsewhere.assign(ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy())
+
+    codes = {reason.code for reason in validate(model, mixed).attention}
+
+    assert {"promise_not_kept", "chance_misfit"} <= codes
+
+
+def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(logistic_model, table, tmp_path):
+    """One patient of the training among others is enough, and is not named."""
+    past = pd.read_csv(table, dtype={"patient": str})
+    mixed = written(pd.concat([patients(60, seed=11), past[5:6]]), tmp_path / "mixed.csv")
+
+    words = screen("validate", logistic_model, mixed, "--out", tmp_path / "out", code=2).stderr
+
+    assert "1 of 61 rows" in words and "rows 61" in words
+    assert past["patient"][5] not in words
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_training_file_is_known_where_no_column_names_the_rows(table, tmp_path):
+    past = read_cohort(table, label="ill", drop=["patient"])
+    learned = train(past.take(np.arange(120)), "logistic", search=1, beside=())
+
+    with pytest.raises(UsageError, match="from a file that it was trained on"):
+        validate(learned, past)
+    assert validate(learned, past.take(np.arange(120, 240))).figures.n_rows == 120
+
+
+def test_labels_may_be_written_otherwise(model, elsewhere, found):
+    numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(columns="ill")
+
+    with pytest.raises(CohortError, match="--positive"):
+        validate(model, numbers, label="sick")
+    assert validate(model, numbers, label="sick", positive="1").figures == found.figures
+
+
+def test_classes_of_patients_are_judged_by_patient(judged):
+    """Of several classes each that occurs has its figures; voxels of one patient do not count as patients."""
+    tissue = voxels(6, seed=9)
+    model = load_model(judged / "tissue")
+
+    found = validate(model, tissue)
+    (point,) = found.operating_points
+    alone = validate(model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))]))
+
+    assert point.label == "lesion" and point.n_groups == 6
+    assert found.figures.confusion.classes == list(model.facts.task.classes)
+    width, own = (each.sensitivity_high - each.sensitivity_low for each in (point, alone.operating_points[0]))
+    assert width > own
+    with pytest.raises(UsageError, match="some of both"):
+        validate(model, tissue[tissue["tissue"] != "lesion"])
+
+
+def test_a_one_class_score_has_no_chance_elsewhere_either(cohort, elsewhere):
+    model = train(cohort, "one_class", search=1, folds=3, beside=())
+
+    calibration = validate(model, elsewhere).figures.calibration["yes"]
+
+    assert not calibration.earned and "one-class" in calibration.reason
+
+
+def test_the_command_writes_a_document_and_a_page_that_draws_again(
+    logistic_model, elsewhere, found, tmp_path
+):
+    table, out = written(elsewhere, tmp_path / "elsewhere.csv"), tmp_path / "out"
+
+    told = json.loads(screen("validate", logistic_model, table, "--out", out, "--json").stdout)
+    page = (out / "report.html").read_text()
+    again = screen("report", out, "--out", tmp_path / "again.html")
+
+    stored = validation_in(json.loads((out / "validation.json").read_text()))
+    assert stored.figures == found.figures
+    assert told["classes"]["yes"]["promise"]["threshold"] == found.operating_points[0].threshold
+    assert (tmp_path / "again.html").read_text() == page and "attention" in again.stdout
+    assert "A threshold for this place" in page and "Promise and finding" in page
+    assert elsewhere["patient"][3] not in page
+
+
+def test_a_document_of_two_thresholds_is_refused(found):
+    point = replace(found.operating_points[0], threshold=0.0)
+
+    with pytest.raises(ValueError, match="of another threshold"):
+        replace(found, operating_points=[point])
