@@ -81,7 +81,7 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
     assert [(each["found"], each["judged"]) for each in series["ppv_to_date"]] == [
         (1, 2), (2, 3), (2, 3), (2, 4), (2, 4),
     ]  # fmt: skip
-    assert "of those judged" in sentences(history_in(told).series[0])[1]
+    assert "of those judged" in sentences(history_in(told).series[0])[2]
 
 
 def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
@@ -114,7 +114,7 @@ def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not
 
     assert (share["nights"], share["flagged"], share["judged"], share["found"]) == (2, 14, 8, 1)
     assert share["value"] == pytest.approx((10 * 1 / 5 + 4 * 0 / 3) / 14)
-    assert "14 flags of 2 nights" in sentences(history_in(told).series[0])[2]
+    assert "14 flags of 2 nights" in sentences(history_in(told).series[0])[3]
 
 
 def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
