@@ -91,7 +91,8 @@ def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, K
     if not before:
         return {name: Known("new", 1) for name in night.flagged}, 0
     yesterday = _nights_flagged(connection, before)
-    verdicts = _last_verdicts(connection, night)
+    reviews = in_order(connection, night.series, night.night, night.flagged)
+    verdicts = {row.case_id: (row.night, row.verdict) for row in reviews}
     nights = [run.night for run in before]
     recent = str(datetime.date.fromisoformat(night.night) - datetime.timedelta(days=night.known_days))
     cases = {}
@@ -161,11 +162,6 @@ def quiet_nights(connection: sa.Connection, night: NightCases) -> int:
 def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
     facts = connection.scalar(sa.select(RUNS.c.facts).where(RUNS.c.entry == run.entry))
     return int(json.loads(str(facts))["counts"]["cases"])
-
-
-def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
-    said = in_order(connection, night.series, night.night, night.flagged)
-    return {row.case_id: (row.night, row.verdict) for row in said}
 
 
 def since_last(ledger: Ledger, night: NightCases) -> Since | None:

@@ -123,8 +123,7 @@ class _Night:
     flagged: Flagged
     unflagged: Sample
     drift: ScoreCounts | None
-    promised: Mapping[str, object] | None
-    review_by: str | None
+    facts: Mapping[str, Any]
 
 
 def _flagged(
@@ -212,11 +211,15 @@ def _night(
     return _Night(
         night,
         Flagged(run.night, counts["cases"], waiting, states, audit_names),
-        unflagged_sample(night, reviews),
+        unflagged_sample(run.night, night.unflagged.cases, reviews, _recognisable(night.question)),
         drift,
-        facts.get("promised"),
-        facts.get("review_by"),
+        facts,
     )
+
+
+def _recognisable(question: Question) -> bool:
+    """Whether an id means the same patient on another night."""
+    return bool(question.id or question.group)
 
 
 def _series(
@@ -232,9 +235,7 @@ def _series(
     # A patient flagged on five nights is one patient: counted by the last word on them.
     cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
     recent = [night.drift for night in in_force if last and night.run.model == last.run.model]
-    flagged = flagged_samples(
-        [night.flagged for night in in_force], verdicts, bool(question.id or question.group)
-    )
+    flagged = flagged_samples([night.flagged for night in in_force], verdicts, _recognisable(question))
     unflagged = [night.unflagged for night in in_force]
     return SeriesFacts(
         series=name,
@@ -255,6 +256,6 @@ def _series(
         misses=misses(pooled(unflagged)),
         drift=drift_over(recent[-RECENT_NIGHTS:]),
         control=control_charts(runs, changes, [each for each in promotions if each.series == name]),
-        forward=forward_nights(runs, flagged, unflagged, last.promised if last else None),
-        review_by=last.review_by if last else None,
+        forward=forward_nights(runs, flagged, unflagged, last.facts.get("promised") if last else None),
+        review_by=last.facts.get("review_by") if last else None,
     )

@@ -26,14 +26,13 @@ def begin(connection: sa.Connection, series: str, model: str, entry: int) -> Non
         connection.execute(SERIES.insert().values(series=series, champion=model, since=entry))
 
 
-def refuse_other(connection: sa.Connection, series: str, model: str) -> None:
-    """Refuse a model that took the champion's place behind the trail's back."""
+def refuse_other(connection: sa.Connection, series: str, model: str, remedy: str) -> None:
+    """Refuse a model that is not the champion (UsageError), with what to do about it."""
     known = champion(connection, series)
-    if known not in (None, model):
+    if known != model:
+        scored = "no model yet" if known is None else f"model {known[:12]}"
         raise UsageError(
-            f"series {shown_series(series)} is scored with model {known[:12]}, and this is {model[:12]}: "
-            "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` "
-            "with --ledger records a change of threshold, --force scores this one night with it"
+            f"series {shown_series(series)} is scored with {scored}, and this is {model[:12]}: {remedy}"
         )
 
 

@@ -66,15 +66,21 @@ def publish_night(ledger: Ledger, key: str, revision: int) -> None:
             model_registry.begin(connection, run.series, run.model, run.entry)
 
 
+OTHER_MODEL = (
+    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` "
+    "with --ledger records a change of threshold, --force scores this one night with it"
+)
+
+
 def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
-    name = shown_series(night.series)
-    if not night.shadow:
-        model_registry.refuse_other(connection, night.series, night.model)
+    if not night.shadow and model_registry.champion(connection, night.series) is not None:
+        model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
     for run in in_force(connection, night.series, night.beside, RUNS.c.night == night.night):
         if run.key != night.key:
             raise UsageError(
-                f"series {name} has another table for the night of {night.night}, run {run.key[:12]}; "
-                "another ward needs a --series of its own, a corrected table --force, which keeps the old"
+                f"series {shown_series(night.series)} has another table for the night of {night.night}, run "
+                f"{run.key[:12]}; another ward needs a --series of its own, a corrected table --force, which "
+                "keeps the old"
             )
 
 
@@ -95,12 +101,13 @@ def _entered(connection: sa.Connection, recorded: str, night: NightCases) -> Rec
             "drawn": drawn,
         }
     )
+    revision = _next_revision(connection, night)
     run = {
-        "key": night.key, "revision": _next_revision(connection, night), "series": night.series,
-        "night": night.night, "model": night.model, "shadow": night.shadow,
+        "key": night.key, "revision": revision, "series": night.series, "night": night.night,
+        "model": night.model, "shadow": night.shadow,
     }  # fmt: skip
-    rows = [(name, case.state, case.nights) for name, case in cases.items()]
-    rows += [(name, None, 0) for name in night.sampled]
+    rows: list[tuple[str, str | None, int]] = [(name, None, 0) for name in night.sampled]
+    rows += [(name, case.state, case.nights) for name, case in cases.items()]
     entry = audit.append(
         connection, recorded, "run", run | {"facts": facts}, named | {"cases": sorted(map(list, rows))}
     )
@@ -113,7 +120,7 @@ def _entered(connection: sa.Connection, recorded: str, night: NightCases) -> Rec
             for name, state, nights in rows
         )
         connection.execute(CASES.insert(), list(values))
-    return Recorded(run["revision"], entry, cases, counts, drawn, reasons)
+    return Recorded(revision, entry, cases, counts, drawn, reasons)
 
 
 def _next_revision(connection: sa.Connection, night: NightCases) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import hypot
 from typing import Any
@@ -94,27 +94,20 @@ class Flagged:
     audit: Sequence[str]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Sample:
     """Judged cases that stand for all cases of some nights, each for as many as it was drawn from."""
 
     nights: int = 0
     size: int = 0  # Cases of these nights, a patient counting on each.
-    patients: list[str] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
-    ill: list[bool] = field(default_factory=list)
-
-    def add(self, patients: Iterable[str], ill: Iterable[bool], weight: float) -> None:
-        """Add cases of one weight."""
-        self.patients += patients
-        self.ill += ill
-        self.weights += [weight] * (len(self.ill) - len(self.weights))
+    rows: Sequence[tuple[str, float, bool]] = ()  # Patient, weight, and whether the condition is there.
 
     def share(self, every_look: bool = False) -> Estimate:
         """The share with the condition; the nights of a patient are one unit. See `weighted_share`."""
-        if not self.ill:
+        if not self.rows:
             return Estimate(value=None, low=None, high=None)
-        share, low, high = weighted_share(self.ill, self.weights, self.patients, every_look=every_look)
+        patients, weights, ill = zip(*self.rows, strict=True)
+        share, low, high = weighted_share(ill, weights, patients, every_look=every_look)
         return Estimate(value=share, low=low, high=high)
 
     def per_night(self, every_look: bool = False) -> tuple[float, float, float] | None:
@@ -124,6 +117,12 @@ class Sample:
             return None
         cases = self.size / self.nights
         return share.value * cases, share.low * cases, share.high * cases
+
+
+def pooled(samples: Collection[Sample]) -> Sample:
+    """The samples of several nights as one."""
+    nights, size = sum(one.nights for one in samples), sum(one.size for one in samples)
+    return Sample(nights, size, [row for one in samples for row in one.rows])
 
 
 def flagged_samples(
@@ -164,48 +163,38 @@ def flagged_samples(
         judged = [name for name in audit if word[name]]
         if night.waiting and not judged:
             return Sample()
-        settled = [name for name, state in night.states.items() if state not in WAITING]
-        flags = Sample(1, night.cases)
+        settled = [(name, state) for name, state in night.states.items() if state not in WAITING]
         # Known from an earlier row, it has the condition as far as anybody knows.
-        flags.add(settled, [(word[name] or night.states[name]) in HAS_IT for name in settled], 1.0)
-        patients = judged if recognisable else [f"{night.night} {name}" for name in judged]
-        flags.add(patients, [word[name] in HAS_IT for name in judged], night.waiting / max(len(judged), 1))
-        return flags
+        flags = [(name, 1.0, (word[name] or state) in HAS_IT) for name, state in settled]
+        for name in judged:
+            patient = name if recognisable else f"{night.night} {name}"
+            flags.append((patient, night.waiting / len(judged), word[name] in HAS_IT))
+        return Sample(1, night.cases, flags)
 
     return [sample(night) for night in nights]
 
 
-def unflagged_sample(night: NightRun, verdicts: Sequence[sa.Row[Any]]) -> Sample:
+def unflagged_sample(night: str, cases: int, verdicts: Sequence[sa.Row[Any]], recognisable: bool) -> Sample:
     """What stands for all unflagged of a night: those of its random audit that were judged, if any."""
     judged = [one for one in verdicts if not one.flagged and one.verdict != "unsure"]
-    if not judged:
-        return Sample()
-    named = night.question.id or night.question.group
-    quiet = Sample(1, night.unflagged.cases)
-    patients = [one.case_id if named else f"{night.night} {one.case_id}" for one in judged]
-    quiet.add(patients, [one.verdict in HAS_IT for one in judged], quiet.size / len(judged))
-    return quiet
-
-
-def pooled(samples: Iterable[Sample]) -> Sample:
-    """The samples of several nights as one."""
-    whole = Sample()
-    for one in samples:
-        whole.nights += one.nights
-        whole.size += one.size
-        whole.patients += one.patients
-        whole.weights += one.weights
-        whole.ill += one.ill
-    return whole
+    rows = [
+        (
+            one.case_id if recognisable else f"{night} {one.case_id}",
+            cases / len(judged),
+            one.verdict in HAS_IT,
+        )
+        for one in judged
+    ]
+    return Sample(1, cases, rows) if judged else Sample()
 
 
 def of_flagged(flagged: Sample) -> FlaggedShare:
     """Share with the condition among all flagged of the nights that count, patients counting on each."""
-    ill = {name for name, has_it in zip(flagged.patients, flagged.ill, strict=True) if has_it}
     share = flagged.share()
     return FlaggedShare(
-        found=len(ill), judged=len(set(flagged.patients)), flagged=flagged.size, nights=flagged.nights,
-        value=share.value, low=share.low, high=share.high,
+        found=len({patient for patient, _, ill in flagged.rows if ill}),
+        judged=len({patient for patient, *_ in flagged.rows}),
+        flagged=flagged.size, nights=flagged.nights, value=share.value, low=share.low, high=share.high,
     )  # fmt: skip
 
 
@@ -213,7 +202,7 @@ def misses(unflagged: Sample) -> Misses:
     """Cases among the unflagged, a night: every night's audit stands for that night's unflagged."""
     value, low, high = unflagged.per_night() or (None, None, None)
     return Misses(
-        found=sum(unflagged.ill), judged=len(unflagged.ill), unflagged=unflagged.size,
+        found=sum(ill for *_, ill in unflagged.rows), judged=len(unflagged.rows), unflagged=unflagged.size,
         nights=unflagged.nights, per_night=value, per_night_low=low, per_night_high=high,
     )  # fmt: skip
 
@@ -233,7 +222,7 @@ def forward_nights(
         return None
     model = used[-1].model
     mine = [at for at, run in enumerate(used) if run.model == model]
-    samples = pooled(flagged[at] for at in mine), pooled(unflagged[at] for at in mine)
+    samples = pooled([flagged[at] for at in mine]), pooled([unflagged[at] for at in mine])
     seen, always = _seen(*samples), _seen(*samples, every_look=True)
     stated = None if promised is None else read(SensitivityAndPpv, promised, "the ledger's facts")
     return ForwardNights(
@@ -271,7 +260,7 @@ def _below(seen: Estimate, promised: Estimate) -> bool:
     The interval of the difference by MOVER (Zou and Donner 2008), `seen` with the ends for every look: either
     of the two figures is said to be below in at most 2.5 of 100 histories where it is not, looked at daily.
     """
-    if None in (seen.value, seen.high, promised.value, promised.low):
+    if seen.value is None or seen.high is None or promised.value is None or promised.low is None:
         return False
     reach = hypot(WIDER * (promised.value - promised.low), seen.high - seen.value)
     return promised.value - seen.value > reach
