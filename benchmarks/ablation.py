@@ -4,18 +4,18 @@
     python benchmarks/ablation.py --out ablation.csv --table
 
 Two-class tasks of the UCI sets in ../shared/data and voxels of one MRI volume, at random two thirds to one
-third. Every method is trained once on the two thirds, on the same folds; a blend of any of them is the mean
-of their scores on the rest, standardised by their held-out scores, so all blends of a split share their
-members' machines to the last bit. "10 positives": all but ten positives are taken out of the two thirds. A
-factor alone is judged at equal settings: the same machine with `passes` 0 and 1, at gamma `scale` and at a
-narrow kernel, `scale*10`; a machine that the self-checks refuse has no row. The sets were seen while the tool
-was built. A split that is in the CSV is not run again.
+third. Every method is trained once on the two thirds, on the same folds; a blend of any of them pools their
+decisions as `auto` does, so all blends of a split share their members' machines to the last bit. "10
+positives": all but ten positives are taken out of the two thirds. A factor alone is judged at equal settings:
+the same machine with `passes` 0 and 1, at gamma `scale` and at a narrow kernel, `scale*10`; a machine that
+the self-checks refuse has no row. The sets were seen while the tool was built. A split that is in the CSV is
+not run again.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from sets import random_splits, skip_unless_there, table
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import RecipeError
-from screening.machines.ensembles import standards
+from screening.machines.ensembles import Pooling
 from screening.recipes.loading import load_recipe
 from screening.validation.held_out import HeldOut
 
@@ -49,23 +49,24 @@ COLUMNS = ("set", "seed", "positives", "method", *FIGURES)
 
 @dataclass(frozen=True)
 class Scores:
-    """Standardised scores of one method: of held-out rows, and of new ones."""
+    """Decisions of one method: of held-out rows, and of new ones."""
 
     held: np.ndarray
     new: np.ndarray
 
     @classmethod
     def of(cls, part: HeldOut, rest: Cohort) -> Scores:
-        held = part.decisions.mean(axis=0)[:, :1]
-        centre, scale = standards(held)
-        new = part.ensemble.decisions(part.encoder.transform(rest))[:, :1]
-        return cls(((held - centre) / scale)[:, 0], ((new - centre) / scale)[:, 0])
+        new = part.ensemble.decisions(part.encoder.transform(rest))
+        return cls(part.decisions.mean(axis=0)[:, 0], new[:, 0])
 
     @classmethod
-    def mean(cls, members: list[Scores]) -> Scores:
-        return cls(
-            np.mean([each.held for each in members], axis=0), np.mean([each.new for each in members], axis=0)
+    def pooled(cls, members: Sequence[Scores], target: np.ndarray) -> Scores:
+        held, new = (
+            np.stack([getattr(each, rows) for each in members], axis=1)[:, :, None]
+            for rows in ("held", "new")
         )
+        pooling = Pooling.of(held, target[:, None])
+        return cls(pooling.pooled(held)[:, 0], pooling.pooled(new)[:, 0])
 
 
 def thinned(past: np.ndarray, ill: np.ndarray, positives: str, seed: int) -> np.ndarray:
@@ -80,15 +81,17 @@ def settings_of(name: str) -> int:
     return SEARCH_ONE_CLASS if load_recipe(name).machine == "one_class" else SEARCH
 
 
-def blends(auto: dict[str, Scores], added: dict[str, Scores]) -> Iterator[tuple[str, Scores]]:
+def blends(
+    auto: dict[str, Scores], added: dict[str, Scores], target: np.ndarray
+) -> Iterator[tuple[str, Scores]]:
     """`auto`, every blend that is one member away from it, and every method alone."""
-    yield "auto", Scores.mean([*auto.values()])
-    for name in auto:
-        yield f"auto without {name}", Scores.mean([each for other, each in auto.items() if other != name])
+    without = {name: [each for other, each in auto.items() if other != name] for name in auto}
+    yield "auto", Scores.pooled([*auto.values()], target)
+    for name, rest in without.items():
+        yield f"auto without {name}", Scores.pooled(rest, target)
     for name, more in added.items():
-        rest = [each for other, each in auto.items() if other != "svm_weighted"]
-        yield f"auto with {name}", Scores.mean([*auto.values(), more])
-        yield f"auto with {name} for svm_weighted", Scores.mean([*rest, more])
+        yield f"auto with {name}", Scores.pooled([*auto.values(), more], target)
+        yield f"auto with {name} for svm_weighted", Scores.pooled([*without["svm_weighted"], more], target)
     yield from (auto | added).items()
 
 
@@ -104,14 +107,14 @@ def split(name: str, seed: int, positives: str) -> Iterator[dict[str, object]]:
 
     auto = {part.recipe.name: Scores.of(part, rest) for part in fitted("auto", SEARCH).parts}
     added = {each: Scores.of(fitted(each, settings_of(each)), rest) for each in ADDED}
-    methods = dict(blends(auto, added))
+    target = labels_of(past) == "yes"
+    methods = dict(blends(auto, added, target))
     for factor in FACTORS:
         for width, gamma in WIDTHS.items():
             for passes in (0, 1):
                 with suppress(RecipeError):
                     machines = fitted(factor, 1, gamma=gamma, passes=passes)
                     methods[f"{factor}, {width}, passes {passes}"] = Scores.of(machines, rest)
-    target = labels_of(past) == "yes"
     for method, scores in methods.items():
         found = figures(scores.new, ill[new], best_threshold(scores.held, target))
         yield {"set": name, "seed": seed, "positives": positives, "method": method} | found

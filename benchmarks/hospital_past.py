@@ -201,6 +201,7 @@ def _by_library(method: str, past: pd.DataFrame, later: pd.DataFrame) -> np.ndar
         if name not in (LABEL, STAY, PATIENT) and (past[name].dtype.kind == "O" or name.endswith("_id"))
     ]
     numbers = [name for name in past if name not in (LABEL, STAY, PATIENT, *words)]
+    past, later = (table.astype(dict.fromkeys(words, str)) for table in (past, later))
     by_frequency = {name: past[name].value_counts().index[:250].tolist() for name in words}
     codes = OrdinalEncoder(
         categories=[by_frequency[name] for name in words],
@@ -240,7 +241,7 @@ def main() -> None:
         ]
         run_missing(asked.out, COLUMNS, ("rows", "seed", "method"), pieces, measured)
     mean = pd.read_csv(asked.out).groupby(["rows", "method"], as_index=False).mean().drop(columns="seed")
-    print(mean.to_markdown(index=False, floatfmt=".3f"))
+    print(mean.round(3).to_string(index=False))
 
 
 if __name__ == "__main__":

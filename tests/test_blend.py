@@ -1,15 +1,17 @@
-"""The blend: every member on the same folds, its scores standardised, and nothing chosen between them."""
+"""The blend: every member on the same folds, its scores as log odds, and nothing chosen between them."""
 
 import json
 
 import numpy as np
 import pytest
 from flow_cohorts import patients, written
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
 from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
-from screening.errors import RecipeError
-from screening.machines.ensembles import BlendedClassifier
+from screening.errors import ModelError, RecipeError
+from screening.machines.ensembles import BlendedClassifier, Pooling
 from screening.recipes.loading import read_recipe
 from screening.scoring.cases import contributions
 from screening.storage.loading import load_model
@@ -33,28 +35,63 @@ def model(cohort, trained):
     return trained(cohort, blend("svm_weighted", "logistic", "one_class_conformal"), search=3)
 
 
-def test_the_score_is_the_mean_of_standardised_members(model, cohort):
+def test_the_score_is_the_weighted_mean_of_members_log_odds(model, cohort):
     encoded = model.encoder.transform(cohort)
-    parts = [
-        (member.decisions(encoded) - centre) / scale
-        for member, centre, scale in zip(
-            model.ensemble.members, model.ensemble.centres, model.ensemble.scales, strict=True
-        )
-    ]
+    log_odds = model.ensemble.by_member(encoded)[:, :, 0]
+    weights = [member["classes"][model.watched[0]]["weight"] for member in model.document["blend"]]
 
-    assert len(parts) == 3
-    assert np.allclose(model.decisions(encoded), np.mean(parts, axis=0))
+    assert log_odds.shape == (cohort.n_rows, 3)
+    assert np.allclose(model.decisions(encoded)[:, 0], log_odds @ weights)
+    assert sum(weights) == pytest.approx(1)
 
 
-def test_members_weigh_alike_on_held_out_rows(cohort, trained):
+def test_held_out_rows_are_blended_by_platt_and_average_precision(cohort, trained):
     alone = {name: trained(cohort, name, search=3, repeats=1) for name in ("svm_weighted", "logistic")}
     both = trained(cohort, blend(*alone), search=3, repeats=1)
     ids = sorted(cohort.id)
-
     columns = [each.validation.set_index("id")["score"][ids].to_numpy() for each in alone.values()]
+    ill = (both.validation.set_index("id")["label"][ids] == both.watched[0]).to_numpy()
 
-    expected = np.mean([(own - own.mean()) / own.std() for own in columns], axis=0)
-    assert np.allclose(both.validation.set_index("id")["score"][ids], expected, atol=1e-6)
+    odds = [
+        LogisticRegression(C=1e6).fit(own[:, None], ill).decision_function(own[:, None]) for own in columns
+    ]
+    weights = np.exp(5 * np.array([average_precision_score(ill, own) for own in columns]))
+
+    expected = np.average(odds, axis=0, weights=weights)
+    assert np.allclose(both.validation.set_index("id")["score"][ids], expected, atol=1e-2)
+
+
+def test_a_member_no_better_than_chance_has_no_weight_and_no_vote():
+    ill = np.arange(60) % 4 == 0
+    good, wrong = ill + np.linspace(0, 0.9, 60), 5.0 - ill
+
+    pooling = Pooling.of(np.stack([good, wrong], axis=1)[:, :, None], ill[:, None])
+
+    assert pooling.weights[:, 0].tolist() == [1, 0]
+    assert (pooling.slopes > 0).all()
+    only_wrong = Pooling.of(np.stack([wrong, wrong], axis=1)[:, :, None], ill[:, None])
+    assert only_wrong.weights[:, 0].tolist() == [0.5, 0.5]
+
+
+def test_members_that_know_no_labels_are_standardised_and_weigh_alike():
+    decisions = np.random.default_rng(0).normal([[[3.0], [-2.0]]], [[[0.1], [40.0]]], (200, 2, 1))
+
+    pooling = Pooling.of(decisions, None)
+
+    standardised = (decisions - decisions.mean(axis=0)) / decisions.std(axis=0)
+    np.testing.assert_allclose(pooling.by_member(decisions), standardised, atol=1e-9)
+    np.testing.assert_allclose(pooling.pooled(decisions), standardised.mean(axis=1), atol=1e-9)
+
+
+@pytest.mark.parametrize("array", ["slopes", "intercepts", "weights"])
+def test_arrays_that_are_no_pooling_are_refused(array):
+    state = Pooling.of(np.random.default_rng(0).normal(size=(30, 2, 1)), None).state()
+
+    for forged in (-state[f"blend/{array}"] * np.inf, state[f"blend/{array}"][:1]):
+        with pytest.raises(ModelError):
+            Pooling.from_state(state | {f"blend/{array}": forged}, (2, 1))
+    with pytest.raises(ModelError, match=array):
+        Pooling.from_state({name: state[name] for name in state if array not in name}, (2, 1))
 
 
 def test_a_stored_blend_scores_as_before_and_is_itself(model, cohort, tmp_path):
@@ -100,11 +137,11 @@ def test_with_very_few_positives_the_one_class_machines_carry_it(tmp_path):
 
 
 def test_several_classes_are_blended_too(tissue, trained):
-    model = trained(tissue, blend("one_vs_rest", "logistic"), search=2)
+    model = trained(tissue, blend("one_vs_rest", "logistic", "histogram_boosting"), search=2)
 
     assert model.watched == ["lesion"]
     assert model.decisions(model.encoder.transform(tissue)).shape == (tissue.n_rows, 3)
-    assert len(model.document["blend"]) == 2
+    assert len(model.document["blend"]) == 3
 
 
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):

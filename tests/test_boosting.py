@@ -1,18 +1,22 @@
-"""Boosting: it scores as LightGBM does, and its stored text needs LightGBM to be read."""
+"""Boosting: it scores as scikit-learn and LightGBM do, from arrays and from LightGBM's own text."""
 
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from flow_cohorts import patients, written
 from machines_cohort import three_clouds, two_clouds
 from scipy.special import log_softmax
-from sklearn.metrics import roc_auc_score
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from screening import load_model, read_cohort, save_model, train
 from screening.cohort.cohort import Cohort
+from screening.cohort.encoding import Encoder
+from screening.comparison.compare import comparable
 from screening.errors import ModelError, RecipeError
-from screening.machines import baselines
-from screening.machines.baselines import Boosting
+from screening.machines import boosting
+from screening.machines.boosting import Boosting, HistogramBoosting, boosted_trees
 from screening.recipes.loading import load_recipe, read_recipe
 
 BLEND = """
@@ -23,7 +27,7 @@ machine = "blend"
 members = ["logistic", "boosting"]
 """
 
-lightgbm = baselines.lightgbm()
+lightgbm = boosting.lightgbm()
 with_lightgbm = pytest.mark.skipif(
     lightgbm is None, reason="LightGBM (the extra `boosting`) is not installed"
 )
@@ -31,17 +35,102 @@ with_lightgbm = pytest.mark.skipif(
 
 @pytest.fixture
 def no_lightgbm(monkeypatch):
-    monkeypatch.setattr(baselines, "lightgbm", lambda: None)
+    monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
 
 @pytest.fixture
 def no_lightgbm_later(monkeypatch):
-    return lambda: monkeypatch.setattr(baselines, "lightgbm", lambda: None)
+    return lambda: monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
 
 def past_of(folder: Path) -> Cohort:
     (folder / "past.csv").write_text("id,u,y\n" + "".join(f"{i},{3 * i},{i % 2}\n" for i in range(60)))
     return read_cohort(folder / "past.csv", label="y", positive="1", id="id")
+
+
+HISTOGRAMS = [
+    (two_clouds(400), {}),
+    (two_clouds(3000), {"max_leaf_nodes": 200, "min_samples_leaf": 1, "n_rounds": 200}),
+    (two_clouds(400), {"class_weight": "balanced", "learning_rate": 0.5}),
+    (two_clouds(400), {"class_weight": {0: 1.0, 1: 30.0}}),
+    (two_clouds(24), {"min_samples_leaf": 20}),
+    (three_clouds(400), {}),
+    (three_clouds(400), {"class_weight": "balanced", "n_rounds": 3}),
+]
+every_histogram = pytest.mark.parametrize(
+    ("rows", "given"),
+    HISTOGRAMS,
+    ids=lambda given: str(given) if isinstance(given, dict) else f"{len(given[0])} rows",
+)
+
+
+def encoded_rows(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Of a table with values that are missing, categories and ties, and a class a row."""
+    table = patients(n_rows, share=0.3, seed=seed)
+    table["fever"] = table["fever"].round(1)
+    table.loc[::7, "ward"] = None
+    return table, np.where(table["ill"] == "yes", 1, 0) + (table["fever"] > 37.8)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
+    """With missing values, categories and rows that lie on a threshold."""
+    table, codes = encoded_rows(700, seed=3)
+    codes = np.minimum(codes, classes - 1)
+    cohort = read_cohort(written(table, tmp_path / "t.csv"), label="ill", id="patient")
+    x = Encoder(cohort.contract).fit(cohort).transform(cohort).astype(np.float32)
+    given = {"max_leaf_nodes": 15, "min_samples_leaf": 5, "learning_rate": 0.1}
+    theirs = HistGradientBoostingClassifier(max_iter=40, early_stopping=False, random_state=0, **given)
+    theirs.fit(x[:500], codes[:500])
+
+    ours = HistogramBoosting(n_rounds=40, **given).fit(x[:500], codes[:500])
+    on = x[500:].copy()
+    on[:, 0] = np.resize(ours.trees_.threshold[ours.trees_.feature == 0], len(on))
+
+    for new in (x[500:], on):
+        raw = theirs.decision_function(new)
+        expected = raw if classes == 2 else log_softmax(raw, axis=1)
+        np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-5)
+
+
+@every_histogram
+def test_a_restored_histogram_model_scores_bit_for_bit_the_same(rows, given):
+    fitted = HistogramBoosting(**given).fit(*rows)
+    state = {name: np.array(value) for name, value in fitted.state().items()}
+
+    again = HistogramBoosting(**given).restore(state)
+
+    np.testing.assert_array_equal(again.decision_function(rows[0]), fitted.decision_function(rows[0]))
+    np.testing.assert_array_equal(again.predict(rows[0]), fitted.predict(rows[0]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"start": np.zeros(2)}, {"start": np.array([np.nan])}, {"classes": np.arange(3)},
+     {"n_features": np.array(1)}, {"value": np.zeros((2, 1), np.float32)}],
+    ids=str,
+)  # fmt: skip
+def test_arrays_that_are_no_such_model_are_refused(change):
+    state = HistogramBoosting(n_rounds=3).fit(*two_clouds(90)).state()
+
+    with pytest.raises(ModelError):
+        HistogramBoosting(n_rounds=3).restore(state | change)
+    with pytest.raises(ModelError, match="3 trees where there should be 4"):
+        HistogramBoosting(n_rounds=4).restore(state)
+    with pytest.raises(ModelError, match="fit each other"):
+        HistogramBoosting(n_rounds=3).restore({name: state[name] for name in state if name != "start"})
+
+
+def test_trees_that_are_read_wrongly_are_noticed_at_the_fit(monkeypatch):
+    def upside_down(model):
+        trees = boosted_trees(model)
+        trees.value *= -1
+        return trees
+
+    monkeypatch.setattr(boosting, "boosted_trees", upside_down)
+
+    with pytest.raises(RecipeError, match="scikit-learn"):
+        HistogramBoosting().fit(*two_clouds(90))
 
 
 def theirs_and_ours(x: np.ndarray, y: np.ndarray, **given: object):
@@ -58,18 +147,7 @@ def theirs_and_ours(x: np.ndarray, y: np.ndarray, **given: object):
 
 
 @with_lightgbm
-@pytest.mark.parametrize(
-    ("rows", "given"),
-    [
-        (two_clouds(400), {}),
-        (two_clouds(3000), {"max_leaf_nodes": 200, "min_samples_leaf": 1, "n_rounds": 200}),
-        (two_clouds(400), {"class_weight": "balanced", "learning_rate": 0.5}),
-        (two_clouds(400), {"class_weight": {0: 1.0, 1: 30.0}}), (two_clouds(400), {"max_leaf_nodes": 2}),
-        (two_clouds(24), {"min_samples_leaf": 20}), (three_clouds(400), {}),
-        (three_clouds(400), {"class_weight": "balanced", "n_rounds": 3}),
-    ],
-    ids=lambda given: str(given) if isinstance(given, dict) else f"{len(given[0])} rows",
-)  # fmt: skip
+@every_histogram
 def test_scores_are_what_lightgbm_predicts(rows, given):
     x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)
     new = np.random.default_rng(1).normal(scale=3.0, size=(1500, x.shape[1])).astype(np.float32)
@@ -119,12 +197,10 @@ def test_a_text_that_is_no_such_model_is_refused(change):
         Boosting(n_rounds=3).restore({"classes": state["classes"]})
 
 
-def test_without_lightgbm_boosting_learns_to_be_compared_with(no_lightgbm):
-    x, y = two_clouds(400)
-    fitted = Boosting().fit(x[:200], y[:200])
-
-    assert roc_auc_score(y[200:], fitted.decision_function(x[200:])) > 0.8
-    assert Boosting().fit(*three_clouds(90)).decision_function(np.zeros((5, 2))).shape == (5, 3)
+def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(no_lightgbm, tmp_path):
+    assert "boosting" not in comparable(["all"], {"past": past_of(tmp_path)})
+    with pytest.raises(RecipeError, match=r"pip install \"screening\[boosting\]\""):
+        Boosting().fit(*two_clouds(90))
 
 
 @pytest.mark.parametrize("recipe", [load_recipe("boosting"), read_recipe(BLEND)], ids=lambda one: one.name)

@@ -17,7 +17,7 @@ from sklearn import datasets
 
 from screening.deidentify import deidentified
 from screening.deidentify.cases import WITHHELD
-from screening.deidentify.crowds import LEAST, at_least, crowds, told
+from screening.deidentify.k_anonymity import LEAST, at_least, crowds, suppress_small
 from screening.deidentify.key import SiteKey
 from screening.documents.run import RunDocument
 from screening.documents.shape import plain, read
@@ -245,7 +245,7 @@ def test_a_crowd_is_of_five_patients_and_every_row_is_in_one(rows):
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 30)))
 def test_no_count_under_five_is_told_nor_follows_from_the_sum(counts):
-    shown = told(counts)
+    shown = suppress_small(counts)
     hidden = {name: n for name, n in counts.items() if name not in shown}
 
     assert all(n == 0 or n >= LEAST for n in shown.values())

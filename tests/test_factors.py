@@ -1,5 +1,7 @@
 """Factors: what the papers print, positive everywhere, recomputed from the row."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -83,38 +85,6 @@ def test_one_class_factor_has_root_mean_square_one_over_training_rows():
     assert np.sqrt(np.mean(np.square(machine.factor_at(x)))) == pytest.approx(1.0)
 
 
-def first_stage(x: np.ndarray, y: np.ndarray, new: np.ndarray):
-    """Decisions at new rows and, a class, its machine's support vectors and their labels."""
-    plain = MultiClassSVM(Gaussian(0.5), C=5.0).fit(x, y)
-    used = [coefficients != 0 for coefficients in plain.dual_coef_]
-    vectors = [plain.support_vectors_[each] for each in used]
-    own = [y[plain.support_][each] == name for each, name in zip(used, plain.classes_, strict=True)]
-    return plain.decision_function(new), vectors, own
-
-
-def feature_distances(new: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return 2.0 - 2.0 * np.exp(-0.5 * np.square(new[:, None] - vectors).sum(axis=-1))
-
-
-def test_class_decay_weighted_is_equations_16_17_and_19():
-    x, y = three_clouds(90)
-    new = np.random.default_rng(1).normal(size=(20, 2)) * 2
-    decisions, vectors, _ = first_stage(x, y, new)
-    inverse = np.array([np.sum(y == name) for name in "abc"], float) ** -2
-    rates = [
-        w * feature_distances(new, each).mean(axis=1)
-        for w, each in zip(inverse / inverse.sum(), vectors, strict=True)
-    ]
-    every = np.exp(-np.abs(decisions) * np.column_stack(rates))
-
-    machine = MultiClassSVM(Gaussian(0.5), C=5.0, factor=ClassDecay("weighted")).fit(x, y)
-    apart = MultiClassSVM(Gaussian(0.5), C=5.0, factor=ClassDecay("weighted", per_class=True)).fit(x, y)
-
-    expected = every[np.arange(20), decisions.argmax(axis=1)]
-    np.testing.assert_allclose(machine.factor_at(new)[:, 0], expected, rtol=1e-9)
-    np.testing.assert_allclose(apart.factor_at(new), every, rtol=1e-9)
-
-
 def test_local_decay_of_no_reach_gives_k_back():
     x, y = three_clouds(60)
     plain = MultiClassSVM(Gaussian(0.5)).fit(x, y)
@@ -152,83 +122,45 @@ KERNEL = Laplacian(0.4)
 NEW = np.random.default_rng(1).normal(size=(25, 3)) * 1.5
 
 
-class Plain:
-    """The first pass, reckoned from public attributes alone."""
-
-    def __init__(self, kernel, n_rows: int = 80):
-        self.x, self.y = two_clouds(n_rows)
-        self.machine = TwoClassSVM(kernel, C=3.0).fit(self.x, self.y)
-        self.vectors = self.machine.support_vectors_
-        self.labels = np.where(self.y == 1, 1, -1)[self.machine.support_]
-        self.alphas = np.abs(self.machine.dual_coef_[0])
-        self.right = self.labels * self.machine.decision_function(self.vectors) >= 0
-
-    def features(self, x, z):
-        return 2.0 - 2.0 * self.machine.kernel_(x, z)
-
-    def factor(self, factor, x=NEW):
-        return TwoClassSVM(self.machine.kernel, C=3.0, factor=factor).fit(self.x, self.y).factor_at(x)[:, 0]
-
-
 def squares(x, z):
     return np.square(x[:, None] - z).sum(axis=-1)
 
 
-@pytest.mark.parametrize("h", ["one", "alpha"])
-def test_bumps_are_amari_and_wus(h):
-    plain = Plain(Gaussian.from_sigma(1.2))
-    heights = {"one": np.ones(len(plain.alphas)), "alpha": plain.alphas}[h]
-    expected = np.exp(-squares(NEW, plain.vectors) / (2 * 1.2**2 / 3)) @ heights
-
-    np.testing.assert_allclose(plain.factor(Bumps(h=h)), expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("m", [1, 3, 500])
-def test_local_bumps_are_as_wide_as_their_neighbours_are_near(m, drop):
-    plain = Plain(KERNEL)
-    vectors = plain.vectors[plain.right | (not drop)]
-    among = np.sort(squares(vectors, vectors), axis=1)[:, 1 : m + 1]
-    expected = np.exp(-squares(NEW, vectors) / among.mean(axis=1)).sum(axis=1)
-
-    np.testing.assert_allclose(plain.factor(LocalBumps(M=m, drop_wrong_side=drop)), expected, rtol=1e-8)
+def liu_and_he(one):
+    """By the mean distance to the near support vectors across, or to the nearest where none is near."""
+    distances, means = 2.0 - 2.0 * np.exp(-one.apart / (2 * 1.2**2)), []
+    for row, across in zip(distances, one.labels != np.sign(one.f)[:, None], strict=True):
+        near = row[across & (row < (row.min() + row.max()) / 2)]
+        means.append(near.mean() if len(near) else row[across].min())
+    return np.exp(-np.abs(one.f) * means)
 
 
-def test_margin_decay_is_williams():
-    plain = Plain(KERNEL)
-    f = plain.machine.decision_function(NEW)
-    largest = np.abs(plain.machine.decision_function(plain.x)).max()
-
-    np.testing.assert_allclose(plain.factor(MarginDecay(k=2.0)), np.exp(-2.0 * f**2 / largest**2), rtol=1e-9)
-    np.testing.assert_allclose(plain.factor(MarginDecay(kappa=0.7)), np.exp(-0.7 * f**2), rtol=1e-9)
-
-
-def test_one_sided_margin_decay_is_marateas():
-    plain = Plain(KERNEL)
-    f = plain.machine.decision_function(NEW)
-    share = plain.y.mean()
-    by_class = np.exp(-np.where(f >= 0, 0.7 * 2 * share, 0.7 * 2 * (1 - share)) * f**2)
-    given = np.exp(-np.where(f >= 0, 0.1, 0.9) * f**2)
-
-    np.testing.assert_allclose(plain.factor(OneSidedMarginDecay(kappa=0.7)), by_class, rtol=1e-9)
-    np.testing.assert_allclose(
-        plain.factor(OneSidedMarginDecay(kappa_pos=0.1, kappa_neg=0.9)), given, rtol=1e-9
-    )
+# What no recipe sets; what recipes do is held to independent implementations (`test_agreement.py`).
+OPTIONS = {
+    Bumps(h="alpha"): lambda one: np.exp(-one.apart / (2 * 1.2**2 / 3)) @ one.alphas,
+    LocalBumps(M=500, drop_wrong_side=False): lambda one: np.exp(-one.apart / one.reach).sum(axis=1),
+    MarginDecay(kappa=0.7): lambda one: np.exp(-0.7 * one.f**2),
+    OneSidedMarginDecay(kappa_pos=0.1, kappa_neg=0.9): (
+        lambda one: np.exp(-np.where(one.f >= 0, 0.1, 0.9) * one.f**2)
+    ),
+    DistanceDecay("nearest"): liu_and_he,
+}
 
 
-@pytest.mark.parametrize("empty", ["zero", "nearest"])
-def test_distance_decay_is_liu_and_hes(empty):
-    plain = Plain(KERNEL)
-    f = plain.machine.decision_function(NEW)
-    distances = plain.features(NEW, plain.vectors)
-    expected = []
-    for value, row in zip(f, distances, strict=True):
-        opposite = row[plain.labels != np.sign(value)]
-        near = opposite[opposite < (row.min() + row.max()) / 2]
-        alone = {"zero": 0.0, "nearest": opposite.min()}[empty]
-        expected.append(np.exp(-abs(value) * (near.mean() if len(near) else alone)))
+@pytest.mark.parametrize("factor", OPTIONS, ids=repr)
+def test_options_are_their_formulas_of_the_first_pass(factor):
+    x, y = two_clouds(80)
+    machine = TwoClassSVM(Gaussian.from_sigma(1.2), C=3.0).fit(x, y)
+    vectors = machine.support_vectors_
+    one = SimpleNamespace(
+        f=machine.decision_function(NEW), apart=squares(NEW, vectors), alphas=np.abs(machine.dual_coef_[0]),
+        labels=np.where(y == 1, 1, -1)[machine.support_],
+        reach=squares(vectors, vectors).sum(axis=1) / (len(vectors) - 1),
+    )  # fmt: skip
 
-    np.testing.assert_allclose(plain.factor(DistanceDecay(empty)), expected, rtol=1e-8)
+    c = TwoClassSVM(machine.kernel, C=3.0, factor=factor).fit(x, y).factor_at(NEW)[:, 0]
+
+    np.testing.assert_allclose(c, OPTIONS[factor](one), rtol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ every_single_recipe = pytest.mark.parametrize(
 # Settings under which the suite's many fits are quick; what is tested does not depend on them.
 QUICK = {
     "balanced_forest": {"n_estimators": 5}, "boosting": {"n_rounds": 10},
+    "histogram_boosting": {"n_rounds": 10},
     "random_forest": {"n_estimators": 25}, "easy_ensemble": {"n_estimators": 2, "n_rounds": 3},
     "sv_pruning": {"n_remove": 2, "trials": 5},
 }  # fmt: skip

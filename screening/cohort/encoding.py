@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 
 from screening.cohort.code_prefixes import MANY_VALUES, CodePrefixes
 from screening.cohort.cohort import Cohort
@@ -18,6 +19,7 @@ LEAST_SPREAD = 0.1
 # Nothing was learned about a column that is constant in training: divided by this, it stays zero.
 UNINFORMATIVE = 1e300
 ABSENT = ""
+BLOCK = 32  # columns at a time
 PLAIN = -1  # the width of a category that is not encoded by beginnings
 
 
@@ -60,21 +62,18 @@ class Encoder:
                 self._fill[name] = _typical(values, kind)
         self._name_columns()
         raw = self._raw(cohort.values)
-        # In units of a power of two, so that neither 1e300 nor 1e-300 leaves the range of its square.
-        _, power = np.frexp(np.abs(raw).max(axis=0))
-        level = np.ldexp(raw, -power)
-        self._center = np.ldexp(level.mean(axis=0), power)
-        spread = np.ldexp(level.std(axis=0), power)
-        spread[self._binary & (spread > 0) & (spread < LEAST_SPREAD)] = LEAST_SPREAD
-        # What rounding leaves of a constant column is no spread.
-        self._scale = np.where(spread > 1e-12 * np.abs(self._center), spread, UNINFORMATIVE)
+        self._center, self._scale = np.empty(len(self.names)), np.empty(len(self.names))
+        for at in range(0, len(self.names), BLOCK):  # a copy of all columns may not fit
+            columns = slice(at, at + BLOCK)
+            self._center[columns], self._scale[columns] = _spread(raw[:, columns], self._binary[columns])
         return self
 
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Encode rows, float64, shape (n_rows, n_encoded)."""
-        encoded = (self._raw(cohort.values) - self._center) / self._scale
-        encoded[np.isnan(encoded)] = 0.0
-        return encoded
+        encoded = self._raw(cohort.values)
+        encoded -= self._center
+        encoded /= self._scale
+        return np.nan_to_num(encoded, copy=False, posinf=np.inf, neginf=-np.inf)
 
     def places(self, feature: str) -> np.ndarray:
         """Positions of the encoded columns of one feature."""
@@ -168,8 +167,7 @@ class Encoder:
 
     def _codes(self, name: str, values: np.ndarray) -> np.ndarray:
         """Level of each row, -1 where it is missing or was not met in training."""
-        places = {level: place for place, level in enumerate(self._known(name))}
-        return np.array([places.get(text, -1) for text in values.tolist()], dtype=np.intp)
+        return pd.Index(self._known(name), dtype=object).get_indexer(pd.Index(values, dtype=object))
 
     def _known(self, name: str) -> list[str]:
         return [level for level in self._levels[name] if level != ABSENT]
@@ -242,6 +240,18 @@ class Encoder:
                 raw[codes < 0, at] = np.nan
             at += 1
         return at
+
+
+def _spread(raw: np.ndarray, binary: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of columns, the latter as columns are divided by it."""
+    # In units of a power of two, so that neither 1e300 nor 1e-300 leaves the range of its square.
+    _, power = np.frexp(np.abs(raw).max(axis=0))
+    level = np.ldexp(raw, -power)
+    center = np.ldexp(level.mean(axis=0), power)
+    spread = np.ldexp(level.std(axis=0), power)
+    spread[binary & (spread > 0) & (spread < LEAST_SPREAD)] = LEAST_SPREAD
+    # What rounding leaves of a constant column is no spread.
+    return center, np.where(spread > 1e-12 * np.abs(center), spread, UNINFORMATIVE)
 
 
 def _typical(values: np.ndarray, kind: str) -> float:

@@ -254,7 +254,7 @@ def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]
     machines = {"multi_class"} if several else {"one_class", "two_class", "baseline"}
     found: list[str] = []
     for name in names:
-        every = [recipe.name for recipe in list_recipes() if recipe.machine in machines]
+        every = [each.name for each in list_recipes() if each.machine in machines and not each.lacks]
         found += every if name == "all" else [name]
     return list(dict.fromkeys(found))
 

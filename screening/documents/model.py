@@ -252,9 +252,13 @@ class RecipeFacts:
 
 @document
 class MemberAlone(OfRule):
-    """What a member of a blend does alone for one class, on the scale of its standardised scores."""
+    """What a member of a blend does alone for one class, on the scale of its log odds.
+
+    `weight` is its share of the blend, 0 to 1.
+    """
 
     auroc: float
+    weight: float
 
 
 @document

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from screening.machines.base import Classifier, Estimator, KernelMachine
 from screening.machines.multi_class import MultiClassSVM
 from screening.machines.passes import Passes, Scorer
 from screening.machines.training import Pass
+from screening.statistics.calibration import fit_platt
+from screening.statistics.ranking import average_precision
 
 
 class FoldEnsemble:
@@ -197,22 +200,92 @@ def oriented(scores: np.ndarray, estimator: Estimator, kind: str, n_classes: int
     return everywhere
 
 
+# How much a member counts that is behind the best by so much average precision: half at 14 points.
+STEEPNESS = 5.0
 # Scores that spread by less than this share of their size are not divided by their spread.
 FLAT = 1e-12
 
 
-class BlendedEnsemble:
-    """The fold machines of several methods; a row's score is the mean of the methods' standardised decisions.
+@dataclass(frozen=True)
+class Pooling:
+    """How the decisions of several methods become one score: their log odds, weighted.
 
-    `centres` and `scales` (n_members, n_outputs) are of each member's held-out decisions.
+    Parameters
+    ----------
+    slopes, intercepts : ndarray, shape (n_members, n_outputs)
+        From decisions to log odds; a member that ranks no better than chance has standardised decisions.
+    weights : ndarray, shape (n_members, n_outputs)
+        Of each output they sum to 1.
+
+    References
+    ----------
+    Platt 1999, Probabilistic outputs for support vector machines.
     """
+
+    slopes: np.ndarray
+    intercepts: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, held_out: np.ndarray, positive: np.ndarray | None) -> Pooling:
+        """Learn it from held-out decisions, (n_rows, n_members, n_outputs).
+
+        `positive`: whether a row is what an output looks for, (n_rows, n_outputs). None where members know
+        no labels: standardised decisions weigh alike.
+        """
+        centres, scales = held_out.mean(axis=0), held_out.std(axis=0)
+        slopes = 1 / np.where(scales > FLAT * np.abs(centres), scales, 1.0)
+        intercepts, weights = -centres * slopes, np.ones_like(slopes)
+        outputs = () if positive is None else enumerate(positive.T)
+        for (k, cases), m in product(outputs, range(len(slopes))):
+            decisions = held_out[:, m, k]
+            platt = fit_platt(decisions, cases, np.ones(len(cases)))
+            if platt.slope > 0:
+                slopes[m, k], intercepts[m, k] = platt.slope, platt.intercept - platt.slope * platt.centre
+                weights[m, k] = np.exp(STEEPNESS * average_precision(decisions, cases))
+            else:
+                weights[m, k] = 0.0
+        weights[:, ~weights.any(axis=0)] = 1.0
+        return cls(slopes, intercepts, weights / weights.sum(axis=0))
+
+    def by_member(self, decisions: np.ndarray) -> np.ndarray:
+        """Log odds by each member, of decisions (..., n_members, n_outputs); same shape."""
+        return decisions * self.slopes + self.intercepts
+
+    def pooled(self, decisions: np.ndarray) -> np.ndarray:
+        """Weighted mean of the members' log odds, (..., n_outputs)."""
+        return (self.by_member(decisions) * self.weights).sum(axis=-2)
+
+    def of_member(self, m: int, columns: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Slopes, intercepts and weights of one member at some outputs."""
+        return self.slopes[m][columns], self.intercepts[m][columns], self.weights[m][columns]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """As arrays."""
+        return {f"blend/{field.name}": getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Pooling:
+        """Inverse of ``state``; ModelError where the arrays are of another shape or make no mean."""
+        try:
+            pooling = cls(**{field.name: state[f"blend/{field.name}"] for field in fields(cls)})
+        except KeyError as missing:
+            raise ModelError(f"the model lacks the array {missing}") from None
+        arrays = (pooling.slopes, pooling.intercepts, pooling.weights)
+        sound = all(values.shape == shape and np.isfinite(values).all() for values in arrays)
+        if not sound or (pooling.slopes <= 0).any() or (pooling.weights < 0).any():
+            raise ModelError("the model's arrays do not fit each other")
+        return pooling
+
+
+class BlendedEnsemble:
+    """The fold machines of several methods; a row's score is the weighted mean of their log odds."""
 
     kernel_machines = False
 
-    def __init__(self, members: Sequence[FoldEnsemble], centres: np.ndarray, scales: np.ndarray) -> None:
+    def __init__(self, members: Sequence[FoldEnsemble], pooling: Pooling) -> None:
         self.members = tuple(members)
-        self.centres = centres
-        self.scales = scales
+        self.pooling = pooling
 
     @property
     def machines(self) -> tuple[Estimator, ...]:
@@ -220,22 +293,21 @@ class BlendedEnsemble:
         return tuple(machine for member in self.members for machine in member.machines)
 
     def by_member(self, x: np.ndarray) -> np.ndarray:
-        """Standardised decisions at encoded rows, (n_members, n_rows, n_outputs)."""
-        each = np.stack([member.decisions(x) for member in self.members])
-        return (each - self.centres[:, None]) / self.scales[:, None]
+        """Log odds of encoded rows by each member, (n_rows, n_members, n_outputs)."""
+        return self.pooling.by_member(np.stack([member.decisions(x) for member in self.members], axis=1))
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
-        """Mean standardised decision at encoded rows, (n_rows, n_outputs), higher for more suspicious."""
-        return self.by_member(x).mean(axis=0)
+        """Mean log odds of encoded rows, (n_rows, n_outputs), higher for more suspicious."""
+        return self.pooling.pooled(np.stack([member.decisions(x) for member in self.members], axis=1))
 
     def of_one(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Blended decision by the members' machines of one fold, as rows held out have theirs."""
-        each = np.stack([member.of_one(machine, x) for member in self.members])
-        return ((each - self.centres[:, None]) / self.scales[:, None]).mean(axis=0)
+        own = [member.of_one(machine, x) for member in self.members]
+        return self.pooling.pooled(np.stack(own, axis=1))
 
     def state(self) -> dict[str, np.ndarray]:
         """The fitted state as arrays."""
-        state = {"blend/centres": self.centres, "blend/scales": self.scales}
+        state = self.pooling.state()
         for j, member in enumerate(self.members):
             state |= {f"member{j}/{name}": value for name, value in member.state().items()}
         return state
@@ -253,18 +325,8 @@ class BlendedEnsemble:
         members = []
         for j, (build, kind) in enumerate(builders):
             members.append(FoldEnsemble.from_state(build, kind, n_classes, under(state, f"member{j}/")))
-        centres, scales = state["blend/centres"], state["blend/scales"]
         shape = (len(members), 1 if n_classes == 2 else n_classes)
-        sound = centres.shape == scales.shape == shape and np.isfinite(centres).all() and (scales > 0).all()
-        if not sound:
-            raise ModelError("the model's arrays do not fit each other")
-        return cls(members, centres, scales)
-
-
-def standards(decisions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of held-out decisions (n_rows, n_outputs), a column each."""
-    centre, scale = decisions.mean(axis=0), decisions.std(axis=0)
-    return centre, np.where(scale > FLAT * np.abs(centre), scale, 1.0)
+        return cls(members, Pooling.from_state(state, shape))
 
 
 class BlendedClassifier(Classifier):
@@ -294,9 +356,9 @@ class BlendedClassifier(Classifier):
             raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
         folds = min(self.folds, int(np.bincount(codes).min()))
         if folds < 2:
-            raise ValueError("the rarer class has one row: nothing is left to standardise scores by")
+            raise ValueError("the rarer class has one row: nothing is left to scale scores by")
         splits = list(StratifiedKFold(folds, shuffle=True, random_state=self.seed).split(x, codes))
-        fitted, centres, scales = [], [], []
+        fitted, decisions = [], []
         for member in self.members:
             kind = getattr(member, "kind", "baseline")
             held_out = np.zeros((len(x), 1))
@@ -305,14 +367,15 @@ class BlendedClassifier(Classifier):
                 rows = train[codes[train] == 0] if kind == "one_class" else train
                 machines.append(clone(member).fit(x[rows], codes[rows]))
                 held_out[test] = FoldEnsemble(machines[-1:], kind, 2).decisions(x[test])
-            centre, scale = standards(held_out)
             fitted.append(FoldEnsemble(machines, kind, 2))
-            centres.append(centre)
-            scales.append(scale)
-        self.ensemble_ = BlendedEnsemble(fitted, np.array(centres), np.array(scales))
+            decisions.append(held_out)
+        known = any(member.kind != "one_class" for member in fitted)
+        self.ensemble_ = BlendedEnsemble(
+            fitted, Pooling.of(np.stack(decisions, axis=1), codes[:, None] == 1 if known else None)
+        )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Mean standardised decision, (n_rows,); higher is the second of ``classes_``."""
+        """Mean log odds, (n_rows,), of the second of ``classes_``."""
         check_is_fitted(self)
         return self.ensemble_.decisions(self._rows(X))[:, 0]
 

@@ -200,19 +200,12 @@ def _add_leaves(x, start, stop, feature, threshold, onward, starts, value, out):
 _WEIGHTS = ("none", "balanced", "balanced_subsample")
 
 
-class _Forest(Classifier):
-    """What the forests share: everything but how their trees grow."""
+class TreesClassifier(Classifier):
+    """What is kept as arrays of its trees, and nothing that a pickle would hold."""
 
     # Trees split at float32 values; rows are cast once, not once a tree.
     reads = np.float32
     trees_: Trees
-    n_estimators: int
-    max_depth: int | None
-
-    def check_parameters(self) -> None:
-        check_whole(self, "n_estimators", "min_samples_leaf")
-        if self.max_depth is not None:
-            check_whole(self, "max_depth")
 
     @property
     def linear(self) -> bool:
@@ -223,6 +216,36 @@ class _Forest(Classifier):
         own = {"classes": as_array(self.classes_), "n_features": np.asarray(self.n_features_in_)}
         return own | self.trees_.state()
 
+    def restore(self, state: Mapping[str, np.ndarray]) -> Self:
+        try:
+            classes, n_features = state["classes"], state["n_features"]
+            if classes.ndim != 1 or len(classes) < 2 or n_features.shape or n_features.dtype.kind not in "iu":
+                raise ModelError("the model's arrays do not fit each other")
+            trees = Trees.from_state(state, int(n_features), len(classes))
+        except KeyError as missing:
+            raise ModelError(f"the model lacks the array {missing}") from None
+        self.trees_, self.classes_, self.n_features_in_ = trees, classes, int(n_features)
+        if trees.n_trees != self._n_trees:
+            raise ModelError(f"the model has {trees.n_trees} trees where there should be {self._n_trees}")
+        return self
+
+    @property
+    def _n_trees(self) -> int:
+        """Trees that its parameters ask for."""
+        raise NotImplementedError
+
+
+class _Forest(TreesClassifier):
+    """What the forests share: everything but how their trees grow."""
+
+    n_estimators: int
+    max_depth: int | None
+
+    def check_parameters(self) -> None:
+        check_whole(self, "n_estimators", "min_samples_leaf")
+        if self.max_depth is not None:
+            check_whole(self, "max_depth")
+
     def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
         """Fitted decision trees on float32 rows and codes of their classes."""
         raise NotImplementedError
@@ -232,6 +255,10 @@ class _Forest(Classifier):
 
     def _depth(self) -> int:
         return DEEPEST if self.max_depth is None else min(self.max_depth, DEEPEST)
+
+    @property
+    def _n_trees(self) -> int:
+        return self.n_estimators
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Mean share of each class in the leaves that a row reaches, (n_rows, n_classes)."""
@@ -250,18 +277,8 @@ class _Forest(Classifier):
         return logs[:, 1] - logs[:, 0] if n_classes == 2 else logs
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        try:
-            classes, n_features = state["classes"], state["n_features"]
-            if classes.ndim != 1 or len(classes) < 2 or n_features.shape or n_features.dtype.kind not in "iu":
-                raise ModelError("the model's arrays do not fit each other")
-            trees = Trees.from_state(state, int(n_features), len(classes))
-        except KeyError as missing:
-            raise ModelError(f"the model lacks the array {missing}") from None
-        self.trees_, self.classes_, self.n_features_in_ = trees, classes, int(n_features)
-        n_trees, value = self.trees_.n_trees, self.trees_.value
-        if self.n_estimators != n_trees:
-            raise ModelError(f"the model has {n_trees} trees where there should be {self.n_estimators}")
-        if not ((value >= 0) & (value <= 1)).all():
+        super().restore(state)
+        if not ((self.trees_.value >= 0) & (self.trees_.value <= 1)).all():
             raise ModelError("the model's trees have values out of range")
         return self
 

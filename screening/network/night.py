@@ -21,7 +21,7 @@ from screening.ledger import open_ledger
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
 from screening.network.tasks import Task, check_rule, tasks_of
-from screening.page.page import render_overview
+from screening.page.overview import render_overview
 from screening.parallel import opened
 from screening.storage.publishing import hold
 from screening.storage.serialization import read_document

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+import numpy as np
 from markupsafe import Markup
 
 from screening.page import format as shown
 
 # About the width of a letter of a label, a little too wide rather than too narrow.
 LETTER = 7.6
-Values = Sequence[float | None]
+Values = Sequence[float | None] | np.ndarray
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+
+import numpy as np
 
 from screening.documents import validation
 from screening.documents.figures import Ranking
@@ -25,38 +26,25 @@ class Curve:
     """Out-of-fold figures along the threshold, lowest threshold first; ``at`` reads between two of them."""
 
     def __init__(self, curve: validation.Curve):
-        order = sorted((t, i) for i, t in enumerate(curve.threshold) if t is not None)
-        self.threshold: list[float] = [t for t, _ in order]
-        columns = {name: getattr(curve, name) for name in FIGURES}
-        self.columns = {name: [column[i] for _, i in order] for name, column in columns.items()}
-
-    def __len__(self) -> int:
-        return len(self.threshold)
+        order = np.argsort(curve.threshold, kind="stable")
+        self.threshold = np.array(curve.threshold, float)[order]
+        # None, of what is undefined there, becomes NaN, which no chart draws.
+        self.columns = {name: np.array(getattr(curve, name), float)[order] for name in FIGURES}
 
     def at(self, name: str, threshold: float) -> float | None:
         """Return the figure at a threshold, by linear interpolation."""
-        column, right = self.columns[name], bisect.bisect_left(self.threshold, threshold)
-        if not column:
+        if not len(self.threshold):
             return None
-        if right in (0, len(column)):
-            return column[min(right, len(column) - 1)]
-        low, high = column[right - 1], column[right]
-        if low is None or high is None:
-            return None
-        before, after = self.threshold[right - 1], self.threshold[right]
-        return low + (high - low) * (threshold - before) / (after - before)
+        value = float(np.interp(threshold, self.threshold, self.columns[name]))
+        return None if np.isnan(value) else value
 
-    def window(self, keep: Sequence[float]) -> tuple[float, float]:
-        """Return the thresholds between which anything changes, `keep` included, with a little air."""
-        moving = [
-            t
-            for t, se, sp in zip(
-                self.threshold, self.columns["sensitivity"], self.columns["specificity"], strict=True
-            )
-            if not (se == 1 and sp == 0) and not (se == 0 and sp == 1)
-        ]
-        ends = [*(moving or self.threshold), *[k for k in keep if abs(k) < shown.BEYOND_SCORES]] or [0.0, 1.0]
-        low, high = min(ends), max(ends)
+    def window(self, keep: float) -> tuple[float, float]:
+        """Return the thresholds between which anything changes, one to keep included, with a little air."""
+        sensitivity, specificity = self.columns["sensitivity"], self.columns["specificity"]
+        ends = (sensitivity == 1) & (specificity == 0) | (sensitivity == 0) & (specificity == 1)
+        moving = self.threshold[~ends] if not ends.all() else self.threshold
+        kept = [*moving.tolist(), *([keep] if abs(keep) < shown.BEYOND_SCORES else [])] or [0.0, 1.0]
+        low, high = min(kept), max(kept)
         air = 0.02 * (high - low) or 0.5
         return low - air, high + air
 
@@ -90,7 +78,7 @@ def _panel(
     curve = Curve(model.validation.curves[point.label])
     summary = model.validation.summary[point.label]
     tally = Tally(run.score_counts.get(point.label) if run else None)
-    window = curve.window([point.threshold])
+    window = curve.window(point.threshold)
     trade_off = _trade_off(point, curve, tally, window, places, number)
     slider = _slider(run, point, curve, tally, window, places)
     slider["box"] = [trade_off.left, trade_off.right, trade_off.upper, trade_off.lower]
@@ -155,7 +143,7 @@ def _small(name: str, title: str, description: str, x_label: str, y_label: str) 
 
 
 def _roc(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> Axes:
-    false_alarms = [None if s is None else 1 - s for s in curve.columns["specificity"]]
+    false_alarms = 1 - curve.columns["specificity"]
     words = "not known" if summary.auroc is None else f"{summary.auroc:.2f}"
     ends = shown.area_interval(summary.auroc_low, summary.auroc_high)
     words += f" (95% interval {ends})" if ends else ""
@@ -176,7 +164,7 @@ def _roc(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int
 
 def _precision(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> Axes | None:
     ppv = curve.columns["ppv"]
-    if all(value is None for value in ppv):
+    if np.isnan(ppv).all():
         return None
     base, average = point.prevalence, summary.average_precision
     words = "Average precision " + ("not known" if average is None else f"{average:.2f}")

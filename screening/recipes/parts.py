@@ -10,7 +10,8 @@ from screening.documents.tables import made
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.machines.base import STOPS, Estimator
-from screening.machines.baselines import Boosting, EasyEnsemble, Logistic
+from screening.machines.baselines import EasyEnsemble, Logistic
+from screening.machines.boosting import Boosting, HistogramBoosting
 from screening.machines.forests import BalancedForest, RandomForest
 from screening.machines.multi_class import MultiClassSVM
 from screening.machines.one_class import OneClassSVM
@@ -31,6 +32,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "random_forest": RandomForest,
     "balanced_forest": BalancedForest,
     "boosting": Boosting,
+    "histogram_boosting": HistogramBoosting,
     "easy_ensemble": EasyEnsemble,
 }
 """The estimator of a recipe's machine or baseline."""

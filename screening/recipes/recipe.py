@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 from pydantic_core import ErrorDetails
 
 from screening.errors import RecipeError
-from screening.machines import baselines
+from screening.machines import boosting
 from screening.spelling import did_you_mean
 
 # What every recipe of the kernel machines takes, named in its [parameters] or not.
@@ -25,14 +25,16 @@ MACHINE_PARAMETERS = {
     "baseline": (),
     "blend": (),
 }
+_BOOSTED = ("learning_rate", "n_rounds", "max_leaf_nodes", "min_samples_leaf", "class_weight", "seed")
 BASELINES = {
     "logistic": ("C", "class_weight", "max_iter"),
-    "boosting": ("learning_rate", "n_rounds", "max_leaf_nodes", "min_samples_leaf", "class_weight", "seed"),
+    "boosting": _BOOSTED,
+    "histogram_boosting": _BOOSTED,
     "random_forest": ("n_estimators", "max_depth", "min_samples_leaf", "class_weight", "seed"),
     "balanced_forest": ("n_estimators", "max_depth", "min_samples_leaf", "seed"),
     "easy_ensemble": ("n_estimators", "n_rounds", "seed"),
 }
-PERSISTABLE_BASELINES = ("logistic", "random_forest", "balanced_forest", "boosting")
+PERSISTABLE_BASELINES = tuple(name for name in BASELINES if name != "easy_ensemble")
 Criterion = Literal["auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"]
 CRITERIA = get_args(Criterion)
 
@@ -184,8 +186,8 @@ class Recipe(BaseModel):
 
     @property
     def lacks(self) -> str | None:
-        """What must be installed before a fitted estimator can be stored; None where nothing is missing."""
-        return None if self.baseline != "boosting" or baselines.lightgbm() else baselines.NEEDED
+        """What must be installed before it can be fitted; None where nothing is missing."""
+        return None if self.baseline != "boosting" or boosting.lightgbm() else boosting.NEEDED
 
     def refuse_if_not_persistable(self) -> None:
         """Raise RecipeError where a fitted estimator cannot be stored as arrays."""
@@ -193,12 +195,11 @@ class Recipe(BaseModel):
             raise RecipeError(
                 f"recipe {self.name} is a baseline for `screen compare`: its trees cannot be stored as plain "
                 "arrays, and nothing is ever unpickled from a model; train random_forest, balanced_forest, "
-                "logistic or a kernel method"
+                "histogram_boosting, logistic or a kernel method"
             )
         if self.lacks:
             raise RecipeError(
-                f"recipe {self.name} is stored with {self.lacks} (and the system's libgomp); without it, it "
-                "is compared with only"
+                f"recipe {self.name} needs {self.lacks} (and libgomp); histogram_boosting does not"
             )
         for each in self.every.values():
             each.refuse_if_not_persistable()

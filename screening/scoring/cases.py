@@ -152,13 +152,14 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
     if by_member is None:
         return None
     rows = np.arange(cohort.n_rows)
-    scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns][:, rows, columns]
+    scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns][rows, :, columns]
     members = model.facts.blend
     classes = [model.watched[column] for column in columns]
     return [
         {
-            member.recipe: bool(own[i] >= member.classes[classes[i]].threshold)
-            for member, own in zip(members, scores, strict=True)
+            member.recipe: bool(own >= member.classes[classes[i]].threshold)
+            for member, own in zip(members, scores[i], strict=True)
+            if member.classes[classes[i]].weight > 0
         }
         for i in rows
     ]

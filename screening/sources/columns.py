@@ -59,9 +59,7 @@ def joined_columns(parts: Sequence[Columns]) -> Columns:
 
 def absent(values: np.ndarray) -> np.ndarray:
     """Where a column has no value, shape (n_rows,)."""
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    return np.array([value is None for value in values.tolist()], dtype=bool)
+    return pd.isna(values)
 
 
 def coded(values: np.ndarray) -> tuple[list, np.ndarray]:

@@ -229,13 +229,12 @@ def _members(held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray |
         return []
     return [
         Member(
-            recipe=part.recipe.name,
-            title=part.recipe.title,
-            validation=Validation.of(part, sample, task, groups),
-            centre=centre[columns],
-            scale=scale[columns],
+            part.recipe.name,
+            part.recipe.title,
+            Validation.of(part, sample, task, groups),
+            *blend.pooling.of_member(m, columns),
         )
-        for part, centre, scale in zip(held_out.parts, blend.centres, blend.scales, strict=True)
+        for m, part in enumerate(held_out.parts)
     ]
 
 

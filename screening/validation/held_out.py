@@ -19,7 +19,7 @@ from screening.cohort.encoding import Encoder
 from screening.documents.validation import SearchFacts
 from screening.errors import RecipeError, UsageError
 from screening.kernels import kernel_cache
-from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, standards
+from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, Pooling
 from screening.parallel import Cluster
 from screening.recipes.building import build
 from screening.recipes.loading import members_for, tells_apart
@@ -218,22 +218,22 @@ def held_out_by(
 def blended(
     recipe: Recipe, encoded: EncodedCohort, parts: Sequence[HeldOut], notes: tuple[str, ...]
 ) -> HeldOut:
-    """The mean of members' standardised held-out decisions, and of their machines."""
+    """The weighted mean of the log odds that members' held-out decisions stand for, and of their machines.
+
+    Members that learned from one class alone know no odds: their standardised decisions weigh alike.
+    """
     repeats = min(len(part.decisions) for part in parts)
-    standard = [standards(part.decisions[:repeats].mean(axis=0, dtype=float)) for part in parts]
-    centres, scales = (np.array(each) for each in zip(*standard, strict=True))
-    decisions = np.mean(
-        [
-            (part.decisions[:repeats] - centre) / scale
-            for part, centre, scale in zip(parts, centres, scales, strict=True)
-        ],
-        axis=0,
-    )
+    decisions = np.stack([part.decisions[:repeats] for part in parts], axis=-2)
+    # One output looks for the second class; several look for a class each.
+    codes = np.arange(decisions.shape[-1]) if decisions.shape[-1] > 1 else np.array([1])
+    known = any(part.recipe.machine != "one_class" for part in parts)
+    positive = encoded.target[:, None] == codes if known else None
+    pooling = Pooling.of(decisions.mean(axis=0, dtype=float), positive)
     widest = max(parts, key=lambda part: part.search.n_candidates)
     return HeldOut(
-        decisions=decisions,
+        decisions=pooling.pooled(decisions),
         fold=parts[0].fold[:repeats],
-        ensemble=BlendedEnsemble([part.first_repeats(repeats) for part in parts], centres, scales),
+        ensemble=BlendedEnsemble([part.first_repeats(repeats) for part in parts], pooling),
         recipe=recipe,
         encoded=encoded,
         # Settings compete within a member only: the member that tried most says what choosing is worth.

@@ -48,15 +48,18 @@ class Member:
     recipe, title : str
     validation : Validation
         Its own held-out scores.
-    centre, scale : ndarray, shape (n_watched,)
-        What standardises them in the blend.
+    slope, intercept : ndarray, shape (n_watched,)
+        From its scores to the log odds that the blend averages.
+    weight : ndarray, shape (n_watched,)
+        Its share of the blend.
     """
 
     recipe: str
     title: str
     validation: Validation
-    centre: np.ndarray
-    scale: np.ndarray
+    slope: np.ndarray
+    intercept: np.ndarray
+    weight: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -304,14 +307,15 @@ def _of(declared: type, seen: Observed) -> dict[str, Any]:
 
 
 def _member(member: Member, task: Task, rules: Sequence[Rule], seed: int) -> BlendMember:
-    """What a member of a blend does alone, on the scale of its standardised scores."""
+    """What a member of a blend does alone, on the scale of its log odds."""
     alone, classes = member.validation, {}
     for m, (name, rule) in enumerate(zip(task.watched, rules, strict=True)):
         threshold = alone.operating_point(m, rule, seed).threshold
         classes[name] = MemberAlone(
             auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
             rule=rule,
-            threshold=float((threshold - member.centre[m]) / member.scale[m]),
+            threshold=float(threshold * member.slope[m] + member.intercept[m]),
+            weight=float(member.weight[m]),
         )
     return BlendMember(recipe=member.recipe, title=member.title, classes=classes)
 

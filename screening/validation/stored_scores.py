@@ -147,13 +147,12 @@ def _members(
         return []
     return [
         Member(
-            recipe=member.recipe,
-            title=member.title,
-            validation=_read(f"method:{member.recipe}:", table, names, whole),
-            centre=blend.centres[j][columns],
-            scale=blend.scales[j][columns],
+            member.recipe,
+            member.title,
+            _read(f"method:{member.recipe}:", table, names, whole),
+            *blend.pooling.of_member(m, columns),
         )
-        for j, member in enumerate(facts.blend)
+        for m, member in enumerate(facts.blend)
     ]
 
 
