@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from resumed import run_missing
+from scipy.special import ndtri
 from scipy.stats import norm
 
 from screening.documents.history import Estimate, HistoryDocument, SensitivityAndPpv
@@ -35,6 +36,8 @@ from screening.ledger import (
     record_night,
     record_verdicts,
 )
+from screening.ledger.review_stats import WIDER
+from screening.statistics.intervals import level_of_every_look
 from screening.statistics.operating_point import OperatingPoint, Rule, choose
 
 BEDS, ILL, APART, OWN, PAST = 60, 0.15, 2.0, 0.8, 700
@@ -97,6 +100,18 @@ def apart_for(threshold: float, ppv: float) -> float:
     """How much higher those with the condition score where the PPV is this one."""
     hit = ppv * (1 - ILL) * norm.sf(threshold) / (ILL * (1 - ppv))
     return float(threshold - norm.isf(min(hit, 1.0)))
+
+
+def patients_needed(past: int, fall: float) -> int | None:
+    """Independent patients by which half of all histories say that the PPV fell; None where none do."""
+    points = [promise(np.random.default_rng(seed), past) for seed in range(20)]
+    ppv = float(np.mean([truth(point.threshold)["ppv"] for point in points])) - fall
+    reach = WIDER * float(np.mean([point.ppv_ends[0] - point.ppv_ends[1] for point in points]))
+    for size in np.geomspace(10, 1e5, 500):
+        quantile = ndtri(0.5 + level_of_every_look(size) / 2)
+        if np.hypot(reach, quantile * (ppv * (1 - ppv) / size) ** 0.5) < fall:
+            return round(size)
+    return None
 
 
 def nights_of(
@@ -220,6 +235,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
+    for past in (PAST, 3000):
+        print(f"A fall of ten points needs {patients_needed(past, 0.1)} patients where {past} promised.")
     if not asked.table:
         run_missing(asked.out, COLUMNS, KEYS, pieces(asked.times), one_history)
     table(asked.out)

@@ -148,7 +148,7 @@ def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
     nameless = QUESTION | {"id": None}
     for day, word in ((1, "confirmed"), (2, "not")):
         date = f"2026-01-{day:02d}"
-        enter(ledger, NightCases(date, nameless, date, ("0",), (), FACTS, recognisable=False))
+        enter(ledger, NightCases(date, nameless, date, ("0",), (), FACTS))
         record_verdicts(ledger, date, [Verdict("0", word)])
     share = history(ledger)["series"][0]["ppv_flagged"]
 

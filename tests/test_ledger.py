@@ -170,8 +170,8 @@ def test_another_question_has_its_own_cases(ledger):
 
 
 def test_without_a_column_that_names_rows_nobody_is_recognised(ledger):
-    enter(ledger, night(1, "a", recognisable=False))
-    second = enter(ledger, night(2, "a", recognisable=False))
+    enter(ledger, night(1, "a", question=QUESTION | {"id": None}))
+    second = enter(ledger, night(2, "a", question=QUESTION | {"id": None}))
 
     assert states(second) == {"a": "new"}
     assert second.counts["resolved"] == 0

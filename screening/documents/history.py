@@ -158,6 +158,11 @@ class Question:
     label: str
     positive: Sequence[str]
 
+    @property
+    def recognisable(self) -> bool:
+        """Whether an id means the same patient on another night."""
+        return bool(self.id or self.group)
+
 
 @document
 class Words:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -23,10 +22,6 @@ Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
 """Why a night wants attention, given the counts of its cases and the nights in a row without one."""
 
 
-def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
-    return ()
-
-
 def series_by(named: str | None, question: Mapping[str, object]) -> str:
     """The name of a series, or the digest of its question where it has none."""
     return named or hashlib.sha256(audit.plain(dict(question)).encode()).hexdigest()
@@ -43,12 +38,10 @@ class NightCases:
     flagged: tuple[str, ...]  # Ids of flagged cases (groups where rows come in groups), each once.
     sampled: tuple[str, ...]  # Ids of those drawn at random from the rest.
     facts: Mapping[str, object]  # Figures for `screen history`; of patients only the hashes under `drift`.
-    # Whether an id means the same patient on another night. Where no column names the rows it does not.
-    recognisable: bool = True
     known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
     draw: int = 5  # Flagged cases without a verdict to draw into the random audit.
     # Decides why the night wants attention, once the ledger has told what it knows.
-    attention: Decided = _nothing
+    attention: Decided = lambda counts, quiet: ()
     named: str | None = None  # Name of the series, where somebody named it.
     shadow: bool = False  # Scored beside the champion: nothing of it is in force.
 
@@ -56,6 +49,11 @@ class NightCases:
     def series(self) -> str:
         """The key under which nights follow each other."""
         return series_by(self.named, self.question)
+
+    @property
+    def recognisable(self) -> bool:
+        """Whether an id means the same patient on another night; without a column of ids it does not."""
+        return bool(self.question.get("id") or self.question.get("group"))
 
     @property
     def model(self) -> str:
@@ -155,13 +153,12 @@ def quiet_nights(connection: sa.Connection, night: NightCases) -> int:
     """Nights in an unbroken row without a case, this one among them."""
     if night.flagged:
         return 0
-    before = reversed(nights_before(connection, night))
-    return 1 + len(list(takewhile(lambda run: not _cases_of(connection, run), before)))
 
+    def is_quiet(run: sa.Row[Any]) -> bool:
+        flagged = sa.select(CASES.c.entry).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
+        return connection.scalar(flagged.limit(1)) is None
 
-def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
-    facts = connection.scalar(sa.select(RUNS.c.facts).where(RUNS.c.entry == run.entry))
-    return int(json.loads(str(facts))["counts"]["cases"])
+    return 1 + len(list(takewhile(is_quiet, reversed(nights_before(connection, night)))))
 
 
 def since_last(ledger: Ledger, night: NightCases) -> Since | None:

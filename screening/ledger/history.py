@@ -28,7 +28,7 @@ from screening.documents.run import Unflagged
 from screening.documents.series import shown_series
 from screening.documents.shape import plain, read
 from screening.documents.tables import of
-from screening.ledger import audit
+from screening.ledger import audit, verifying
 from screening.ledger.audit import portions, said
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
 from screening.ledger.database import AUDIT, CASES, REVIEWS, RUNS, WAITING, Ledger
@@ -48,8 +48,6 @@ from screening.ledger.review_stats import (
     unflagged_sample,
 )
 from screening.ledger.verdicts import in_order
-from screening.ledger.verifying import rewritten
-from screening.ledger.verifying import verify as verify_trail
 
 
 def history(
@@ -66,7 +64,7 @@ def history(
     Raises Unchained: with `verify`: naming the first entry that is not as it was written.
     """
     with ledger.reading() as connection:
-        head = verify_trail(connection, printed) if verify else audit.head(connection)
+        head = verifying.verify(connection, printed) if verify else audit.head(connection)
         one = None if series is None else find_series(connection, series)
         chosen = sa.select(RUNS, AUDIT.c.recorded).join(AUDIT, AUDIT.c.number == RUNS.c.entry)
         chosen = chosen.where(~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
@@ -77,22 +75,17 @@ def history(
         retrainings = _changes(connection, one, "retrain", Retraining)
         retirements = _changes(connection, one, "retire", Retirement)
         # By the entries that erased: to look for what is gone all contents would have to be read.
-        erased = sum(digest is None for digest in rewritten(connection).values())
+        erased = sum(digest is None for digest in verifying.rewritten(connection).values())
         latest = {(run.series, run.night): run.entry for run in runs if run.published}
-        flagged = _flagged(connection, one, list(latest.values()))
-        patients = _patients(connection, runs, latest)
+        in_force = set(latest.values())
+        flagged = _flagged(connection, one, sorted(in_force))
+        patients = _patients(connection, [run for run in runs if run.entry in in_force])
     by_run, by_series = defaultdict(list), defaultdict(list)
     for verdict in verdicts:
         by_run[verdict.key].append(verdict)
         by_series[shown_series(verdict.series)].append(verdict)
     nights = [
-        _night(
-            run,
-            by_run[run.key],
-            latest.get((run.series, run.night)) == run.entry,
-            flagged[run.entry],
-            patients.get(run.entry, {}),
-        )
+        _night(run, by_run[run.key], run.entry in in_force, flagged[run.entry], patients.get(run.entry, {}))
         for run in runs
     ]
     of_series = defaultdict(list)
@@ -155,16 +148,13 @@ def _changes(
     return [read(declared, each, "the ledger's trail") for each in told]
 
 
-def _patients(
-    connection: sa.Connection, runs: Sequence[sa.Row[Any]], latest: Mapping[tuple[str, str], int]
-) -> dict[int, dict[str, object]]:
+def _patients(connection: sa.Connection, runs: Sequence[sa.Row[Any]]) -> dict[int, dict[str, object]]:
     """Hashes and cells of the patients of each series' recent nights: drift over nights reads no others."""
-    recent: defaultdict[str, list[int]] = defaultdict(list)
+    of_series = defaultdict(list)
     for run in runs:
-        if latest.get((run.series, run.night)) == run.entry:
-            recent[run.series].append(run.entry)
-    last = [entry for entries in recent.values() for entry in entries[-RECENT_NIGHTS:]]
-    parts = {entry: audit.part_of(connection, entry, audit.PATIENTS) for entry in last}
+        of_series[run.series].append(run.entry)
+    recent = [entry for entries in of_series.values() for entry in entries[-RECENT_NIGHTS:]]
+    parts = {entry: audit.part_of(connection, entry, audit.PATIENTS) for entry in recent}
     return {entry: of(dict, part.get("drift", {})) for entry, part in parts.items()}
 
 
@@ -211,15 +201,10 @@ def _night(
     return _Night(
         night,
         Flagged(run.night, counts["cases"], waiting, states, audit_names),
-        unflagged_sample(run.night, night.unflagged.cases, reviews, _recognisable(night.question)),
+        unflagged_sample(run.night, night.unflagged.cases, reviews, night.question.recognisable),
         drift,
         facts,
     )
-
-
-def _recognisable(question: Question) -> bool:
-    """Whether an id means the same patient on another night."""
-    return bool(question.id or question.group)
 
 
 def _series(
@@ -235,7 +220,7 @@ def _series(
     # A patient flagged on five nights is one patient: counted by the last word on them.
     cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
     recent = [night.drift for night in in_force if last and night.run.model == last.run.model]
-    flagged = flagged_samples([night.flagged for night in in_force], verdicts, _recognisable(question))
+    flagged = flagged_samples([night.flagged for night in in_force], verdicts, question.recognisable)
     unflagged = [night.unflagged for night in in_force]
     return SeriesFacts(
         series=name,
