@@ -181,7 +181,7 @@ class Contract(BaseModel):
     label : str, optional
         Column of the outcome; read for training and evaluation only.
     positive : list of str
-        Label texts that count as positive.
+        Label texts to find, each a class of its own; "A+B" joins A and B into one.
     negative : list of str
         Rare label texts, or ones like another, that are meant as they stand and are not positive.
     time : str, optional

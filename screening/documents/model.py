@@ -279,6 +279,7 @@ class TaskFacts:
     positive: Sequence[str]
     classes: Sequence[str]
     watched: Sequence[str]
+    joined: Mapping[str, Sequence[str]] | None = rare()
 
 
 @document
