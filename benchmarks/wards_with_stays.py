@@ -186,6 +186,20 @@ def one_history(
     yield line
 
 
+def looked_at_after_each(paths: int = 4000, most: int = 5000) -> None:
+    """In the limit of many patients: how often a figure is ever below its estimate where nothing changed.
+
+    Brownian motion of the nights' figure beside one error of the estimate, in deviations of a patient.
+    """
+    rng, sizes = np.random.default_rng(0), np.unique(np.geomspace(4, most, 3000).astype(int))
+    steps = rng.normal(size=(paths, len(sizes))) * np.diff(sizes, prepend=0) ** 0.5
+    seen, stated = np.cumsum(steps, axis=1) / sizes, rng.normal(size=(paths, 1))
+    reach = np.array([ndtri(0.5 + level_of_every_look(size) / 2) for size in sizes]) / sizes**0.5
+    for error in (0, 0.02, 0.05, 0.1, 0.2):
+        ever = (stated * error + seen > np.hypot(WIDER * norm.ppf(0.975) * error, reach)).any(axis=1)
+        print(f"An estimate known to {error} of a patient's deviation: {100 * ever.mean():.1f} %")
+
+
 FIGURES = ("sensitivity", "ppv")
 COLUMNS = (
     "stay", "review", "fall", "nights", "past", "seed",
@@ -232,9 +246,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--times", type=int, default=100)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("wards.csv"))
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--looks", action="store_true", help="the limit of many patients only")
     asked = parser.parse_args()
+    if asked.looks:
+        return looked_at_after_each()
     for past in (PAST, 3000):
         print(f"A fall of ten points needs {patients_needed(past, 0.1)} patients where {past} promised.")
     if not asked.table:

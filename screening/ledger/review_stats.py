@@ -251,7 +251,7 @@ def _seen(flagged: Sample, unflagged: Sample, every_look: bool = False) -> Sensi
 
 
 WIDER = float(ndtri(0.5 + EVERY_LOOK / 2) / ndtri(0.5 + LEVEL / 2))
-"""How much wider an interval of 97.5 % is than one of 95."""
+"""How much wider an interval of 98 % is than one of 95."""
 
 
 def _below(seen: Estimate, promised: Estimate) -> bool:

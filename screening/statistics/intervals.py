@@ -11,7 +11,7 @@ from screening.documents.validation import Difference
 LEVEL = 0.95
 """Two-sided confidence of every interval."""
 
-EVERY_LOOK = 0.975
+EVERY_LOOK = 0.98
 """Two-sided confidence of all intervals of a growing sample together."""
 
 
@@ -105,10 +105,10 @@ LOOKS = 15.0
 
 
 def level_of_every_look(size: float) -> float:
-    """Level of an interval at a size so that those of all sizes together hold in 97.5 %, as a sample grows.
+    """Level of an interval at a size so that those of all sizes together hold in 98 %, as a sample grows.
 
     A fixed level fails sooner or later where somebody looks every day. Normal mixture (Robbins 1970; Howard
-    et al. 2021): 3.3 standard errors at 60 to 500 rows, slowly more at larger sizes.
+    et al. 2021): 3.4 standard errors at 60 to 500 rows, slowly more at larger sizes.
     """
     squared = (1 + LOOKS / size) * (np.log1p(size / LOOKS) - 2 * np.log(1 - EVERY_LOOK))
     # A few rows tell nothing at any look, and a level of 1 has no quantile.
