@@ -192,10 +192,10 @@ def _contribution(
         feature=facts.name,
         value=cohort.contract.features[facts.name].shown(value),
         unit=facts.unit,
-        usual=facts.usual,
-        usual_from=facts.usual_from,
         direction="raises" if change > 0 else "lowers",
         change=float(change),
+        reference=facts.reference,
+        seen=facts.seen,
         lower=among["lower"],
         alike=among["alike"],
     )

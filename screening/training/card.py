@@ -132,21 +132,21 @@ def _training(
 
 
 def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
-    """Each feature with unit, usual range (the contract's, else 5 to 95 % of training rows) and median."""
+    """Each feature with unit, its ranges and median."""
     described = []
     for name, feature in sample.contract.features.items():
-        usual, origin = feature.usual, "contract"
-        given = sample.values[name]
-        if usual is None and feature.type == "number" and not absent(given).all():
-            usual, origin = np.nanquantile(given, [0.05, 0.95]), "training, 5 to 95 %"
+        seen, given = feature.seen, sample.values[name]
+        if seen is None and feature.type == "number" and not absent(given).all():
+            low, high = np.nanquantile(given, [0.05, 0.95])
+            seen = float(low), float(high)
         median = encoder.medians[name]
         described.append(
             FeatureFacts(
                 name=name,
                 type=feature.type,
                 unit=feature.unit,
-                usual=None if usual is None else (float(usual[0]), float(usual[1])),
-                usual_from=None if usual is None else origin,
+                reference=feature.reference,
+                seen=seen,
                 median=median if isinstance(median, str) else _finite(median),
                 description=feature.description,
             )
