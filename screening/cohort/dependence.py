@@ -99,18 +99,6 @@ class Sign:
         return f"{self.seen} '{self.column}' was therefore made the group, the patient of a row; review"
 
 
-def proposed(signs: Sequence[Sign], contract: Contract, given: Contract) -> dict[str, str | bool | list[str]]:
-    """Roles for a starter contract by the surest sign, beside those given; none where no column tells."""
-    sign = next((sign for sign in signs if sign.column and not contract.group), None)
-    if sign is None or sign.column is None:
-        return {}
-    if sign.kind == "first_row_only":
-        return {"drop": [*given.drop, sign.column]}
-    if sign.kind == "stem":
-        return {"group": sign.column, "group_stem": True, "id": contract.id or sign.column}
-    return {"group": sign.column}
-
-
 def refuse_dependent(found: Sequence[Sign]) -> None:
     """Stop where rows are surely of the same patients and nobody has said which.
 
