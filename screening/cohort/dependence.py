@@ -17,6 +17,7 @@ import pyarrow as pa
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
+from screening.cohort.ids import counts_rows, few_rows_each, sizes_of_stems, stems_of
 from screening.cohort.role_inference import (
     FEW_VALUES,
     INDEX_NAME,
@@ -27,7 +28,6 @@ from screening.cohort.role_inference import (
 )
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.contract.stems import counts_rows, sizes_of_stems, stems_of, usual
 from screening.documents.reason import Reason
 from screening.errors import UsageError
 from screening.sources.readers import Source
@@ -307,7 +307,7 @@ def _stems(table: _Table) -> Iterator[Sign]:
         if not sizes:
             continue
         multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
-        counted = usual(names.tolist(), sizes)
+        counted = few_rows_each(names.tolist(), sizes)
         sure = multiple >= 1.5 or counts_rows(names.tolist())
         if counted or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from screening.cohort.code_prefixes import CODE, MANY_VALUES
-from screening.cohort.id_hash import PLACE_NAMES
+from screening.cohort.ids import PLACE_NAMES, sizes_of_stems
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.contract.stems import sizes_of_stems
 from screening.documents.tables import table, word
 from screening.errors import CohortError
 from screening.sources.number_formats import truths

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from screening.cohort.dependence import Sign, dependence
-from screening.cohort.duplicates import hashed
+from screening.cohort.ids import hashed
 from screening.cohort.reading import contract_of, opened
 from screening.cohort.role_inference import (
     FEW_VALUES,
