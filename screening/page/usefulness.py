@@ -15,9 +15,25 @@ ROUND = [step * 10**power for power in range(1, 8) for step in (1, 2, 5)]
 
 
 def usefulness(model: ModelDocument) -> dict[str, object]:
-    """Return the verdict with its reasons, and a picture where one class is watched."""
-    picture = _picture(model, model.points[0]) if len(model.points) == 1 else None
-    return {"verdict": usefulness_of(model), "picture": picture}
+    """Return the verdict with its reasons, the best other method, and a picture of a single class."""
+    one = model.points[0] if len(model.points) == 1 else None
+    return {
+        "verdict": usefulness_of(model),
+        "other": best_other(model.validation.comparison),
+        "other_at": _other_at(model, one) if one else None,
+        "picture": _picture(model, one) if one else None,
+    }
+
+
+def _other_at(model: ModelDocument, point: OperatingPointFacts) -> tuple[float, float] | None:
+    """Flags per 100 rows of the best other method at the prevalence in use, and its sensitivity."""
+    other = best_other(model.validation.comparison)
+    sensitivity, specificity = (
+        (other.figures or {}).get(name) if other else None for name in ("sensitivity", "specificity")
+    )
+    if sensitivity is None or specificity is None:
+        return None
+    return 100 * flags_of(point, sensitivity, specificity), sensitivity
 
 
 def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
@@ -55,19 +71,12 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
             lambda x: shown.count(100 * capacity / x) if x else "any",
         )
     axes.mark(100 * point.flag_rate, point.sensitivity, "validated", "validated threshold")
-    _mark_other(axes, model, point)
+    at, other = _other_at(model, point), best_other(model.validation.comparison)
+    if at and other:
+        axes.dot(*at, "other")
+        axes.note(*at, "second", shown.name(other.recipe))
     axes.caption = f"{words} Dotted: picking by chance."
     return axes
-
-
-def _mark_other(axes: Axes, model: ModelDocument, point: OperatingPointFacts) -> None:
-    other = best_other(model.validation.comparison)
-    figures = other.figures if other else None
-    sensitivity, specificity = ((figures or {}).get(name) for name in ("sensitivity", "specificity"))
-    if other is not None and sensitivity is not None and specificity is not None:
-        at = 100 * flags_of(point, sensitivity, specificity)
-        axes.dot(at, sensitivity, "other")
-        axes.note(at, sensitivity, "second", shown.name(other.recipe))
 
 
 FIGURES = {
