@@ -95,7 +95,7 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "panels": tradeoff.panels(model, run, places),
         "places": places,
         "rarest_first": performance.rarest_first(model),
-        "calibration_charts": chances.calibration_charts(model),
+        "chances": chances.chances_of(model),
         "subgroups": performance.subgroups(model, run),
     }
 

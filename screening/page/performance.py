@@ -59,27 +59,16 @@ def froc(model: ModelDocument) -> Axes | None:
     # Far right of the threshold in use nobody reads; the table has the rest.
     most = max(min(max(curve.false_positives), 4 * facts.false_positives), 1.0)
     drawn = [place for place, false in enumerate(curve.false_positives) if false <= most]
-    share = 1 - facts.missed / facts.n_lesions
     axes = Axes(
-        name="froc",
-        title="Lesions found against false clusters a patient",
-        description=(
-            f"FROC curve of patients held out: {share:.0%} of {facts.n_lesions} lesions found at "
-            f"{facts.false_positives:.1f} false clusters a patient, the threshold in use; the table below "
-            "has the other thresholds."
-        ),
-        x=(0.0, most),
-        y=(0.0, 1.0),
-        x_label="false clusters a patient",
-        y_label="lesions found",
+        name="froc", x=(0.0, most), y=(0.0, 1.0), x_label="false clusters a patient", y_label="lesions found",
         margins=(16, 24, 46, 66),
-    )
+    )  # fmt: skip
     axes.line(
         [curve.false_positives[place] for place in drawn],
         [curve.sensitivity[place] for place in drawn],
         "first",
     )
-    axes.mark(facts.false_positives, share, "validated", "threshold in use")
+    axes.mark(facts.false_positives, 1 - facts.missed / facts.n_lesions, "validated", "threshold in use")
     return axes
 
 
@@ -92,20 +81,15 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
     numbers = list(range(1, len(steps) + 1))
     accuracy, error = [step[2] for step in steps], [step[3] for step in steps]
     axes = Axes(
-        name="pruning",
-        title="Support vectors removed",
+        name="pruning", x=(0.0, float(len(steps))), y=(0.0, 1.0), x_label="support vectors removed",
+        y_label="training rows", height=240, title="Support vectors removed",
         description=(
             f"{shown.plural(len(steps), 'support vector')} of the larger class removed. On training rows, "
             f"the rarer class found went from {shown.percent(accuracy[0])} after the first to "
             f"{shown.percent(accuracy[-1])}, the larger class flagged from {shown.percent(error[0])} to "
             f"{shown.percent(error[-1])}."
         ),
-        x=(0.0, float(len(steps))),
-        y=(0.0, 1.0),
-        x_label="support vectors removed",
-        y_label="training rows",
-        height=240,
-    )
+    )  # fmt: skip
     axes.line(numbers, accuracy, "first", "rare found")
     axes.line(numbers, error, "second", "false flags")
     return axes

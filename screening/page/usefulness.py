@@ -44,19 +44,9 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
     capacity = None if model.validation.grouped else model.stated.capacity
     if point.flag_rate is None or point.sensitivity is None:
         return None
-    room = (
-        ""
-        if capacity is None
-        else f" The upper axis says how large a night {capacity:,} reviews are enough for."
-    )
-    words = (
-        f"Share of cases found against flags per 100 rows. The validated threshold finds "
-        f"{shown.percent(point.sensitivity)} for {shown.per_hundred(point.flag_rate)}.{room}"
-    )
     axes = Axes(
-        name="useful", title="Cases found for so many flags", description=words, x=(0, 100), y=(0, 1),
-        x_label="flags per 100 rows", y_label="cases found (sensitivity)", width=660, height=330,
-        margins=(52 if capacity else 16, 24, 46, 66),
+        name="useful", x=(0, 100), y=(0, 1), x_label="flags per 100 rows",
+        y_label="cases found (sensitivity)", height=330, margins=(52 if capacity else 16, 24, 46, 66),
     )  # fmt: skip
     flags = 100 * rates
     low, high = curve.columns["sensitivity_low"], curve.columns["sensitivity_high"]
@@ -75,7 +65,6 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
     if at and other:
         axes.dot(*at, "other")
         axes.note(*at, "second", shown.name(other.recipe))
-    axes.caption = f"{words} Dotted: picking by chance."
     return axes
 
 
