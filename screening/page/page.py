@@ -96,7 +96,6 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "places": places,
         "rarest_first": performance.rarest_first(model),
         "chances": chances.chances_of(model),
-        "subgroups": performance.subgroups(model, run),
     }
 
 

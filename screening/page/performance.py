@@ -1,12 +1,8 @@
-"""How a model was judged, where a table is not enough: subgroups, classes, lesions, what pruning removed."""
+"""How a model was judged, where a table is not enough: lesions, removed support vectors, order of classes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from screening.documents.model import ModelDocument
-from screening.documents.run import RunDocument
-from screening.documents.validation import Level
 from screening.page import format as shown
 from screening.page.charts import Axes
 
@@ -22,32 +18,6 @@ def rarest_first(model: ModelDocument) -> list[int]:
     if found is None:
         return []
     return sorted(range(len(found.classes)), key=lambda i: (sum(found.counts[i]), found.classes[i]))
-
-
-def subgroups(model: ModelDocument, run: RunDocument | None) -> list[dict[str, object]]:
-    """Return past performance by level of each watched class, beside what was flagged there tonight."""
-    tonight = {(row.column, row.level): row for row in run.subgroups} if run else {}
-    tables: list[dict[str, object]] = []
-    for point in model.points:
-        columns = []
-        for column in model.validation.subgroups.get(point.label, ()):
-            known = [row.level for row in column.rows]
-            # A level that training never met has no past performance, and is shown for that very reason.
-            unmet = [level for name, level in tonight if name == column.column and level not in known]
-            levels = [*column.rows, *(replace(UNMET, level=level) for level in unmet)]
-            rows = [(level, tonight.get((column.column, level.level))) for level in levels]
-            columns.append({"name": shown.feature(column.column), "rows": rows})
-        if any(column["rows"] for column in columns):
-            name = shown.name(point.label) if model.multi else ""
-            tables.append({"class": name, "tonight": run is not None, "columns": columns})
-    return tables
-
-
-UNMET = Level(
-    level=None, n=None, events=None, few=(), flag_rate=None,
-    sensitivity=None, sensitivity_low=None, sensitivity_high=None,
-    specificity=None, specificity_low=None, specificity_high=None,
-)  # fmt: skip
 
 
 def froc(model: ModelDocument) -> Axes | None:
