@@ -13,7 +13,7 @@ from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import oriented_decisions
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
-from screening.validation.checks import check_model, refuse_too_few
+from screening.validation.judge import check_model, refuse_too_few
 from screening.validation.search import APART, CONSTANT, choose_setting
 from screening.validation.task import Task
 from screening.validation.validation import Validation
@@ -37,7 +37,7 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
     fold = model.validation.set_index("id")["fold"][cohort.id].to_numpy()
     encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
 
-    by_machine = [oriented_decisions(each, encoded, kind, 2)[:, 0] for each in model.ensemble.machines]
+    by_machine = [oriented_decisions(each, encoded, kind, 1)[:, 0] for each in model.ensemble.machines]
 
     own = np.array(by_machine)[fold, np.arange(len(fold))]
     assert len(by_machine) == 5
@@ -61,7 +61,7 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tiss
     encoded, kind = model.encoder.transform(rows), model.ensemble.kind
 
     alone = [
-        oriented_decisions(each, encoded, kind, model.ensemble.n_classes) for each in model.ensemble.machines
+        oriented_decisions(each, encoded, kind, model.ensemble.n_outputs) for each in model.ensemble.machines
     ]
 
     together = model.ensemble.decisions(encoded)

@@ -58,9 +58,9 @@ def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(tmp_path, p
 
 
 def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
-    model = learned(labelled(tmp_path, {0: "Yes", 1: "yess"}, positive=["yes", "Yes", "yess"]))
+    model = learned(labelled(tmp_path, {0: "Yes", 1: "yess"}, positive="yes+Yes+yess"))
 
-    assert model.document["task"]["positive"] == ["yes", "Yes", "yess"]
+    assert model.document["task"]["joined"] == {"yes+Yes+yess": ["yes", "Yes", "yess"]}
 
 
 def test_a_rare_label_that_the_contract_calls_negative_is_taken_as_such(tmp_path):

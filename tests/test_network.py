@@ -282,9 +282,14 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
     assert processes.run(Order(["recipes"], "l.db", 1, 60)).code == 0
 
 
-def test_what_every_night_imports_is_there_to_be_imported_once():
+def test_what_nights_are_forked_from_is_there_and_starts_no_thread():
     """A name that is gone would be passed over in silence, and every night be slower."""
     assert [name for name in PRELOADED if find_spec(name) is None] == []
+    asked = "import screening.network.night_server, threading; print(threading.active_count())"
+
+    ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.strip() == "1"
 
 
 names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)

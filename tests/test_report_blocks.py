@@ -14,7 +14,7 @@ from screening.documents.shape import plain
 from screening.documents.stored import model_in
 from screening.page import render_model, render_run
 from screening.page.performance import pruning_chart
-from screening.scoring.png import as_text, palette_png, ramp
+from screening.scoring.voxels import as_base64, palette_png, ramp
 from screening.statistics.calibration import calibrate
 
 
@@ -65,7 +65,7 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
 def appraised_run() -> dict[str, Any]:
     run = nosocomial_run()
     appraised(run["model"])
-    picture = as_text(palette_png(np.ones((2, 3), np.uint8), ramp([(0, 0, 0), (9, 9, 9)], 3)))
+    picture = as_base64(palette_png(np.ones((2, 3), np.uint8), ramp([(0, 0, 0), (9, 9, 9)], 3)))
     slices = [
         {"at": 4.0, "voxels": 6, "flagged": 2, "width": 3, "height": 2, "overlay": picture, "heat": picture}
     ]

@@ -23,15 +23,15 @@ def inlined(page: str) -> dict[str, Any]:
     return json.loads(found[1])
 
 
-def with_one_value(value: str, **declared: Any) -> str:
+def with_one_value(value: str, normalise: str | None = None, **ranges: list[float]) -> str:
     run = nosocomial_run()
-    run["model"]["contract"]["features"] = {"crp": declared}
+    run["model"]["contract"]["features"] = {"crp": {"type": "number", "normalise": normalise}}
     run["cases"] = run["cases"][:1]
     run["cases"][0]["contributions"] = [
         {
-            "feature": "crp", "value": value, "unit": "mg/L", "usual": [0, 10], "direction": "raises",
-            "change": 0.3,
+            "feature": "crp", "value": value, "unit": "mg/L", "direction": "raises", "change": 0.3,
         }
+        | ranges
     ]  # fmt: skip
     run["near_misses"] = []
     (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run))
@@ -39,25 +39,34 @@ def with_one_value(value: str, **declared: Any) -> str:
 
 
 @pytest.mark.parametrize("value", ["237", "237.0"])
-def test_a_value_above_its_usual_range_is_marked(value):
-    assert with_one_value(value, type="number", usual=[0, 10]) == "crp 237 mg/L H usual range 0–10 ▲ +0.300"
+def test_a_value_above_its_reference_range_is_marked(value):
+    assert with_one_value(value, reference=[0, 10]) == "crp 237 mg/L H reference range 0–10 ▲ +0.300"
 
 
-def test_a_value_below_or_inside_its_usual_range_is_told_apart():
-    assert with_one_value("-1", type="number", usual=[0, 10]) == "crp −1 mg/L L usual range 0–10 ▲ +0.300"
-    assert with_one_value("10", type="number", usual=[0, 10]) == "crp 10 mg/L usual range 0–10 ▲ +0.300"
+def test_a_value_below_or_inside_its_reference_range_is_told_apart():
+    assert with_one_value("-1", reference=[0, 10]) == "crp −1 mg/L L reference range 0–10 ▲ +0.300"
+    assert with_one_value("10", reference=[0, 10]) == "crp 10 mg/L reference range 0–10 ▲ +0.300"
 
 
-def test_without_a_range_in_the_contract_the_range_is_that_of_past_patients():
-    assert with_one_value("237", type="number") == "crp 237 mg/L H range in past patients 0–10 ▲ +0.300"
+def test_a_value_outside_what_past_patients_had_has_its_own_word_and_no_mark_of_a_laboratory():
+    told = "mg/L {} range in past patients 0–10 ▲ +0.300"
+    assert with_one_value("237", seen=[0, 10]) == "crp 237 " + told.format("above")
+    assert with_one_value("-1", seen=[0, 10]) == "crp −1 " + told.format("below")
+
+
+def test_a_reference_range_goes_before_that_of_past_patients():
+    """CRP of 480 is marked where a laboratory gave the range, whatever past patients had."""
+    told = with_one_value("480", reference=[0, 5], seen=[2.95, 480])
+    assert told == "crp 480 mg/L H reference range 0–5 ▲ +0.300"
+    assert with_one_value("480", seen=[2.95, 480]) == "crp 480 mg/L range in past patients 2.95–480 ▲ +0.300"
 
 
 def test_a_missing_value_has_neither_unit_nor_range():
-    assert with_one_value("missing", type="number", usual=[0, 10]) == "crp missing ▲ +0.300"
+    assert with_one_value("missing", reference=[0, 10]) == "crp missing ▲ +0.300"
 
 
 def test_a_raw_value_is_not_held_against_a_range_of_normalised_values():
-    assert with_one_value("345.8", type="number", normalise="within_group") == "crp 345.8 mg/L ▲ +0.300"
+    assert with_one_value("345.8", "within_group", seen=[0, 10]) == "crp 345.8 mg/L ▲ +0.300"
 
 
 def test_truth_values_and_ordinals_are_put_in_words():

@@ -23,8 +23,7 @@ from screening.documents.voxels import Slice, Volume, Voxels
 from screening.page import draw_run
 from screening.page.voxels import has_pictures
 from screening.page.worklist import worklist
-from screening.scoring.png import palette_png, ramp
-from screening.scoring.voxels import fullest_slices, largest_clusters
+from screening.scoring.voxels import fullest_slices, largest_clusters, palette_png, ramp
 
 ONES = np.ones(3)
 

@@ -22,7 +22,7 @@ def init(
 ) -> None:
     """Infer a starter contract from COHORT, to be read and edited.
 
-    It holds every key, explained, and the role, type, usual range and categories of every column; what was
+    It holds every key, explained, and the role, type, range (`seen`) and categories of every column; what was
     guessed is said. The table is read with it before it is written.
     """
     from screening.cohort.reading import starter_contract

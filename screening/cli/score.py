@@ -256,7 +256,9 @@ def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dic
     case = told(run_in(found["run"]), case_in(found["case"]))
     why = [
         " ".join(
-            filter(None, [c.feature, c.value, c.unit, c.outside, f"(usual {c.usual})" if c.usual else ""])
+            filter(
+                None, [c.feature, c.value, c.unit, c.outside, f"({c.range_is} {c.range})" if c.range else ""]
+            )
         )
         + f": {'raises' if c.raises else 'lowers'} the score, {c.change}"
         for c in case["why"]

@@ -42,9 +42,7 @@ def train(
     positive: options.Positive = None,
     id: options.Id = None,
     group: options.Group = None,
-    independent: Annotated[
-        bool, typer.Option("--independent", help="Every row is a patient of its own, whatever it looks like.")
-    ] = False,
+    independent: options.Independent = False,
     drop: options.Drop = None,
     neighbourhood: Annotated[
         int | None,
@@ -196,6 +194,7 @@ def compare(
     positive: options.Positive = None,
     id: options.Id = None,
     group: options.Group = None,
+    independent: options.Independent = False,
     drop: options.Drop = None,
     contract: ContractFile = None,
     control: Annotated[
@@ -261,6 +260,7 @@ def compare(
             jobs=jobs,
             max_rows=max_rows,
             control=control,
+            independent=independent,
             kept=unfinished,
             cluster=cluster,
             progress=progress,
@@ -280,8 +280,7 @@ def validate(
     query: options.Query = None,
     label: options.Label = None,
     positive: Annotated[
-        list[str] | None,
-        typer.Option(help="Label value of a case, where COHORT writes it otherwise; may be repeated."),
+        str | None, typer.Option(help="Label value of a case, where COHORT writes it otherwise; or A+B.")
     ] = None,
     templates: Templates = None,
     as_json: AsJson = False,

@@ -131,7 +131,7 @@ def starter_contract(
     """A starter contract for a table, for a person to review, and notes on what was guessed.
 
     Unlike the inference of `read_cohort` it guesses roles, the patient of several rows among them, lists
-    categories and usual ranges (1st to 99th percentile), and declares missing-value codes and censoring it
+    categories and ranges (`seen`: 1st to 99th percentile), and declares missing-value codes and censoring it
     meets, so that the table reads with it.
     """
     given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)

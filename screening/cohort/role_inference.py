@@ -277,8 +277,8 @@ def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, ob
     if numeric:
         feature["type"] = "number"
         if starter:
-            usual = summary.percentiles(1, 99)
-            feature.update({"usual": usual} if usual else {})
+            seen = summary.percentiles(1, 99)
+            feature.update({"seen": seen} if seen else {})
             not_known = sorted({*absent, *summary.odd_texts, *(f"{code:g}" for code in summary.far_codes)})
             feature.update({"missing_values": not_known} if not_known else {})
             feature.update({"censored": "limit"} if summary.censored else {})

@@ -35,7 +35,7 @@ def deidentified_model(model: Json, key: SiteKey, ranks: Mapping[str, Ranks]) ->
                 contract.get("cohort", {}), "minutes_per_review capacity prevalence coordinates"
             ),
             "features": {
-                name: only(feature, "type unit usual normalise")
+                name: only(feature, "type unit reference normalise")
                 for name, feature in contract.get("features", {}).items()
             },
         },
@@ -134,11 +134,11 @@ def _training(stored: Json, key: SiteKey) -> Json:
 
 
 def _feature(stored: Json) -> Json:
-    usual, median = stored["usual"], stored["median"]
-    step = step_of(usual)
+    seen, median = stored["seen"], stored["median"]
+    step = step_of(stored["reference"] or seen)
     return only(
-        stored, "name type unit usual_from",
-        usual=widened(usual, step),
+        stored, "name type unit reference",
+        seen=widened(seen, step),
         median=median if median is None or isinstance(median, str) else round(median / step) * step,
         description=None,
     )  # fmt: skip

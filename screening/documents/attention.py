@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 
+from screening.documents.external_validation import ExternalValidation
 from screening.documents.model import ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
@@ -265,3 +266,54 @@ def _quiet_by_chance(model: ModelDocument, rows: int) -> bool:
 
 def _plural(how_many: float, one: str) -> str:
     return f"{round(how_many):,} {one}{'s' * (how_many != 1)}"
+
+
+def of_validation(found: ExternalValidation) -> list[Reason]:
+    """Reasons to look twice before a model is used where it was tried: what is shown to be worse there."""
+    return [*_not_kept(found), *_chances_off(found)]
+
+
+def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
+    """Figures that are shown to be lower than promised."""
+    for point in found.operating_points:
+        one, which = found.classes[point.label], _of_class(found, point.label)
+        area = found.figures.summary[point.label].auroc
+        for figure, seen, past in (
+            ("sensitivity", point.sensitivity, one.promise.sensitivity),
+            ("specificity", point.specificity, one.promise.specificity),
+            ("auroc", area, one.promise.auroc),
+        ):
+            high = one.differences[figure].high
+            if high is None or high >= 0 or seen is None or past is None:
+                continue
+            here, then = (f"{each:.2f}" if figure == "auroc" else f"{each:.0%}" for each in (seen, past))
+            name = "AUROC" if figure == "auroc" else figure.capitalize()
+            yield Reason(
+                "promise_not_kept", f"{name}{which} is {here} here; validation at training promised {then}.",
+                None, seen, past,
+                remedy="Look at the threshold that this cohort would choose, and at subgroups and units, "
+                "before the model is used here.",
+            )  # fmt: skip
+
+
+def _chances_off(found: ExternalValidation) -> Iterator[Reason]:
+    """Chances that are shown to be too high or too low on the whole, or too extreme."""
+    for label, one in found.figures.calibration.items():
+        ratio, said = one.observed_expected, []
+        if ratio is not None and not ratio.low <= 1 <= ratio.high:
+            side = "low" if ratio.value > 1 else "high"
+            said.append(
+                f"are too {side} here: {ratio.value:.2f} times as many cases were seen as they add up to"
+            )
+        if one.slope is not None and one.slope_high is not None and one.slope_high < 1:
+            said.append(f"are too extreme here (calibration slope {one.slope:.2f})")
+        if said:
+            yield Reason(
+                "chance_misfit", f"Chances{_of_class(found, label)} {' and '.join(said)}.", None,
+                ratio.value if ratio else one.slope,
+                remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
+            )  # fmt: skip
+
+
+def _of_class(found: ExternalValidation, label: str) -> str:
+    return f" of {label}" if found.model.multi else ""

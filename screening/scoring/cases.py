@@ -48,17 +48,6 @@ def cases_of(
     ]
 
 
-def because(case: Case, why: Reasons) -> Case:
-    """The case with what makes its score."""
-    return replace(
-        case,
-        contributions=why.contributions,
-        explained=why.explained,
-        missing=why.missing,
-        votes=why.votes,
-    )
-
-
 def displayed(table: Columns | None, row: int) -> dict[str, str | None] | None:
     """What the contract wants shown beside a row."""
     return None if table is None else {name: values[row] for name, values in table.items()}
@@ -104,7 +93,7 @@ class Top:
             display=self.cohort.display,
         )
         reasons = contributions(model, self.cohort, self.column)
-        return [because(case, why) for case, why in zip(cases, reasons, strict=True)]
+        return [replace(case, **vars(why)) for case, why in zip(cases, reasons, strict=True)]
 
 
 SHOWN = 5
@@ -203,10 +192,10 @@ def _contribution(
         feature=facts.name,
         value=cohort.contract.features[facts.name].shown(value),
         unit=facts.unit,
-        usual=facts.usual,
-        usual_from=facts.usual_from,
         direction="raises" if change > 0 else "lowers",
         change=float(change),
+        reference=facts.reference,
+        seen=facts.seen,
         lower=among["lower"],
         alike=among["alike"],
     )

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from screening.documents.shape import plain
 from screening.errors import UsageError
-from screening.scoring.cases import because, cases_of, contributions
+from screening.scoring.cases import cases_of, contributions
 from screening.sources.database import Database
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import read_document
@@ -123,7 +123,7 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
             display=one.display,
         )
         (reasons,) = contributions(model, one, scored.column[[at]], most=None)
-        told = plain(because(case, reasons)) | {"flagged": bool(scored.flagged[at])}
+        told = plain(replace(case, **vars(reasons))) | {"flagged": bool(scored.flagged[at])}
         best = named, float(scored.score[at]), told
     if best is None:
         raise UsageError(

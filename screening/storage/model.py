@@ -23,6 +23,7 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.reading import BATCH_ROWS, open_cohort
 from screening.cohort.stream import CohortStream
 from screening.contract.contract import Contract
+from screening.documents.chances import likeliest
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import Brief, InBrief, model_brief
 from screening.documents.stored import model_in
@@ -154,6 +155,11 @@ class Model(InBrief):
     def scores(self, encoded: np.ndarray) -> np.ndarray:
         """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
         return self.decisions(encoded)[:, self.watched_columns]
+
+    def predicted(self, decisions: np.ndarray) -> np.ndarray:
+        """Number of the class with the highest chance, shape (n_rows,); of a model of several classes."""
+        chances = self.facts.validation.class_chances or {}
+        return likeliest([chances[name] for name in self.facts.task.classes], decisions)
 
     def opened(
         self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
@@ -348,7 +354,7 @@ class ScoreColumns:
 
     def __init__(self, model: Model):
         task = model.facts.task
-        self.classes = np.array(task.classes) if task.kind == "multi" else None
+        self.model, self.classes = model, np.array(task.classes) if task.kind == "multi" else None
         self.chances = Chances(model)
         fields = [("id", pa.string())]
         fields += [("group", pa.string())] if model.contract.group else []
@@ -372,7 +378,7 @@ class ScoreColumns:
             found = self.chances.of(scored.score, scored.column)
             columns |= {name: pa.array(values, from_pandas=True) for name, values in found.items()}
         if self.classes is not None:
-            columns["predicted"] = self.classes[scored.decisions.argmax(axis=1)]
+            columns["predicted"] = self.classes[self.model.predicted(scored.decisions)]
             columns |= {f"score_{name}": scored.decisions[:, m] for m, name in enumerate(self.classes)}
         return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
 
