@@ -372,7 +372,7 @@ def report(
     """Draw the report of a model, run, comparison or validation directory again."""
     from screening.page import render_model, render_run
     from screening.page.comparison import render_comparison
-    from screening.page.external_validation import render_validation
+    from screening.page.page import render_validation
     from screening.storage.publishing import write_whole
     from screening.storage.serialization import as_stored, read_document
 
