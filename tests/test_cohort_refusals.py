@@ -210,7 +210,11 @@ def labelled(folder, labels):
         (["krank", "krank", "gesund"], None, ["krank"]), (["décédé", "décédé", "vivant"], None, ["décédé"]),
         (["Kontrolle", "Fall", "Fall"], None, ["Fall"]),
         (["not normal", "not normal", "normal"], None, ["not normal"]),
-        (["nodular", "nodular", "flat"], None, ["flat"]), (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
+        (["nodular", "nodular", "flat"], None, ["flat"]), (["HIV+", "HIV+", "HIV-"], None, ["HIV+"]),
+        (["sepsis", "sepsis", "w/o sepsis"], None, ["sepsis"]),
+        (["not cured", "not cured", "cured"], None, ["not cured"]),
+        (["symptomatic", "symptomatic", "asymptomatic"], None, ["symptomatic"]),
+        (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
     ],
 )  # fmt: skip
 def test_positive_labels_are_those_asked_for_else_the_affirming_else_not_a_denial_else_the_rarer(

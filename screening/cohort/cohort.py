@@ -21,17 +21,19 @@ from screening.sources.readers import Source
 from screening.spelling import did_you_mean
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
-# English, German, French, Spanish, Italian.
+# English, German, French, Spanish, Italian, Portuguese, Dutch.
 NOT = (
     "no not non none never without free absent absence kein keine keiner nicht ohne nie nein pas sans "
     "aucun aucune jamais sin ningun ninguna nunca ausente ausencia senza nessun nessuna mai assente "
-    "assenza"
+    "assenza nao sem nenhum nenhuma niet geen zonder nooit"
 )
 WELL = (
-    "normal normale normaux normales healthy well negative neg alive living survived survivor survivors "
-    "benign control controls unaffected uninfected gesund negativ lebend lebt lebendig uberlebt gutartig "
-    "kontrolle kontrollen unauffallig sain saine negatif vivant vivante benin benigne temoin temoins "
-    "controle sano sana negativo negativa vivo viva benigno benigna controllo sopravvissuto"
+    "normal normale normaux normales healthy well negative neg alive live lived living survived survival "
+    "survivor survivors benign control controls ctrl ctl hc unaffected uninfected undetected asymptomatic "
+    "afebrile seronegative inactive uncomplicated stable cured recovered censored gesund negativ lebend lebt "
+    "lebendig uberlebt gutartig kontrolle kontrollen unauffallig geheilt genesen stabil sain saine negatif "
+    "vivant vivante benin benigne temoin temoins controle gueri guerie stable sano sana negativo negativa "
+    "vivo viva benigno benigna curado curada controllo sopravvissuto guarito guarita saudavel gezond levend"
 )
 LETTERS = re.compile(r"[^\W\d_]+")
 
@@ -212,8 +214,8 @@ def number_of(text: str) -> float | None:
 
 def _words(text: str) -> list[str]:
     # Letters without their accents, so that one list serves however a label is written.
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return [word.lower() for word in LETTERS.findall(plain)]
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return LETTERS.findall(plain.replace("w/o", "without"))
 
 
 def _denies(text: str) -> bool:
@@ -223,6 +225,8 @@ def _denies(text: str) -> bool:
 
 
 def _negates(text: str, other: str) -> bool:
-    """Whether it is the other with a negation glued to it, as notckd beside ckd."""
+    """Whether it is the other with a negation glued to it, as notckd beside ckd and HIV- beside HIV+."""
+    if text[:-1] == other[:-1] and text[-1] in "-−–" and other[-1] == "+":
+        return True
     mine, theirs = ("".join(_words(one)) for one in (text, other))
     return bool(theirs) and mine.endswith(theirs) and mine.removesuffix(theirs) in NOT.split()

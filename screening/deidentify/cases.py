@@ -61,7 +61,8 @@ def _facts(case: Case, features: Mapping[str, FeatureFacts]) -> frozenset[Hashab
     facts: set[Hashable] = set()
     for one in case.contributions or ():
         number = _number(one)
-        step = step_of(features[one.feature].usual, [] if number is None else [number])
+        known = features[one.feature]
+        step = step_of(known.reference or known.seen, [] if number is None else [number])
         near = one.value if number is None else number // (NEAR_STEPS * step)
         facts |= {(one.feature, one.direction), (one.feature, one.direction, near)}
     return frozenset(facts)
@@ -125,9 +126,9 @@ def _contributions(
         same = [known[feature, direction] for known in own if (feature, direction) in known]
         if len(same) < len(rows):
             continue
-        usual = features[feature].usual
+        ranges = features[feature]
         numbers = [number for each in same if (number := _number(each)) is not None]
-        step = step_of(usual, numbers)
+        step = step_of(ranges.reference or ranges.seen, numbers)
         low, high = band(numbers, step) if len(numbers) == len(same) else (None, None)
         changes = [ranks.of_change(case.score, one.change) for case, one in zip(rows, same, strict=True)]
         shared.append(
@@ -135,9 +136,10 @@ def _contributions(
                 feature=feature,
                 value=_either(same, words) if low is None else f"{low:.10g} to {high:.10g}",
                 unit=same[0].unit,
-                usual=widened(usual, step),
                 direction=direction,
                 change=statistics.median_low(changes),
+                reference=ranges.reference,
+                seen=widened(ranges.seen, step),
             )
         )
     return sorted(shared, key=lambda one: (-abs(one.change), one.feature))

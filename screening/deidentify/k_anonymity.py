@@ -78,9 +78,9 @@ def at_least(value: float) -> float:
     return min(even_step(5 * value), 1.0) if value > 0 else 0.0
 
 
-def step_of(usual: Range | None, values: Sequence[float] = ()) -> float:
-    """The step of a feature's bands: a fifth of its usual range, or of the values' span if that is more."""
-    low, high = usual or (None, None)
+def step_of(learned: Range | None, values: Sequence[float] = ()) -> float:
+    """The step of a feature's bands: a fifth of its range, or of the values' span if that is more."""
+    low, high = learned or (None, None)
     spans = [high - low] if low is not None and high is not None else []
     spans.append(max(values, default=0.0) - min(values, default=0.0))
     return even_step(max(spans) or max(map(abs, values), default=0.0) or 1.0)
@@ -92,11 +92,11 @@ def band(values: Sequence[float], step: float) -> tuple[float, float]:
     return low * step, (math.floor(max(values) / step) + 1) * step
 
 
-def widened(usual: Range | None, step: float) -> Range | None:
+def widened(seen: Range | None, step: float) -> Range | None:
     """A range learned from patients with its ends moved outwards to multiples of a step."""
-    if usual is None:
+    if seen is None:
         return None
-    low, high = usual
+    low, high = seen
     return (
         None if low is None else math.floor(low / step) * step,
         None if high is None else math.ceil(high / step) * step,

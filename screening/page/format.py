@@ -146,8 +146,8 @@ def points(share: float | None) -> str:
     return signed(None if share is None else 100 * share, 1)
 
 
-def usual(bounds: object) -> str:
-    """Return a usual range as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
+def value_range(bounds: object) -> str:
+    """Return a range of values as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
     if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
         return ""
     low, high = bounds
@@ -220,7 +220,7 @@ FILTERS = {
     **{
         each.__name__: each
         for each in (
-            text, name, feature, unit, usual, number, percent, interval, area_interval, p_value, ratio,
+            text, name, feature, unit, value_range, number, percent, interval, area_interval, p_value, ratio,
             per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule,
             setting,
         )

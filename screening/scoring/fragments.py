@@ -21,13 +21,12 @@ from screening.files import digest_of
 from screening.parallel import Cluster, in_parallel
 from screening.sources.csv_files import CsvForm, csv_blocks, line_places
 from screening.sources.parquet_rows import parquet_tables
-from screening.sources.readers import Block, DerivedPart, Part, Source, whole_block
+from screening.sources.readers import Block, DerivedPart, Part, Source, wanted_of, whole_block
 from screening.sources.source_files import SourceFile
 from screening.storage import finished
 from screening.storage.loading import load_model
 from screening.storage.model import Model
-from screening.storage.serialization import canonical
-from screening.training.card import versions
+from screening.storage.serialization import canonical, versions
 
 FRAGMENT_ROWS = 1 << 18
 """Rows of a fragment, or the next lower multiple of a batch, however many workers there are."""
@@ -37,10 +36,9 @@ Decided = Callable[[Cohort], np.ndarray | None]
 
 
 class Piece(DerivedPart):
-    """Some rows of a part.
+    """Some rows of a part, read without those before; the whole part where `n_rows` is not said.
 
-    `first`: rows of the part before these; `n_rows`: all that follow where it is not said; `span`: where
-    these rows lie in a plain text file, in bytes.
+    `first`: rows of the part before these; `span`: where these rows lie in a plain text file, in bytes.
     """
 
     def __init__(
@@ -51,43 +49,25 @@ class Piece(DerivedPart):
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order; where `first` is whole batches, in the blocks that the whole part has."""
-        done = 0
-        for block in self._quickly(columns, batch_rows):
-            done += block.n_rows
-            yield block
-        if done != self.n_rows:
-            for block in self._by_reading_on(columns, batch_rows, done):
-                done += block.n_rows
-                yield block
-        self.rows = done
-
-    def _quickly(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
-        """The rows without those before; fewer where somebody else must read on."""
-        part = self.part
-        if not isinstance(part, SourceFile) or self.n_rows is None or not columns:
+        if self.n_rows is None:
+            yield from self.part.blocks(columns, batch_rows)
+            self.rows = self.part.rows
             return
+        part = self.part
+        assert isinstance(part, SourceFile), "only files are cut"
         part.refuse_changed()
-        wanted = list(dict.fromkeys(columns))
+        wanted = wanted_of(part.header, columns)
         if part.kind == "Parquet":
             at = self.first + 1
             for table in parquet_tables(part.path, part.name, wanted, batch_rows, self.first, self.n_rows):
                 cells = {name: table[name].combine_chunks() for name in wanted}
                 yield whole_block(cells, table.num_rows, at)
                 at += table.num_rows
-        elif isinstance(part.form, CsvForm) and self.span is not None:
+        elif isinstance(part.form, CsvForm):
             for block in csv_blocks(part.path, part.name, part.form, wanted, batch_rows, self.span):
                 yield replace(block, first_row=self.first + block.first_row)
         part.refuse_changed()
-
-    def _by_reading_on(self, columns: Sequence[str] | None, batch_rows: int, done: int) -> Iterator[Block]:
-        """The rows behind so many, by reading the part from its beginning."""
-        start = self.first + done
-        stop = None if self.n_rows is None else self.first + self.n_rows
-        for block in self.part.blocks(columns, batch_rows):
-            if stop is not None and block.first_row > stop:
-                return
-            if block.first_row > start:
-                yield block
+        self.rows = self.n_rows
 
 
 def pieces_of(part: Part, rows: int) -> list[Piece]:
@@ -133,7 +113,7 @@ def decide(fragment: Fragment) -> None:
     model = _model(fragment.model, fragment.model_digest)
     stream = CohortStream(
         Source([fragment.piece]), model.contract, fragment.batch_rows, to_score=True,
-        scales=_scales(fragment),
+        scales=_scales(fragment.scales, fragment.scales_digest),
     )  # fmt: skip
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     for batch in stream.unchecked():
@@ -153,13 +133,10 @@ def _model(directory: str, digest: str) -> Model:
     return model
 
 
-def _scales(fragment: Fragment) -> list[KnownScales]:
-    return list(_known(fragment.scales, fragment.scales_digest)) if fragment.scales else []
-
-
 @lru_cache(1)
-def _known(path: str, digest: str) -> Sequence[KnownScales]:
-    state = finished.take_known(path, digest)
+def _scales(path: str, digest: str) -> list[KnownScales]:
+    """The centres and spreads of groups in a file; none where there is no file."""
+    state = finished.take_known(path, digest) if path else {}
     count = len({name.partition("/")[0] for name in state})
     return [
         KnownScales({key: state[f"{at}/{key}"] for key in ("columns", "names", "centre", "spread")})
