@@ -11,6 +11,7 @@ from commands import screen
 
 from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
+from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe
@@ -137,13 +138,8 @@ def test_a_stopped_comparison_goes_on_from_its_finished_methods(folder, tmp_path
         comparison.compare(whole, ["logistic"], **QUICK, kept=tmp_path / "kept", progress=stop)
     finished = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "kept").glob("*.npz")}
     resumed: list[int] = []
-    again = comparison.compare(
-        whole,
-        ["logistic"],
-        **QUICK,
-        kept=tmp_path / "kept",
-        progress=lambda done, total: resumed.append(done),
-    )
+    going_on = {"kept": tmp_path / "kept", "progress": lambda done, total: resumed.append(done)}
+    again = comparison.compare(whole, ["logistic"], **QUICK, **going_on)
     fresh = comparison.compare(whole, ["logistic"], **QUICK)
 
     assert len(finished) >= 2
@@ -200,6 +196,21 @@ def test_all_means_every_method_that_fits_the_classes(folder):
     assert "one_vs_rest" not in binary
 
 
+def test_what_is_known_only_after_the_outcome_is_left_out_as_in_training(tmp_path):
+    """A column that is the answer, and whose contract says it comes afterwards, makes no method perfect."""
+    rows = table(90, 0).drop(columns="ward").assign(outcome=lambda each: (each["case"] == "yes") * 1.0)
+    rows.to_csv(tmp_path / "late.csv", index=False)
+    number, late = {"type": "number"}, {"type": "number", "available": "after"}
+    features = {"age": number, "crp": number, "outcome": late}
+    contract = Contract.from_dict({"cohort": {"id": "number", "label": "case"}, "features": features})
+    whole = read_cohort(str(tmp_path / "late.csv"), contract, need_label=True)
+
+    found = comparison.compare({"late": whole}, ["logistic"], control="logistic", **QUICK).facts.cohorts[0]
+
+    assert found.methods[0].figures["auroc"].value < 0.99
+    assert any("outcome is left out" in note for note in found.notes)
+
+
 def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebody_says_they_are_not(
     tmp_path,
 ):
@@ -216,18 +227,19 @@ def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebo
 
 
 def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path):
-    words = [
-        "compare",
-        folder / "one.csv",
-        "--label",
-        "case",
-        "--id",
-        "number",
-        "--drop",
-        "ward",
+    words = ["compare", folder / "one.csv", "--label", "case", "--id", "number", "--drop", "ward"]
+    words += [
         "--recipes",
+        "logistic",
+        "--folds",
+        "3",
+        "--search",
+        "1",
+        "--g-mean",
+        "--out",
+        tmp_path / "out",
+        "--json",
     ]
-    words += ["logistic", "--folds", "3", "--search", "1", "--g-mean", "--out", tmp_path / "out", "--json"]
     answer = json.loads(screen(*words).stdout)
     files = {"comparison.json", "scores.parquet", "report.html"}
 
