@@ -323,6 +323,11 @@ class Scored:
         """The figures of some rows, by their numbers or a mask."""
         return Scored(*(getattr(self, each.name)[rows] for each in fields(self)))
 
+    def followed_by(self, others: Scored) -> Scored:
+        """These rows, and others behind them."""
+        pairs = ((getattr(self, each.name), getattr(others, each.name)) for each in fields(self))
+        return Scored(*map(np.concatenate, pairs))
+
     @property
     def column(self) -> np.ndarray:
         """The watched class that speaks loudest for each row, shape (n_rows,)."""
