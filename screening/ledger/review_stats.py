@@ -177,12 +177,9 @@ def flagged_samples(
 def unflagged_sample(night: str, cases: int, verdicts: Sequence[sa.Row[Any]], recognisable: bool) -> Sample:
     """What stands for all unflagged of a night: those of its random audit that were judged, if any."""
     judged = [one for one in verdicts if not one.flagged and one.verdict != "unsure"]
+    weight = cases / max(len(judged), 1)
     rows = [
-        (
-            one.case_id if recognisable else f"{night} {one.case_id}",
-            cases / len(judged),
-            one.verdict in HAS_IT,
-        )
+        (one.case_id if recognisable else f"{night} {one.case_id}", weight, one.verdict in HAS_IT)
         for one in judged
     ]
     return Sample(1, cases, rows) if judged else Sample()
