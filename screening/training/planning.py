@@ -44,14 +44,19 @@ def laid(
     max_rows: int | None,
     search: int | None,
     seed: int,
+    at_most: int | None = None,
 ) -> Study:
-    """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it."""
+    """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it.
+
+    Where there are more rows than the recipe takes, landmarks stand for them; with `at_most`, for several
+    recipes, more rows are refused.
+    """
     cohort, late = before_the_outcome(cohort)
     several = tells_apart(recipe, cohort)
     refuse_slips(cohort, several)
     task = ask(cohort, several)
-    largest = largest_exact(recipe, params)
-    too_many = max_rows is None and largest is not None and cohort.n_rows > largest
+    largest = at_most or largest_exact(recipe, params)
+    too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
     params = with_landmarks(recipe, params, too_many)
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
