@@ -118,11 +118,7 @@ def test_the_page_shows_figures_differences_and_words(model):
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [
-        (["--beside", "none"], None),
-        (["--beside", "logistic,svm_weighted"], ["logistic", "svm_weighted"]),
-        ([], ["logistic"]),
-    ],
+    [(["--beside", "logistic,svm_weighted"], ["logistic", "svm_weighted"]), ([], ["logistic"])],
 )
 def test_the_command_line_names_the_methods(table, tmp_path, words, expected):
     out = tmp_path / "model"

@@ -138,13 +138,8 @@ def test_a_stopped_comparison_goes_on_from_its_finished_methods(folder, tmp_path
         comparison.compare(whole, ["logistic"], **QUICK, kept=tmp_path / "kept", progress=stop)
     finished = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "kept").glob("*.npz")}
     resumed: list[int] = []
-    again = comparison.compare(
-        whole,
-        ["logistic"],
-        **QUICK,
-        kept=tmp_path / "kept",
-        progress=lambda done, total: resumed.append(done),
-    )
+    going_on = {"kept": tmp_path / "kept", "progress": lambda done, total: resumed.append(done)}
+    again = comparison.compare(whole, ["logistic"], **QUICK, **going_on)
     fresh = comparison.compare(whole, ["logistic"], **QUICK)
 
     assert len(finished) >= 2
@@ -232,18 +227,19 @@ def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebo
 
 
 def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path):
-    words = [
-        "compare",
-        folder / "one.csv",
-        "--label",
-        "case",
-        "--id",
-        "number",
-        "--drop",
-        "ward",
+    words = ["compare", folder / "one.csv", "--label", "case", "--id", "number", "--drop", "ward"]
+    words += [
         "--recipes",
+        "logistic",
+        "--folds",
+        "3",
+        "--search",
+        "1",
+        "--g-mean",
+        "--out",
+        tmp_path / "out",
+        "--json",
     ]
-    words += ["logistic", "--folds", "3", "--search", "1", "--g-mean", "--out", tmp_path / "out", "--json"]
     answer = json.loads(screen(*words).stdout)
     files = {"comparison.json", "scores.parquet", "report.html"}
 

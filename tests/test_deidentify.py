@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
@@ -13,7 +12,6 @@ from faults.desk import QUICK
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn import datasets
 
 from screening.deidentify import deidentified
 from screening.deidentify.cases import WITHHELD
@@ -95,20 +93,6 @@ def assert_hides(document: dict) -> None:
 
 def test_on_a_night_five_patients_share_every_line(night):
     assert_hides(document_of(night))
-
-
-def test_on_a_public_table_five_patients_share_every_line(tmp_path):
-    bunch = datasets.load_breast_cancer(as_frame=True)
-    table = bunch.data.assign(case=np.where(bunch.target == 0, "yes", "no"))
-    table.insert(0, "number", [f"N{i}" for i in range(len(table))])
-    past, tonight = table.iloc[::2], table.iloc[1::2].drop(columns="case")
-    screen(
-        "train", written(past, tmp_path / "past.csv"), *QUICK, "--label", "case", "--id", "number",
-        "--max-flag-rate", "0.4", "--out", tmp_path / "model",
-    )  # fmt: skip
-    screen("score", tmp_path / "model", written(tonight, tmp_path / "t.csv"), "--out", tmp_path / "run")
-
-    assert_hides(document_of(tmp_path / "run"))
 
 
 def test_on_a_night_of_voxels_five_patients_share_every_line_not_five_voxels(tmp_path):

@@ -25,8 +25,7 @@ from screening.documents.shape import read
 from screening.errors import UsageError
 from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
-from screening.page.overview import render_overview
-from screening.storage.publishing import hold
+from screening.page.page import render_overview
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 NIGHT = "2026-03-03"
@@ -180,11 +179,6 @@ def test_a_model_by_another_rule_than_the_agreed_one_is_refused(again):
     answer = told(screen(*words, "--json", code=4))
 
     assert "max_flag_rate 0.2 was agreed" in answer["series"][0]["said"]
-
-
-def test_a_second_run_of_the_site_exits_75(again):
-    with hold(again / "runs" / "night"):
-        screen("run", "NIGHT.toml", "--date", NIGHT, code=75)
 
 
 def test_every_fault_of_the_file_is_named_at_once_with_what_was_meant(tmp_path):

@@ -27,46 +27,30 @@ def with_one_value(value: str, normalise: str | None = None, **ranges: list[floa
     run = nosocomial_run()
     run["model"]["contract"]["features"] = {"crp": {"type": "number", "normalise": normalise}}
     run["cases"] = run["cases"][:1]
-    run["cases"][0]["contributions"] = [
-        {
-            "feature": "crp", "value": value, "unit": "mg/L", "direction": "raises", "change": 0.3,
-        }
-        | ranges
-    ]  # fmt: skip
+    told = {"feature": "crp", "value": value, "unit": "mg/L", "direction": "raises", "change": 0.3}
+    run["cases"][0]["contributions"] = [told | ranges]
     run["near_misses"] = []
     (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run))
     return " ".join(re.sub(r"<[^>]+>", "", listed).split())
 
 
-@pytest.mark.parametrize("value", ["237", "237.0"])
-def test_a_value_above_its_reference_range_is_marked(value):
-    assert with_one_value(value, reference=[0, 10]) == "crp 237 mg/L H reference range 0–10 ▲ +0.300"
+WITHIN = {"reference": [0, 10]}
 
 
-def test_a_value_below_or_inside_its_reference_range_is_told_apart():
-    assert with_one_value("-1", reference=[0, 10]) == "crp −1 mg/L L reference range 0–10 ▲ +0.300"
-    assert with_one_value("10", reference=[0, 10]) == "crp 10 mg/L reference range 0–10 ▲ +0.300"
-
-
-def test_a_value_outside_what_past_patients_had_has_its_own_word_and_no_mark_of_a_laboratory():
-    told = "mg/L {} range in past patients 0–10 ▲ +0.300"
-    assert with_one_value("237", seen=[0, 10]) == "crp 237 " + told.format("above")
-    assert with_one_value("-1", seen=[0, 10]) == "crp −1 " + told.format("below")
-
-
-def test_a_reference_range_goes_before_that_of_past_patients():
-    """CRP of 480 is marked where a laboratory gave the range, whatever past patients had."""
-    told = with_one_value("480", reference=[0, 5], seen=[2.95, 480])
-    assert told == "crp 480 mg/L H reference range 0–5 ▲ +0.300"
-    assert with_one_value("480", seen=[2.95, 480]) == "crp 480 mg/L range in past patients 2.95–480 ▲ +0.300"
-
-
-def test_a_missing_value_has_neither_unit_nor_range():
-    assert with_one_value("missing", reference=[0, 10]) == "crp missing ▲ +0.300"
-
-
-def test_a_raw_value_is_not_held_against_a_range_of_normalised_values():
-    assert with_one_value("345.8", "within_group", seen=[0, 10]) == "crp 345.8 mg/L ▲ +0.300"
+@pytest.mark.parametrize(
+    ("value", "ranges", "told"),
+    [
+        ("237.0", WITHIN, "237 mg/L H reference range 0–10"), ("missing", WITHIN, "missing"),
+        ("-1", WITHIN, "−1 mg/L L reference range 0–10"), ("10", WITHIN, "10 mg/L reference range 0–10"),
+        ("237", {"seen": [0, 10]}, "237 mg/L above range in past patients 0–10"),
+        ("-1", {"seen": [0, 10]}, "−1 mg/L below range in past patients 0–10"),
+        ("480", {"reference": [0, 5], "seen": [2.95, 480]}, "480 mg/L H reference range 0–5"),
+        ("480", {"seen": [2.95, 480]}, "480 mg/L range in past patients 2.95–480"),
+        ("345.8", {"normalise": "within_group", "seen": [0, 10]}, "345.8 mg/L"),
+    ],
+)  # fmt: skip
+def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(value, ranges, told):
+    assert with_one_value(value, **ranges) == f"crp {told} ▲ +0.300"
 
 
 def test_truth_values_and_ordinals_are_put_in_words():

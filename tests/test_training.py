@@ -25,13 +25,6 @@ def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, tra
     assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
 
 
-def test_the_asked_sensitivity_is_kept_on_the_held_out_scores(model):
-    scores = model.validation
-    found = scores["score"] >= model.thresholds[0]
-
-    assert found[scores["label"] == "yes"].mean() >= 0.9
-
-
 def test_calibration_holds_the_negatives_alone(model):
     negatives = model.validation.loc[model.validation["label"] == "no", "score"]
 

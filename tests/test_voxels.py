@@ -21,7 +21,7 @@ from screening.cohort.neighbourhood import on_grid, steps
 from screening.documents.stored import run_in
 from screening.documents.voxels import Slice, Volume, Voxels
 from screening.page import draw_run
-from screening.page.voxels import has_pictures
+from screening.page.night import has_pictures
 from screening.page.worklist import worklist
 from screening.scoring.voxels import fullest_slices, largest_clusters, palette_png, ramp
 
@@ -113,11 +113,8 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     for number in range(n_patients):
         lesion = (abs(x - side // 2) < 9) & (abs(y - side // 2) < 6) & (z == 1)
         values = rng.normal(0, 0.3, (len(x), 2)) + np.where(lesion[:, None], [1.0, 2.0], [0.0, 0.0])
-        tables.append(
-            pd.DataFrame(
-                {"patient": f"P{number}", "x": x, "y": y, "z": z, "t2": values[:, 0], "adc": values[:, 1]}
-            )
-        )
+        t2, adc = values.T
+        tables.append(pd.DataFrame({"patient": f"P{number}", "x": x, "y": y, "z": z, "t2": t2, "adc": adc}))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -153,15 +150,8 @@ def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(mo
 
 
 def block_of(*patients):
-    found = Voxels(
-        axes=["x", "y", "z"],
-        step=[1, 1, 1],
-        patients_total=len(patients),
-        patients_flagged=len(patients),
-        patients=patients,
-        base=None,
-        scale=None,
-    )
+    n, grid = len(patients), {"axes": list("xyz"), "step": [1, 1, 1], "base": None, "scale": None}
+    found = Voxels(**grid, patients_total=n, patients_flagged=n, patients=patients)
     return replace(run_in(voxel_run()), voxels=found)
 
 
