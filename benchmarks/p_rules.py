@@ -46,7 +46,7 @@ def shares(name: str, seed: int, recipe: str) -> Iterator[dict[str, object]]:
     except ScreenError:
         yield told | {"rule": "refused"}
         return
-    held, negative = model.held_out, labels_of(model.sample) != "yes"
+    held, negative = model.held_out, labels_of(model.study.sample) != "yes"
     own, fold = held.decisions[0, negative, 0].astype(float), held.fold[0][negative]
     encoded = held.encoder.transform(new)
     each = np.array([held.ensemble.of_one(k, encoded)[:, 0] for k in range(FOLDS)])

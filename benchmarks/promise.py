@@ -44,10 +44,10 @@ from screening.statistics.operating_point import OperatingPoint, Rule
 from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import auroc, delong
 from screening.training.planning import sample_rows
-from screening.validation.checks import check_model, check_promise
-from screening.validation.folds import planned, units
-from screening.validation.held_out import Effort, HeldOut, blended, held_out_by
-from screening.validation.task import Task, ask, watchable
+from screening.validation.folds import Study, planned
+from screening.validation.held_out import HeldOut, Resources, blended, held_out_by
+from screening.validation.judge import check_model, check_promise
+from screening.validation.task import ask
 from screening.validation.validation import Validation
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
@@ -146,23 +146,22 @@ def present(names: Sequence[str]) -> list[str]:
 class Trained:
     """What `screening.training.train.train` has in hand before it writes the card."""
 
-    sample: Cohort
-    task: Task
+    study: Study
     held_out: HeldOut
-    groups: np.ndarray | None
     seed: int
     rule: Rule = RULE
 
     def validation(self) -> Validation:
-        return Validation.of(self.held_out, self.sample, self.task, self.groups)
+        return Validation.of(self.held_out, self.study)
 
     def checked(self) -> tuple[Validation, OperatingPoint]:
         """Held-out scores and operating point, after the self-checks."""
         validation = self.validation()
         point = validation.operating_point(0, self.rule, self.seed)
-        check_promise(self.task, [point])
-        own = self.held_out.ensemble.decisions(self.held_out.encoder.transform(self.sample))
-        check_model(self.held_out.recipe.name, self.task, [point], validation, own)
+        task, rows = self.study.task, self.held_out.encoder.transform(self.study.sample)
+        check_promise(task, [point])
+        own = self.held_out.ensemble.decisions(rows)
+        check_model(self.held_out.recipe.name, task, [point], validation, own)
         return validation, point
 
     def scores(self, new: Cohort) -> np.ndarray:
@@ -195,15 +194,9 @@ def trained(
     recipe = load_recipe(name)
     task = ask(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
-    target = task.target(labels_of(sample))
-    kept = units(sample, target, 5)
-    task = watchable(task, target, kept.groups, 5)
-    plan = planned(sample, target, kept, repeats, seed)
-    effort = Effort(jobs=1)
-    held_out = held_out_by(
-        sample, recipe, task, plan, params=params or {}, search=search, seed=seed, effort=effort
-    )
-    return Trained(sample, task, held_out, kept.groups, seed)
+    study = planned(sample, task, 5, repeats, seed, search=search)
+    held_out = held_out_by(study, recipe, params=params or {}, resources=Resources(jobs=1))
+    return Trained(study, held_out, seed)
 
 
 def compared(model: Trained, new: Cohort) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from jinja2 import Environment, nodes
 ROOT = Path(__file__).parents[1]
 # What every page is given, whatever it shows.
 PAGE = {"policy", "style", "script", "footer"}
+# Documents, whose fields the schemas list.
+DOCUMENTS = {"model", "run"}
 
 
 def values(path: Path) -> dict[str, set[str]]:
@@ -27,15 +29,21 @@ def values(path: Path) -> dict[str, set[str]]:
 def _walk(node: nodes.Node, known: dict[str, str], found: dict[str, set[str]]) -> None:
     """Follow loops: `for row in groups.rows` makes `row.share` a field of `groups.rows`."""
     if isinstance(node, nodes.Macro):
-        # What it is called with shows best under the name that it has inside.
-        _each(node.body, known, found)
+        # A parameter of a macro is given by its caller.
+        _each(node.body, known | {arg.name: "" for arg in node.args}, found)
         return
     if isinstance(node, nodes.FromImport):
         known |= {name if isinstance(name, str) else name[1]: "" for name in node.names}
         return
-    if isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name):
+    if isinstance(node, nodes.Assign):
         _walk(node.node, known, found)
-        known[node.target.name] = _path(node.node, known)
+        several = isinstance(node.target, nodes.Tuple) and isinstance(node.node, nodes.Tuple)
+        pairs = (
+            zip(node.target.items, node.node.items, strict=True) if several else [(node.target, node.node)]
+        )
+        for target, source in pairs:
+            known |= {name.name: _path(source, known) for name in [target, *target.find_all(nodes.Name)]
+                      if isinstance(name, nodes.Name)}  # fmt: skip
         return
     if isinstance(node, nodes.For):
         _walk(node.iter, known, found)
@@ -81,7 +89,8 @@ def table() -> str:
     for path in sorted((ROOT / "templates").glob("*.j2")):
         given = []
         for name, fields in sorted(values(path).items()):
-            own = sorted(field for field in fields if not any(o.startswith(f"{field}[]") for o in fields))
+            kept = set() if name in DOCUMENTS else fields
+            own = sorted(field for field in kept if not any(o.startswith(f"{field}[]") for o in kept))
             given.append(f"`{name}`" + (f" ({', '.join(own)})" if own else ""))
         lines.append(f"| `{path.name}` | {'; '.join(given) or '-'} |")
     return "\n".join(lines)

@@ -2,24 +2,15 @@
 
 import numpy as np
 
-from screening.documents.validation import SearchFacts
-from screening.validation.outcome import Judged, Made, Outcome
+from screening.statistics.operating_point import Rule, choose
+from screening.validation.validation import Outcome, Validation
 
 
-def outcome(scores, rows=None, threshold=0.5) -> Outcome:
+def outcome(scores, positive, groups=None, threshold=0.5) -> Outcome:
     """A binary outcome, its rows dealt to five folds in turn."""
     scores = np.asarray(scores, float)[:, None]
-    rows = np.arange(len(scores)) if rows is None else rows
-    search = SearchFacts(
-        criterion="auroc", n_candidates=1, chosen={}, candidates=[{}], scores=[0.9], dropped=[None]
-    )
-    facts = Judged(
-        sensitivity=[0.9],
-        figures={},
-        n_settings=1,
-        made=Made(search=search, sv_share=None, fit_seconds=0.0, score_seconds=0.0),
-    )
-    return Outcome(
-        rows=rows, fold=np.arange(len(scores)) % 5, scores=scores, thresholds=np.array([threshold]),
-        own=scores > 0, predicted=np.full(len(scores), -1), facts=facts,
+    validation = Validation(
+        scores=scores, repeats=scores[None], fold=np.arange(len(scores)) % 5,
+        watched=np.asarray(positive)[:, None], own=scores > 0, predicted=None, groups=groups, n_settings=1,
     )  # fmt: skip
+    return Outcome(validation, [choose(scores[:, 0], positive, Rule("threshold", threshold))])

@@ -111,22 +111,22 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     part = validation(np.random.default_rng(0), n, cases, "yes", 0.75)
     names = [f[0] for f in FEATURES] + EXTRA
     declared = {
-        name: {"type": kind, "unit": unit, "usual": usual, "categories": None}
+        name: {"type": kind, "unit": unit, "reference": usual, "categories": None}
         for name, kind, unit, usual, _, _ in FEATURES
     }
     declared["mccabe_score"]["categories"] = MCCABE
     declared["ward"]["categories"] = WARDS
     listed = [
         {
-            "name": f[0], "type": f[1], "unit": f[2],
-            "usual": f[3] or ((f[4], f[4] + f[5]) if f[5] else None), "median": f[4],
+            "name": f[0], "type": f[1], "unit": f[2], "reference": f[3],
+            "seen": (f[4], f[4] + f[5]) if f[5] else None, "median": f[4],
         }
         for f in FEATURES
     ]  # fmt: skip
     listed += [
-        {"name": e, "type": "number", "unit": "mmol/L", "usual": (1.5, 4.25), "median": 2.875} for e in EXTRA
+        {"name": e, "type": "number", "unit": "mmol/L", "seen": (1.5, 4.25), "median": 2.875} for e in EXTRA
     ]
-    listed = [{"usual_from": None, "description": None} | feature for feature in listed]
+    listed = [{"reference": None, "description": None} | feature for feature in listed]
     return {
         "format_version": 1,
         "recipe": {
@@ -193,7 +193,7 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
         change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
         found.append(
             {
-                "feature": name, "value": value, "unit": unit, "usual": usual, "change": change,
+                "feature": name, "value": value, "unit": unit, "reference": usual, "change": change,
                 "direction": "raises" if change > 0 else "lowers",
             },
         )  # fmt: skip

@@ -23,10 +23,10 @@ def voxel_model() -> dict[str, Any]:
         intended_use="Draw a second reader's eye to regions; not a diagnosis.",
     )  # fmt: skip
     channels = [("T2W", 310.0), ("ADC", 1150.0), ("C_grade", 2.4)]
-    model["contract"]["features"] = {c: {"type": "number", "unit": None, "usual": None} for c, _ in channels}
+    model["contract"]["features"] = {c: {"type": "number", "unit": None} for c, _ in channels}
     model["training"]["features"] = [
-        {"name": c, "type": "number", "unit": None, "usual": [0.6 * m, 1.4 * m], "median": m}
-        | {"usual_from": "training, 5 to 95 %", "description": None}
+        {"name": c, "type": "number", "unit": None, "seen": [0.6 * m, 1.4 * m], "median": m}
+        | {"reference": None, "description": None}
         for c, m in channels
     ]
     model["training"]["missing"] = {c: 0.0 for c, _ in channels}
@@ -91,7 +91,7 @@ def voxel_run() -> dict[str, Any]:
             "contributions": [
                 {
                     "feature": c, "value": f"{rng.normal(m, 0.2 * m):.6g}", "unit": None,
-                    "usual": [0.6 * m, 1.4 * m], "change": 0.4, "direction": "raises",
+                    "seen": [0.6 * m, 1.4 * m], "change": 0.4, "direction": "raises",
                 }
                 for c, m in (("ADC", 700.0), ("T2W", 310.0), ("C_grade", 4.0))
             ],

@@ -315,10 +315,6 @@ def test_the_band_of_a_chance_holds_the_true_one(grouped, prevalence):
     assert np.all((np.mean(held, axis=0) >= 0.92) & (np.mean(held, axis=0) < 0.985))
 
 
-def test_a_chance_that_was_not_earned_has_no_range():
-    assert np.isnan(chances(None, np.zeros(2))).all()
-
-
 def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
     scores, positive, _ = scored(600)
     point = choose(scores, positive, Rule("min_sensitivity", 0.9))

@@ -18,7 +18,7 @@ from screening.documents import Reason
 from screening.documents.attention import OLDEST_YEARS, flags_expected, of_model
 from screening.documents.attention import of_run as reasons_of
 from screening.documents.run import RunDocument
-from screening.documents.stored import model_in, run_in
+from screening.documents.stored import run_in
 from screening.page import format as shown
 from screening.page import render_run
 
@@ -283,23 +283,6 @@ def test_the_page_of_a_model_says_what_its_document_says(judged, name):
     kept = json.loads((judged / name / "model.json").read_text(encoding="utf-8"))["attention"]
 
     assert told_on((judged / name / "report.html").read_text(encoding="utf-8")) == said(kept)
-
-
-def test_a_model_that_ranks_by_chance_is_attention_on_every_night_too(judged, tmp_path):
-    screen("score", judged / "blind", judged / "night.csv", "--out", tmp_path / "run", "--strict", code=5)
-
-    night = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
-    model = json.loads((judged / "blind" / "model.json").read_text(encoding="utf-8"))
-    for document in (run_in(night), model_in(model)):
-        assert "not_better_than_chance" in {each.code for each in document.attention}
-
-
-def test_a_night_like_those_of_training_exits_0_with_strict(judged, tmp_path):
-    words = ("score", judged / "good", judged / "night.csv", "--out", tmp_path / "run", "--json")
-    answer = screen(*words, "--strict")
-
-    assert json.loads(answer.stdout)["attention"] == []
-    assert answer.stderr == ""
 
 
 def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(judged, tmp_path):

@@ -89,8 +89,7 @@ def test_rows_that_are_refused_and_files_of_several_kinds_change_nothing(
     past = written(patients(), tmp_path / "past.csv")
     refusing = load_model(
         save_model(
-            train(read_cohort(past, contract, need_label=True), "logistic", search=1),
-            tmp_path / "model",
+            train(read_cohort(past, contract, need_label=True), "logistic", search=1), tmp_path / "model"
         )
     )
     folder = tmp_path / "night"
@@ -286,14 +285,6 @@ def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, m
 
     assert figures(found) == figures(compared(cohort))
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 2
-
-
-def test_a_model_trained_by_workers_has_the_bytes_of_one_trained_here(workers, cohort):
-    quick = {"search": 2, "folds": 3, "repeats": 1}
-
-    model = train(cohort, "auto", **quick, cluster=workers)
-
-    assert model.digest == train(cohort, "auto", **quick).digest
 
 
 def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):

@@ -11,7 +11,7 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.reading import starter_contract
+from screening.cohort.starter import starter_contract
 from screening.contract.contract import Contract, Feature
 from screening.contract.keys import keys_of
 from screening.errors import CohortError, UsageError
@@ -21,8 +21,9 @@ BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(lambda pair: 
 TEXTS = st.lists(NAMES.map(str.strip).filter(bool), min_size=1, max_size=4, unique=True)
 FEATURES = st.one_of(
     st.builds(
-        Feature, type=st.just("number"), unit=st.none() | NAMES, usual=st.none() | BOUNDS,
-        plausible=st.none() | BOUNDS, missing=st.sampled_from(["impute", "indicator", "refuse"]),
+        Feature, type=st.just("number"), unit=st.none() | NAMES, reference=st.none() | BOUNDS,
+        seen=st.none() | BOUNDS, plausible=st.none() | BOUNDS,
+        missing=st.sampled_from(["impute", "indicator", "refuse"]),
         missing_values=TEXTS, censored=st.sampled_from(["refuse", "limit", "half"]),
     ),
     st.builds(Feature, type=st.sampled_from(["ordinal", "category"]), categories=TEXTS),
@@ -61,8 +62,9 @@ FAULTY = {
     "unknown type": ("[features.age]\ntype='float'", "features.age.type", "number"),
     "no type": ("[features.age]\nunit='a'", "features.age.type", "required"),
     "ordinal without order": ("[features.a]\ntype='ordinal'", "features.a", "categories"),
-    "range upside down": ("[features.a]\ntype='number'\nusual=[2, 1]", "features.a", "lower first"),
-    "range of text": ("[features.a]\ntype='category'\nusual=[1, 2]", "features.a", "number"),
+    "range upside down": ("[features.a]\ntype='number'\nseen=[2, 1]", "features.a", "lower first"),
+    "range of text": ("[features.a]\ntype='category'\nreference=[1, 2]", "features.a", "number"),
+    "range without its origin": ("[features.a]\ntype='number'\nusual=[1, 2]", "features.a.usual", "`seen`"),
     "normalise without group": ("[features.a]\ntype='number'\nnormalise='within_group'", "group", "[cohort]"),
     "label as feature": ("[cohort]\nlabel='a'\n[features.a]\ntype='number'", "'a'", "remove"),
     "two coordinates": ("[cohort]\ncoordinates=['x', 'y']", "coordinates", "three"),

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening.cohort.reading import open_cohort, read_cohort, starter_contract
+from screening.cohort.reading import open_cohort, read_cohort
+from screening.cohort.starter import starter_contract
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 
@@ -144,7 +145,7 @@ def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
     }  # fmt: skip
     assert contract.features["ward"].categories == ["A", "C"]
     assert contract.features["answer"].categories == ["none", "unknown"]
-    low, high = contract.features["usable"].usual
+    low, high = contract.features["usable"].seen
     assert 0 <= low < 0.2 < 0.8 < high <= 1
     assert cohort.features["crp"].tolist()[0] == 5.0
     assert np.isnan(cohort.features["crp"][1])
@@ -225,7 +226,7 @@ def test_a_starter_contract_lists_numbers_that_stand_for_missing(tmp_path, code)
 
     assert contract.features["x"].missing_values == [str(code)]
     assert contract.features["x"].missing == "indicator"
-    assert contract.features["x"].usual[1] < 20 and contract.features["x"].usual[0] > 7
+    assert contract.features["x"].seen[1] < 20 and contract.features["x"].seen[0] > 7
     assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
     assert any(
         "far from all others" in note and str(code) not in note.replace("like -99", "") for note in notes

@@ -210,7 +210,11 @@ def labelled(folder, labels):
         (["krank", "krank", "gesund"], None, ["krank"]), (["décédé", "décédé", "vivant"], None, ["décédé"]),
         (["Kontrolle", "Fall", "Fall"], None, ["Fall"]),
         (["not normal", "not normal", "normal"], None, ["not normal"]),
-        (["nodular", "nodular", "flat"], None, ["flat"]), (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
+        (["nodular", "nodular", "flat"], None, ["flat"]), (["HIV+", "HIV+", "HIV-"], None, ["HIV+"]),
+        (["sepsis", "sepsis", "w/o sepsis"], None, ["sepsis"]),
+        (["not cured", "not cured", "cured"], None, ["not cured"]),
+        (["symptomatic", "symptomatic", "asymptomatic"], None, ["symptomatic"]),
+        (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
     ],
 )  # fmt: skip
 def test_positive_labels_are_those_asked_for_else_the_affirming_else_not_a_denial_else_the_rarer(
@@ -218,14 +222,30 @@ def test_positive_labels_are_those_asked_for_else_the_affirming_else_not_a_denia
 ):
     cohort = labelled(tmp_path, labels)
 
-    assert cohort.positives(asked) == positives
+    assert list(cohort.positives(asked)) == positives
     assert cohort.y(asked).tolist() == [int(text in positives) for text in labels]
+
+
+@pytest.mark.parametrize(
+    ("labels", "asked", "positives"),
+    [
+        ("abcd", ["a+b", "d"], {"a+b": ("a", "b"), "d": ("d",)}),
+        ("abcd", "b + a", {"b+a": ("b", "a")}),
+        (["C+", "B+", "C"], "C+", {"C+": ("C+",)}),
+        (["C+", "B+", "C"], "C++B+", {"C++B+": ("C+", "B+")}),
+        (["a", "b", "a+b", "c"], "a+b", {"a+b": ("a+b",)}),
+        (["1.0", "2.0", "3.0"], "1+2", {"1.0+2.0": ("1.0", "2.0")}),
+    ],
+)
+def test_a_plus_joins_labels_unless_it_is_part_of_one(tmp_path, labels, asked, positives):
+    assert labelled(tmp_path, [*labels]).positives(asked) == positives
 
 
 @pytest.mark.parametrize(
     ("labels", "asked", "message"),
     [
-        (["a", "b", "c"], None, "3 classes"), (["a", "a"], None, "single class"),
+        (["a", "b", "c"], None, r"3 classes.*--positive A\+B"), (["a", "a"], None, "single class"),
+        (["a", "b", "c"], "a+z", r"a\+z: no row has"), (["a", "b", "c"], ["a+b", "b"], "names b twice"),
         (["a", "b"], "z", "no row has"), (["healthy", "benign"], None, "both labels read like a no"),
     ],
 )  # fmt: skip

@@ -8,17 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
-from comparison_outcomes import outcome
 
 from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
-from screening.comparison.plan import Checkpoints, Ground, judged
+from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe
 from screening.statistics.operating_point import Rule
 from screening.training.train import train
-from screening.validation.folds import planned, units
+from screening.validation.folds import planned
+from screening.validation.held_out import Resources
 from screening.validation.task import ask
 
 QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": Rule("g_mean")}
@@ -81,18 +81,17 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     # Flip every label of the first fold: with one setting, its scores must stay as they were.
     whole = cohort(folder, "one", drop=["ward"])
     recipe, task = load_recipe("svm"), ask(whole, False)
-    target = task.target(whole.label)
-    plan = planned(whole, target, units(whole, target, 3), 1, 0)
-    held_out = plan.fold[0] == 0
+    study = planned(whole, task, 3, 1, 0, search=1)
+    held_out = study.fold[0] == 0
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
 
     first, second = (
-        judged(Ground("one", each, Rule("g_mean"), plan, []), recipe, task, task, 1, seed=0)
+        comparison.held_out("svm", replace(study, sample=each), recipe, task, False)[1].scores
         for each in (whole, replace(whole, label=flipped.astype(object)))
     )
 
-    np.testing.assert_array_equal(first.scores[held_out], second.scores[held_out])
-    assert not np.allclose(first.scores[~held_out], second.scores[~held_out])
+    np.testing.assert_array_equal(first[held_out], second[held_out])
+    assert not np.allclose(first[~held_out], second[~held_out])
 
 
 def test_a_method_is_judged_as_training_it_would_state(folder, compared):
@@ -139,13 +138,8 @@ def test_a_stopped_comparison_goes_on_from_its_finished_methods(folder, tmp_path
         comparison.compare(whole, ["logistic"], **QUICK, kept=tmp_path / "kept", progress=stop)
     finished = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "kept").glob("*.npz")}
     resumed: list[int] = []
-    again = comparison.compare(
-        whole,
-        ["logistic"],
-        **QUICK,
-        kept=tmp_path / "kept",
-        progress=lambda done, total: resumed.append(done),
-    )
+    going_on = {"kept": tmp_path / "kept", "progress": lambda done, total: resumed.append(done)}
+    again = comparison.compare(whole, ["logistic"], **QUICK, **going_on)
     fresh = comparison.compare(whole, ["logistic"], **QUICK)
 
     assert len(finished) >= 2
@@ -155,21 +149,31 @@ def test_a_stopped_comparison_goes_on_from_its_finished_methods(folder, tmp_path
     pd.testing.assert_frame_equal(again.scores, fresh.scores)
 
 
-def test_checkpoints_of_other_settings_are_refused_by_name(folder, tmp_path):
-    Checkpoints(tmp_path / "kept", {"seed": 0, "folds": 5})
-    with pytest.raises(UsageError, match=r"another folds, seed.*delete that folder"):
-        Checkpoints(tmp_path / "kept", {"seed": 1, "folds": 3})
+def test_a_kept_method_is_taken_while_it_is_whole_and_of_the_same_settings(folder, tmp_path):
+    """What was finished serves again to the bit; a damaged file, or one of another search, is of no use."""
+    whole, kept = cohort(folder, "one", drop=["ward"]), tmp_path / "kept"
+    calls: list[tuple[int, int]] = []
+    resources = Resources(1, progress=lambda *told: calls.append(told), kept=kept)
 
+    def run(search: int) -> np.ndarray:
+        calls.clear()
+        study = planned(whole, ask(whole, False), 3, 1, 0, search=search)
+        (method,) = comparison.methods_of(study, [load_recipe("logistic")])
+        ((scores, _),) = comparison.work_through([method], resources).values()
+        return scores.scores
 
-def test_a_damaged_kept_fold_is_computed_again(tmp_path):
-    checkpoints = Checkpoints(tmp_path / "kept", {})
-    checkpoints.keep("a", outcome([0.1, 0.9]))
-    place = tmp_path / "kept" / "a.npz"
-    np.testing.assert_array_equal(checkpoints.take("a").scores[:, 0], [0.1, 0.9])
+    first, again = run(1), run(1)
+    taken = calls[0]
+    (place,) = kept.iterdir()
     place.write_bytes(place.read_bytes()[:-30])
 
-    assert checkpoints.take("a") is None
-    assert oct((tmp_path / "kept").stat().st_mode)[-3:] == "700"
+    np.testing.assert_array_equal(first, again)
+    assert taken[0] == taken[1]
+    np.testing.assert_array_equal(run(1), first)
+    assert calls[0][0] == 0 < calls[-1][0]
+    run(2)
+    assert calls[0][0] == 0 and place not in kept.iterdir()
+    assert oct(kept.stat().st_mode)[-3:] == "700"
 
 
 def test_the_page_is_a_function_of_the_document_and_needs_nothing_else(compared):
@@ -187,24 +191,55 @@ def test_all_means_every_method_that_fits_the_classes(folder):
     several = comparison.comparable(["all", "auto"], {"three": cohort(folder, "three")})
 
     assert {"svm", "one_class", "boosting", "logistic"} <= set(binary)
-    assert "one_vs_rest" in several
-    assert "auto" in several
-    assert not set(binary) & set(several)
+    assert {"one_vs_rest", "boosting", "logistic", "auto"} <= set(several)
+    assert not {"svm", "one_class"} & set(several)
+    assert "one_vs_rest" not in binary
+
+
+def test_what_is_known_only_after_the_outcome_is_left_out_as_in_training(tmp_path):
+    """A column that is the answer, and whose contract says it comes afterwards, makes no method perfect."""
+    rows = table(90, 0).drop(columns="ward").assign(outcome=lambda each: (each["case"] == "yes") * 1.0)
+    rows.to_csv(tmp_path / "late.csv", index=False)
+    number, late = {"type": "number"}, {"type": "number", "available": "after"}
+    features = {"age": number, "crp": number, "outcome": late}
+    contract = Contract.from_dict({"cohort": {"id": "number", "label": "case"}, "features": features})
+    whole = read_cohort(str(tmp_path / "late.csv"), contract, need_label=True)
+
+    found = comparison.compare({"late": whole}, ["logistic"], control="logistic", **QUICK).facts.cohorts[0]
+
+    assert found.methods[0].figures["auroc"].value < 0.99
+    assert any("outcome is left out" in note for note in found.notes)
+
+
+def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebody_says_they_are_not(
+    tmp_path,
+):
+    """A comparison asks about hidden patients as training does."""
+    voices = table(120, 4).drop(columns=["ward", "number"])
+    voices.insert(0, "name", [f"stem{i // 6:02d}_{i % 6 + 1}" for i in range(120)])
+    voices.to_csv(tmp_path / "voices.csv", index=False)
+    rows = read_cohort(str(tmp_path / "voices.csv"), label="case", need_label=True)
+
+    with pytest.raises(UsageError, match="--independent"):
+        comparison.compare({"voices": rows}, ["logistic"], **QUICK)
+    found = comparison.compare({"voices": rows}, ["logistic"], control="logistic", independent=True, **QUICK)
+    assert len(found.document["cohorts"][0]["methods"]) == 1
 
 
 def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path):
-    words = [
-        "compare",
-        folder / "one.csv",
-        "--label",
-        "case",
-        "--id",
-        "number",
-        "--drop",
-        "ward",
+    words = ["compare", folder / "one.csv", "--label", "case", "--id", "number", "--drop", "ward"]
+    words += [
         "--recipes",
+        "logistic",
+        "--folds",
+        "3",
+        "--search",
+        "1",
+        "--g-mean",
+        "--out",
+        tmp_path / "out",
+        "--json",
     ]
-    words += ["logistic", "--folds", "3", "--search", "1", "--g-mean", "--out", tmp_path / "out", "--json"]
     answer = json.loads(screen(*words).stdout)
     files = {"comparison.json", "scores.parquet", "report.html"}
 
@@ -217,22 +252,21 @@ def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path)
 
 @pytest.fixture(scope="module")
 def mixed(folder):
-    """Methods that tell two positive classes apart beside some that do not."""
-    whole = cohort(folder, "three", drop=["ward"], positive=["yes", "perhaps"])
+    """A method that tells all classes apart beside some that tell two joined ones from the rest."""
+    whole = cohort(folder, "three", drop=["ward"], positive="yes+perhaps")
     return comparison.compare({"three": whole}, ["one_vs_rest", "logistic"], **QUICK)
 
 
-def test_with_several_positive_classes_every_method_and_the_control_have_one_end_point(mixed):
+def test_with_joined_classes_every_method_and_the_control_have_one_end_point(mixed):
     labels = mixed.scores.pivot_table(
         index="id", columns="recipe", values="label", aggfunc=lambda each: " ".join(each)
     )
     found = mixed.document["cohorts"][0]
 
-    assert set(mixed.scores["class"]) == {"yes or perhaps"}
+    assert set(mixed.scores["class"]) == {"yes+perhaps"}
     assert list(labels.columns) == ["logistic", "one_vs_rest", "svm"]
     assert (labels.nunique(axis=1) == 1).all()
     assert found["n_positive"] == mixed.scores.query("recipe == 'svm' and label != 'no'").shape[0]
-    assert any("judged on one end point, yes or perhaps; one_vs_rest" in note for note in found["notes"])
 
 
 def test_each_figure_of_a_method_is_that_of_the_end_point_all_share(mixed):
@@ -247,10 +281,15 @@ def test_each_figure_of_a_method_is_that_of_the_end_point_all_share(mixed):
         assert figures["specificity"]["value"] == pytest.approx(1 - rows["flagged"][~ill].mean())
 
 
-def test_methods_that_all_tell_the_positive_classes_apart_are_judged_class_by_class(folder):
+def test_two_positive_classes_are_judged_one_by_one_under_every_recipe(folder):
+    """Kernel machines of several classes stand beside baselines; two-class ones are refused."""
     whole = cohort(folder, "three", drop=["ward"], positive=["yes", "perhaps"])
 
-    found = comparison.compare({"three": whole}, ["one_vs_one"], **QUICK)
+    found = comparison.compare({"three": whole}, ["one_vs_one", "logistic", "random_forest"], **QUICK)
 
-    assert set(found.scores["recipe"]) == {"one_vs_rest", "one_vs_one"}
+    assert set(found.scores["recipe"]) == {"one_vs_rest", "one_vs_one", "logistic", "random_forest"}
     assert set(found.scores["class"]) == {"yes", "perhaps"}
+    figures = [each["figures"] for each in found.document["cohorts"][0]["methods"]]
+    assert all(each["macro_recall"]["value"] > 1 / 3 for each in figures)
+    with pytest.raises(UsageError, match=r"--positive yes\+perhaps, or take a recipe .*auto"):
+        comparison.compare({"three": whole}, ["svm"], **QUICK)

@@ -13,7 +13,7 @@ from scipy.stats import false_discovery_control
 
 from screening import read_cohort, score, train
 from screening.documents.stored import run_in
-from screening.page.night import rarity
+from screening.page import draw_run
 from screening.scoring.reference_distribution import Discoveries
 from screening.statistics.p_values import group_maxima, p_values, resolution_warning
 
@@ -112,7 +112,7 @@ def test_a_false_discovery_rate_below_the_resolution_is_said_aloud():
     assert facts.found == 0
     assert "needs at least 79 of them above every known negative" in facts.warning
     night = replace(run_in(nosocomial_run()), discoveries=facts)
-    assert "Too coarse to tell" in rarity(night)["sentences"][1]
+    assert "Too coarse to tell" in draw_run(night)
 
 
 def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):

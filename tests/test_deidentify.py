@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
@@ -13,11 +12,10 @@ from faults.desk import QUICK
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn import datasets
 
 from screening.deidentify import deidentified
 from screening.deidentify.cases import WITHHELD
-from screening.deidentify.crowds import LEAST, at_least, crowds, told
+from screening.deidentify.k_anonymity import LEAST, at_least, crowds, suppress_small
 from screening.deidentify.key import SiteKey
 from screening.documents.run import RunDocument
 from screening.documents.shape import plain, read
@@ -95,20 +93,6 @@ def assert_hides(document: dict) -> None:
 
 def test_on_a_night_five_patients_share_every_line(night):
     assert_hides(document_of(night))
-
-
-def test_on_a_public_table_five_patients_share_every_line(tmp_path):
-    bunch = datasets.load_breast_cancer(as_frame=True)
-    table = bunch.data.assign(case=np.where(bunch.target == 0, "yes", "no"))
-    table.insert(0, "number", [f"N{i}" for i in range(len(table))])
-    past, tonight = table.iloc[::2], table.iloc[1::2].drop(columns="case")
-    screen(
-        "train", written(past, tmp_path / "past.csv"), *QUICK, "--label", "case", "--id", "number",
-        "--max-flag-rate", "0.4", "--out", tmp_path / "model",
-    )  # fmt: skip
-    screen("score", tmp_path / "model", written(tonight, tmp_path / "t.csv"), "--out", tmp_path / "run")
-
-    assert_hides(document_of(tmp_path / "run"))
 
 
 def test_on_a_night_of_voxels_five_patients_share_every_line_not_five_voxels(tmp_path):
@@ -245,7 +229,7 @@ def test_a_crowd_is_of_five_patients_and_every_row_is_in_one(rows):
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 30)))
 def test_no_count_under_five_is_told_nor_follows_from_the_sum(counts):
-    shown = told(counts)
+    shown = suppress_small(counts)
     hidden = {name: n for name, n in counts.items() if name not in shown}
 
     assert all(n == 0 or n >= LEAST for n in shown.values())

@@ -6,7 +6,8 @@ import pytest
 
 from screening import read_cohort, train
 from screening.cohort.dependence import CODE, signs
-from screening.cohort.reading import check_cohort, starter_contract
+from screening.cohort.reading import check_cohort
+from screening.cohort.starter import starter_contract
 from screening.errors import UsageError
 
 PATIENTS, ROWS = 40, 5
@@ -56,6 +57,18 @@ def trained(table: pd.DataFrame, folder, **roles):
 def test_names_with_a_running_end_stop_training_and_an_id_does_not_silence_it(tmp_path, roles):
     with pytest.raises(UsageError, match=r"40 stems with a running end.*--group 'name'.*--independent"):
         trained(named(), tmp_path, **roles)
+
+
+@pytest.mark.parametrize(
+    ("header", "remedy"), [("", "Write a name above that column"), ("Unnamed: 0", "--group 'Unnamed: 0'")]
+)
+def test_names_in_the_index_that_was_saved_with_a_table_are_seen(tmp_path, header, remedy):
+    """An index of names as stem_1 stands in a first column that nobody named."""
+    table = named()
+    table.insert(0, header, table.pop("name"))
+
+    with pytest.raises(UsageError, match=f"40 stems with a running end.*{remedy}"):
+        trained(table, tmp_path)
 
 
 def test_a_group_of_stems_keeps_patients_whole_in_training_and_in_scoring(tmp_path):
@@ -114,6 +127,31 @@ def test_an_unnamed_column_whose_values_lie_together_is_proposed():
     shuffled = np.random.default_rng(0).permutation(100)
 
     assert set(kinds(table.assign(pig=shuffled[who])).values()) == {"pig"}
+
+
+def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
+    """Rows that lie beside those most like them because values run one way are not of one patient."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(0, 8, (1500, 3)), columns=["stage", "grade", "visits"])
+    table = table.assign(smokes=rng.integers(0, 2, 1500), income=rng.normal(size=1500))
+    score = table @ [1.0, np.sqrt(2), np.sqrt(3), 0.7, 0.001]
+
+    assert not kinds(table.iloc[np.argsort(score)].assign(ill="no"))
+
+
+@pytest.mark.parametrize("order", ["as they came", "by region"])
+def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
+    rng = np.random.default_rng(0)
+    region, year = rng.integers(0, 50, 2000), rng.integers(0, 8, 2000)
+    if order == "by region":
+        region, year = np.sort(region), np.zeros(2000, dtype=int)
+    rate, benefit = (rng.integers(40, 150, (50, 8)) / 10 for _ in range(2))
+    table = pd.DataFrame({"region": region, "rate": rate[region, year], "benefit": benefit[region, year]})
+    table = table.assign(age=rng.integers(20, 65, 2000), tenure=rng.integers(1, 30, 2000))
+    for sign in ("sex", "smokes", "married", "insured", "employed", "drinks", "walks", "sleeps"):
+        table[sign] = rng.choice(["y", "n"], 2000)
+
+    assert not kinds(table.assign(ill="no"))
 
 
 @pytest.mark.parametrize("order", ["as they came", "sorted"])

@@ -1,7 +1,5 @@
 """The gates on a stream and in the commands: what stops a night, and where it is said."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,14 +97,3 @@ def test_what_the_gates_found_stands_in_the_run_and_on_its_page(model, tmp_path)
     assert [reason["code"] for reason in run.document["attention"]] == ["unseen_category"]
     assert "ward: 7 of 90 rows with a category never seen in training" in page
     assert "PSI" in page and "7 unseen" in page
-
-
-def test_check_notes_what_differs_from_training(model, tmp_path):
-    night = patients(90, seed=5)
-    night.loc[:2, "ward"] = "tent"
-    save_model(model, tmp_path / "model")
-    source = written(night, tmp_path / "night.csv")
-
-    said = screen("check", source, "--model", tmp_path / "model", "--json")
-
-    assert any("never seen in training" in note for note in json.loads(said.stdout)["notes"])

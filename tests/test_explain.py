@@ -147,7 +147,7 @@ def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_pat
     written_by = runpy.run_path(str(ROOT / "docs" / "templates.py"))
     document = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")
     (tmp_path / "tonight.html.j2").write_text(
-        "{{ tonight.flagged }} of {{ tonight.scored }}|{{ list.parts[0].lines[0].id }}"
+        "{{ run.counts.flagged }} of {{ run.counts.scored|plural('row') }}|{{ list.parts[0].lines[0].id }}"
     )
     screen("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from screening.cohort import duplicates
 from screening.scoring import flags
-from screening.scoring.flags import Flags
+from screening.scoring.flags import Flags, as_text, as_texts
 
 BATCH = 500
 
@@ -50,6 +50,11 @@ def gathered(scores, flagged):
     return found
 
 
+def listed(found):
+    tables = [zip(*(column.to_pylist() for column in rows.columns), strict=True) for rows in found.tables()]
+    return [row for rows in tables for row in rows]
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 6000), st.sampled_from([1, 3, 1000]), st.floats(0, 1), st.integers(0, 9))
 def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_table(n, levels, share, seed):
@@ -61,12 +66,20 @@ def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_t
     rows = np.flatnonzero(flagged)
     rows = rows[np.argsort(-scores[rows], kind="stable")]
     expected = [
-        (f"{row:07d}", "", row + 1, scores[row], scores[row], row % 2, (ward,))
+        (f"{row:07d}", "", row + 1, scores[row], scores[row], row % 2, ward)
         for row, ward in zip(rows, wards(rows), strict=True)
     ]
-    assert list(found) == expected
-    assert list(found) == expected
+    assert listed(found) == expected
+    assert listed(found) == expected
+    assert list(zip(*found.first(7).to_pydict().values(), strict=True)) == expected[:7]
     assert found.n == len(rows)
+
+
+@given(st.lists(st.none() | st.text("a1-=+@'\";,|\t\r\n\v\x1c\x85\u2028\u200b\ufeff＝﹣− ", max_size=5)))
+def test_texts_of_a_column_are_marked_as_each_is_alone(texts):
+    marked = as_texts(pa.chunked_array([texts], pa.string())).to_pylist()
+
+    assert marked == [text if text is None else as_text(text) for text in texts]
 
 
 @settings(max_examples=15, deadline=None)
@@ -102,7 +115,7 @@ def flagging(n_rows):
         for batch, scored in batches(scores, scores > 0.3):
             found.add(batch, scored)
             largest = max(largest, pa.total_allocated_bytes())
-    assert sum(1 for _ in found) == found.n > n_rows / 2
+    assert sum(rows.num_rows for rows in found.tables()) == found.n > n_rows / 2
     return largest
 
 

@@ -33,10 +33,10 @@ def machines(name: str):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(name):
-    ensemble = FoldEnsemble(machines(name), kind(name), 2)
+    ensemble = FoldEnsemble(machines(name), kind(name), 1)
     new = two_clouds(40, seed=1)[0]
 
-    each = [oriented_decisions(machine, new, kind(name), 2) for machine in ensemble.machines]
+    each = [oriented_decisions(machine, new, kind(name), 1) for machine in ensemble.machines]
 
     expected = np.mean(each, axis=0)
     np.testing.assert_allclose(ensemble.decisions(new), expected, rtol=0, atol=1e-4 * np.ptp(expected))
@@ -45,7 +45,7 @@ def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(
 @pytest.mark.parametrize("name", ["svm", "williams", "act_input_space"])
 def test_rows_are_let_go_as_soon_as_they_are_scored(name):
     """A night of ten million rows would else hold half of them until garbage is looked for."""
-    ensemble = FoldEnsemble(machines(name), "two_class", 2)
+    ensemble = FoldEnsemble(machines(name), "two_class", 1)
     x = np.random.default_rng(1).normal(size=(300, 3))
     held = weakref.ref(x)
     gc.disable()

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort
-from screening.cohort.id_hash import kept_lot, keyed_lots
+from screening.cohort.ids import kept_lot, keyed_lots
 from screening.errors import UsageError
 from screening.validation.folds import deal, in_hash_order, keys, planned, sub_sample, units
+from screening.validation.task import Task, ask
 
 
 def grouped(seed, n_groups=12, rows_each=15):
@@ -93,12 +94,10 @@ def test_rows_in_another_order_are_dealt_alike(cohort, tissue, seed):
     order = np.random.default_rng(3).permutation(cohort.n_rows)
     mixed = cohort.take(order)
     other = np.random.default_rng(3).permutation(tissue.n_rows)
-    target = (tissue.label == "lesion").astype(int)
+    lesion = Task("binary", "tissue", ("lesion",), ("negative", "lesion"), ("lesion",))
 
-    first, second = (planned(each, ill(each), units(each, ill(each), 5), 2, seed) for each in (cohort, mixed))
-    kept, moved = (units(each, at, 4) for each, at in ((tissue, target), (tissue.take(other), target[other])))
-    whole = planned(tissue, target, kept, 2, seed)
-    again = planned(tissue.take(other), target[other], moved, 2, seed)
+    first, second = (planned(each, ask(each, False), 5, 2, seed) for each in (cohort, mixed))
+    whole, again = (planned(each, lesion, 4, 2, seed) for each in (tissue, tissue.take(other)))
 
     assert np.array_equal(second.fold, first.fold[:, order])
     assert np.array_equal(again.fold, whole.fold[:, other])
@@ -126,7 +125,7 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself(tmp_path):
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))})
     nameless = read_cohort(written(table, tmp_path / "past.csv"), label="ill", need_label=True)
 
-    fold = planned(nameless, ill(nameless), units(nameless, ill(nameless), 5), 1, 0).fold[0]
+    fold = planned(nameless, ask(nameless, False), 5, 1, 0).fold[0]
 
     other = (kind[:, None] == kind) & (fold[:, None] != fold)
     foretold = other @ ill(nameless) / other.sum(axis=1)
@@ -140,23 +139,22 @@ def ranked(positive, scores):
 
 
 def test_every_repeat_deals_anew_and_every_row_once(cohort):
-    plan = planned(cohort, ill(cohort), units(cohort, ill(cohort), 5), 3, 0)
+    study = planned(cohort, ask(cohort, False), 5, 3, 0)
 
-    assert plan.fold.shape == (3, cohort.n_rows)
-    assert plan.asked
-    assert all(set(fold) == set(range(5)) for fold in plan.fold)
-    assert np.mean(plan.fold[0] == plan.fold[1]) < 0.4
-    assert np.mean(plan.fold[1] == plan.fold[2]) < 0.4
+    assert study.fold.shape == (3, cohort.n_rows)
+    assert study.repeats_asked
+    assert all(set(fold) == set(range(5)) for fold in study.fold)
+    assert np.mean(study.fold[0] == study.fold[1]) < 0.4
+    assert np.mean(study.fold[1] == study.fold[2]) < 0.4
 
 
 def test_three_repeats_are_planned_where_nobody_asks_and_the_rows_are_few(cohort):
-    kept = units(cohort, ill(cohort), 5)
     many = cohort.take(np.tile(np.arange(cohort.n_rows), 21))
 
-    few, one = (planned(each, ill(each), kept, None, 0) for each in (cohort, many))
+    few, one = (planned(each, ask(each, False), 5, None, 0) for each in (cohort, many))
 
-    assert (len(few.fold), few.asked) == (3, False)
-    assert (len(one.fold), one.asked) == (1, False)
+    assert (len(few.fold), few.repeats_asked) == (3, False)
+    assert (len(one.fold), one.repeats_asked) == (1, False)
 
 
 def table(group, coordinates=None):
@@ -169,12 +167,12 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
     coordinates = np.column_stack([x.ravel(), y.ravel(), z.ravel()]).astype(float)
     target = np.arange(len(coordinates)) % 2
 
-    found = units(table(np.full(len(coordinates), "a"), coordinates), target, 5)
+    groups, number, notes = units(table(np.full(len(coordinates), "a"), coordinates), target, 5)
 
-    assert found.folds == 5
-    assert "along y" in found.notes[0]
-    assert len(np.unique(found.groups)) == 20
-    slabs = [coordinates[found.groups == slab, 1] for slab in np.unique(found.groups)]
+    assert number == 5
+    assert "along y" in notes[0]
+    assert len(np.unique(groups)) == 20
+    slabs = [coordinates[groups == slab, 1] for slab in np.unique(groups)]
     assert all(np.ptp(slab) <= 2 for slab in slabs)
 
 
@@ -192,10 +190,10 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
 def test_where_there_is_too_little_for_the_folds_there_are_fewer_and_that_is_said(
     groups, target, folds, said
 ):
-    found = units(table(None if groups is None else np.array(groups)), np.array(target), 5)
+    _, number, notes = units(table(None if groups is None else np.array(groups)), np.array(target), 5)
 
-    assert found.folds == folds
-    assert found.notes[0].startswith(said)
+    assert number == folds
+    assert notes[0].startswith(said)
 
 
 @pytest.mark.parametrize(

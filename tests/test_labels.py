@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
-from screening.cohort.id_hash import row_number_ids
+from screening.cohort.ids import row_number_ids
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
 from screening.training.planning import alike
@@ -58,9 +58,9 @@ def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(tmp_path, p
 
 
 def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
-    model = learned(labelled(tmp_path, {0: "Yes", 1: "yess"}, positive=["yes", "Yes", "yess"]))
+    model = learned(labelled(tmp_path, {0: "Yes", 1: "yess"}, positive="yes+Yes+yess"))
 
-    assert model.document["task"]["positive"] == ["yes", "Yes", "yess"]
+    assert model.document["task"]["joined"] == {"yes+Yes+yess": ["yes", "Yes", "yess"]}
 
 
 def test_a_rare_label_that_the_contract_calls_negative_is_taken_as_such(tmp_path):

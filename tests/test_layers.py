@@ -1,7 +1,6 @@
 """Imports point down, from the commands to the cohort; nothing below knows what stands above it."""
 
 import ast
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,15 +39,6 @@ def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
             yield from imports_of(node, package)
 
 
-def words_of(tree: ast.AST) -> Iterator[str]:
-    """Every name and every single word of text in the code."""
-    for node in ast.walk(tree):
-        for key in ("id", "attr", "arg", "name", "value"):
-            word = getattr(node, key, None)
-            if isinstance(word, str):
-                yield word
-
-
 def own_imports(path: Path) -> list[str]:
     """Modules of `screening` that a file imports, without the data packages."""
     inside = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -72,14 +62,14 @@ def test_every_part_of_the_package_has_its_room():
     assert parts - {"__init__", "__pycache__"} <= set(HEIGHT)
 
 
-def test_solvers_and_kernels_know_no_factor_and_no_remedy_by_name():
-    texts = [path.read_text(encoding="utf-8") for path in (PACKAGE.parent / "models").glob("*.toml")]
-    recipes = [tomllib.loads(text) for text in texts]
-    factors = {recipe["factor"]["type"] for recipe in recipes if "factor" in recipe}
-    remedies = {name for recipe in recipes for name in recipe.get("remedy", {})}
-    below = [path for path in FILES if path.parent.name in ("solvers", "kernels")]
-    # Names and compared texts, not prose: a docstring may say what a sum is for.
-    used = {word for path in below for word in words_of(ast.parse(path.read_text(encoding="utf-8")))}
+def test_a_night_does_not_load_what_looks_for_rows_of_one_patient():
+    """Dependence is asked of tables to train on; its libraries are no night's to wait for."""
+    reached, left = set(), [PACKAGE / "scoring" / "score.py"]
+    while left:
+        names = [part for name in own_imports(left.pop()) for part in (name, name.rpartition(".")[0])]
+        files = {PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py") for name in names}
+        left += sorted(file for file in files - reached if file.exists())
+        reached.update(files)
 
-    assert factors and remedies and used
-    assert used & (factors | remedies) == set()
+    assert PACKAGE / "storage" / "model.py" in reached
+    assert PACKAGE / "cohort" / "dependence.py" not in reached

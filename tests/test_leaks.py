@@ -109,10 +109,7 @@ def test_a_model_that_is_nearly_perfect_names_the_columns_that_would_explain_it(
     assert "without them" in leak["said"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["followUpDays", "LOS", "Entlassungsdatum_num", "durée de séjour", "décès"],
-)
+@pytest.mark.parametrize("name", ["followUpDays", "LOS", "Entlassungsdatum_num", "durée de séjour", "décès"])
 def test_a_name_that_speaks_of_a_time_after_the_outcome_is_said(tmp_path, name):
     table = patients()
     table[name] = SEEDS.normal(size=len(table))

@@ -1,6 +1,5 @@
 """The ledger tells new from known, says the same of the same night, and forgets nothing."""
 
-import itertools
 import tempfile
 from pathlib import Path
 
@@ -240,15 +239,6 @@ def test_a_night_is_one_transaction(ledger):
     with ledger.reading() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(RUNS)) == 0
     assert states(enter(ledger, broken)) == {"a": "new", "b": "new"}
-
-
-def test_entries_are_marked_with_the_clock_they_are_given(place):
-    ticks = (f"2026-01-01T00:00:0{n}+00:00" for n in itertools.count())
-    with open_ledger(place, make=True, clock=lambda: next(ticks)) as ledger:
-        enter(ledger, night(1, "a"))
-        enter(ledger, night(2, "a"))
-
-        assert [run["recorded"][-7] for run in history(ledger)["runs"]] == ["0", "1"]
 
 
 def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):

@@ -174,10 +174,11 @@ def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):
         list(whole_groups([plain]))
 
 
-def test_train_takes_lesions(tmp_path):
+def test_train_takes_lesions_and_a_neighbourhood(tmp_path):
     folder = folder_of(PAST, tmp_path / "past")
-    words = ["--recipe", "logistic", "--label", "lesion", "--lesions", "--search", "1"]
+    words = ["--recipe", "logistic", "--label", "lesion", "--lesions", "--neighbourhood", "3"]
 
-    screen("train", folder, *words, "--min-sensitivity", "0.7", "--out", tmp_path / "model")
+    screen("train", folder, *words, "--min-sensitivity", "0.7", "--search", "1", "--out", tmp_path / "model")
 
-    assert load_model(tmp_path / "model").lesions.n_patients == 10
+    model = load_model(tmp_path / "model")
+    assert (model.lesions.n_patients, model.contract.neighbourhood) == (10, 3)

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
 from hypothesis import given
 from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
@@ -116,15 +115,6 @@ def test_rows_that_are_no_voxels_have_no_surroundings():
         read_cohort(table_of(PAST).drop(columns="x"), **ROLES, neighbourhood=3)
     with pytest.raises(CohortError, match="odd"):
         read_cohort(table_of(PAST), **ROLES, neighbourhood=4)
-
-
-def test_train_takes_the_neighbourhood_and_keeps_it(tmp_path):
-    folder = folder_of(PAST, tmp_path / "past")
-    words = ["--recipe", "logistic", "--label", "lesion", "--neighbourhood", "3", "--search", "1"]
-
-    screen("train", folder, *words, "--beside", "none", "--out", tmp_path / "m")
-
-    assert '"neighbourhood":3' in (tmp_path / "m" / "model.json").read_text().replace(" ", "")
 
 
 @given(st.integers(0, 10**6), st.integers(1, 9))

@@ -26,7 +26,6 @@ from screening.errors import UsageError
 from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
 from screening.page.page import render_overview
-from screening.storage.publishing import hold
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 NIGHT = "2026-03-03"
@@ -182,11 +181,6 @@ def test_a_model_by_another_rule_than_the_agreed_one_is_refused(again):
     assert "max_flag_rate 0.2 was agreed" in answer["series"][0]["said"]
 
 
-def test_a_second_run_of_the_site_exits_75(again):
-    with hold(again / "runs" / "night"):
-        screen("run", "NIGHT.toml", "--date", NIGHT, code=75)
-
-
 def test_every_fault_of_the_file_is_named_at_once_with_what_was_meant(tmp_path):
     (tmp_path / "N.toml").write_text(
         "[site]\nledgr = 'l.db'\njobs = 2\nmode = '0666'\n"
@@ -282,9 +276,14 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
     assert processes.run(Order(["recipes"], "l.db", 1, 60)).code == 0
 
 
-def test_what_every_night_imports_is_there_to_be_imported_once():
+def test_what_nights_are_forked_from_is_there_and_starts_no_thread():
     """A name that is gone would be passed over in silence, and every night be slower."""
     assert [name for name in PRELOADED if find_spec(name) is None] == []
+    asked = "import screening.network.night_server, threading; print(threading.active_count())"
+
+    ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.strip() == "1"
 
 
 names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)

@@ -32,7 +32,7 @@ def patients(n: int = 240, seed: int = 3) -> pd.DataFrame:
             "sex": rng.choice(["f", "m"], n),
             "day": pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(n), unit="D"),
             "ill": np.where(ill, "yes", "no"),
-            "kind": np.where(ill, rng.choice(["a", "b"], n), "none"),
+            "kind": np.where(ill, rng.choice(["a", "b"], n), rng.choice(["none", "well"], n)),
         }
     )
 
@@ -43,6 +43,16 @@ CASES = {
     "one_class": dict(recipe="one_class", label="ill", beside=("logistic",), drop=["who", "kind"]),
     "multi_class": dict(
         recipe="one_vs_rest", label="kind", positive=["a", "b"], beside=("one_vs_one",), drop=["who", "ill"]
+    ),
+    "joined": dict(
+        recipe="logistic",
+        label="kind",
+        positive=["a+b", "well"],
+        beside=("random_forest",),
+        drop=["who", "ill"],
+    ),
+    "blended_classes": dict(
+        recipe="auto", label="kind", positive=["a", "b"], beside=("logistic",), drop=["who", "ill"]
     ),
     "blended": dict(recipe="auto", label="ill", beside=("svm", "logistic"), drop=["who", "kind"]),
 }

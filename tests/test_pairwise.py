@@ -199,14 +199,6 @@ def test_gram_is_symmetric_to_the_bit_with_ones_on_its_diagonal(kernel, n_featur
     np.testing.assert_allclose(ours, kernel(x, x), atol=1e-6)
 
 
-@pytest.mark.parametrize("norm", [2, 1])
-def test_distances_are_those_of_float64(norm):
-    x, centres = rows_and_centres(7)
-
-    np.testing.assert_allclose(distances(norm, x, centres), input_distances(x, centres, norm), rtol=1e-5)
-    assert np.array_equal(np.diagonal(distances(norm, x, x)), np.zeros(len(x)))
-
-
 def test_no_rows_and_no_centres_give_empty_sums():
     x, centres = rows_and_centres(3)
 

@@ -7,12 +7,11 @@ import pytest
 from flow_cohorts import patients
 
 from screening import read_cohort
-from screening.cohort.cohort import labels_of
 from screening.recipes.loading import load_recipe
 from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import delong
-from screening.validation.folds import planned, units
-from screening.validation.held_out import Effort, held_out_by
+from screening.validation.folds import planned
+from screening.validation.held_out import Resources, held_out_by
 from screening.validation.task import ask
 from screening.validation.validation import Validation
 
@@ -26,14 +25,9 @@ def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[f
     frame["ill"] = rng.permutation(frame["ill"]) if permuted else frame["ill"]
     frame.to_csv(folder / "past.csv", index=False)
     cohort = read_cohort(folder / "past.csv", label="ill", positive="yes", id="patient", need_label=True)
-    task = ask(cohort, False)
-    target = task.target(labels_of(cohort))
-    kept = units(cohort, target, 5)
-    plan = planned(cohort, target, kept, 1, seed)
-    held_out = held_out_by(
-        cohort, load_recipe(recipe), task, plan, params={}, search=3, seed=seed, effort=Effort(jobs=1)
-    )
-    validation = Validation.of(held_out, cohort, task, kept.groups)
+    study = planned(cohort, ask(cohort, False), 5, 1, seed, search=3)
+    held_out = held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1))
+    validation = Validation.of(held_out, study)
     return delong(validation.scores[:, 0], validation.watched[:, 0], widening=widening(validation.n_settings))
 
 

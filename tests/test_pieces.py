@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.errors import UsageError
+from screening.scoring.fragments import pieces_of
 from screening.sources.frames import source_of
-from screening.sources.pieces import pieces_of
 from screening.sources.source_files import open_source
 
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from screening import MultiClassSVM, TwoClassSVM, build
 from screening.factors import AdaptiveBumps, MarginDecay
 from screening.kernels import Gaussian, Laplacian
-from screening.machines.training import inner_folds, n_passes_by_cv
+from screening.machines.training import n_passes_by_cv
 from screening.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
 
 KERNEL = Gaussian(0.3)
@@ -97,19 +97,6 @@ def test_remedies_out_of_range_are_refused_by_name(remedy, given, word):
 )
 def test_passes_stop_where_the_next_one_gains_no_more(scores, passes):
     assert n_passes_by_cv(np.array(scores)) == passes
-
-
-def test_inner_folds_keep_groups_whole_and_classes_present():
-    codes = np.repeat((np.arange(24) % 3 == 0).astype(int), 2)
-    groups = np.repeat(np.arange(24), 2)
-
-    dealt = list(inner_folds(codes, groups, 4, 0))
-
-    assert len(dealt) == 4
-    for train, test in dealt:
-        assert not set(groups[train]) & set(groups[test])
-        assert set(codes[train]) == {0, 1}
-    assert list(inner_folds(np.array([0, 0, 1]), None, 5, 0)) == []
 
 
 AWKWARD = [

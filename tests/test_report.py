@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from jinja2 import UndefinedError
 from report_fixture import hostile, nosocomial_model, nosocomial_run, observed
 from report_voxel_fixture import voxel_model, voxel_run
 
@@ -240,8 +239,3 @@ def test_observed_figures_stand_beside_the_promised_ones():
 
     assert "24 cases, 216 others" in text
     assert "Sensitivity 88% 69–96% 92%" in text
-
-
-def test_a_variable_a_template_does_not_get_is_an_error():
-    with pytest.raises(UndefinedError):
-        drawing.draw("model.html.j2", {"banner": {}}, footer="x")

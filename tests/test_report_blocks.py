@@ -13,8 +13,8 @@ from screening.documents import ScoreCounts
 from screening.documents.shape import plain
 from screening.documents.stored import model_in
 from screening.page import render_model, render_run
-from screening.page.card import completeness, pruning_chart
-from screening.scoring.png import as_text, palette_png, ramp
+from screening.page.performance import pruning_chart
+from screening.scoring.voxels import as_base64, palette_png, ramp
 from screening.statistics.calibration import calibrate
 
 
@@ -65,7 +65,7 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
 def appraised_run() -> dict[str, Any]:
     run = nosocomial_run()
     appraised(run["model"])
-    picture = as_text(palette_png(np.ones((2, 3), np.uint8), ramp([(0, 0, 0), (9, 9, 9)], 3)))
+    picture = as_base64(palette_png(np.ones((2, 3), np.uint8), ramp([(0, 0, 0), (9, 9, 9)], 3)))
     slices = [
         {"at": 4.0, "voxels": 6, "flagged": 2, "width": 3, "height": 2, "overlay": picture, "heat": picture}
     ]
@@ -176,19 +176,27 @@ def test_of_three_prevalences_the_stated_one_is_marked_as_in_use():
     assert used == ["as stated"]
 
 
+def completeness(model: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Answer and note of each item that the table on a model's page asks for."""
+    row = r'<tr><td>[^<]*</td><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>'
+    return {asked: (answer, note) for asked, answer, note in re.findall(row, render_model(model))}
+
+
 def test_completeness_asks_for_what_the_contract_leaves_out():
     model = appraised(nosocomial_model())
-    rows = {row["asked"]: row for row in completeness(model_in(model))}
+    rows = completeness(model)
     model["contract"]["cohort"]["intended_use"] = None
     model["validation"]["subgroups"] = {}
-    less = {row["asked"]: row for row in completeness(model_in(model))}
+    less = completeness(model)
 
-    assert rows["Context, target population, purpose"]["status"] == "stated"
-    assert less["Context, target population, purpose"]["note"] == "needs intended_use in the contract"
-    assert rows["Heterogeneity between subgroups"]["status"] == "stated"
-    assert less["Heterogeneity between subgroups"]["note"] == "needs subgroup in the contract"
-    assert rows["Fairness"]["status"] == "partly"
-    assert {row["status"] for row in rows.values()} == {"stated", "partly", "not stated"}
+    assert rows["Context, target population, purpose"][0] == "stated"
+    assert less["Context, target population, purpose"][1] == "needs intended_use in the contract"
+    assert rows["Heterogeneity between subgroups"][0] == "stated"
+    assert less["Heterogeneity between subgroups"][1] == "needs subgroup in the contract"
+    assert rows["Fairness"][0] == "partly"
+    assert rows["Participants and outcome events in each analysis"][0] == "stated"
+    assert rows["Characteristics of participants"][0] == "partly"
+    assert {status for status, _ in rows.values()} == {"stated", "partly", "not stated"}
 
 
 def test_workload_is_counted_in_patients_where_rows_are_grouped_even_beyond_those_shown():

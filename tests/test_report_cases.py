@@ -23,41 +23,34 @@ def inlined(page: str) -> dict[str, Any]:
     return json.loads(found[1])
 
 
-def with_one_value(value: str, **declared: Any) -> str:
+def with_one_value(value: str, normalise: str | None = None, **ranges: list[float]) -> str:
     run = nosocomial_run()
-    run["model"]["contract"]["features"] = {"crp": declared}
+    run["model"]["contract"]["features"] = {"crp": {"type": "number", "normalise": normalise}}
     run["cases"] = run["cases"][:1]
-    run["cases"][0]["contributions"] = [
-        {
-            "feature": "crp", "value": value, "unit": "mg/L", "usual": [0, 10], "direction": "raises",
-            "change": 0.3,
-        }
-    ]  # fmt: skip
+    told = {"feature": "crp", "value": value, "unit": "mg/L", "direction": "raises", "change": 0.3}
+    run["cases"][0]["contributions"] = [told | ranges]
     run["near_misses"] = []
     (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run))
     return " ".join(re.sub(r"<[^>]+>", "", listed).split())
 
 
-@pytest.mark.parametrize("value", ["237", "237.0"])
-def test_a_value_above_its_usual_range_is_marked(value):
-    assert with_one_value(value, type="number", usual=[0, 10]) == "crp 237 mg/L H usual range 0–10 ▲ +0.300"
+WITHIN = {"reference": [0, 10]}
 
 
-def test_a_value_below_or_inside_its_usual_range_is_told_apart():
-    assert with_one_value("-1", type="number", usual=[0, 10]) == "crp −1 mg/L L usual range 0–10 ▲ +0.300"
-    assert with_one_value("10", type="number", usual=[0, 10]) == "crp 10 mg/L usual range 0–10 ▲ +0.300"
-
-
-def test_without_a_range_in_the_contract_the_range_is_that_of_past_patients():
-    assert with_one_value("237", type="number") == "crp 237 mg/L H range in past patients 0–10 ▲ +0.300"
-
-
-def test_a_missing_value_has_neither_unit_nor_range():
-    assert with_one_value("missing", type="number", usual=[0, 10]) == "crp missing ▲ +0.300"
-
-
-def test_a_raw_value_is_not_held_against_a_range_of_normalised_values():
-    assert with_one_value("345.8", type="number", normalise="within_group") == "crp 345.8 mg/L ▲ +0.300"
+@pytest.mark.parametrize(
+    ("value", "ranges", "told"),
+    [
+        ("237.0", WITHIN, "237 mg/L H reference range 0–10"), ("missing", WITHIN, "missing"),
+        ("-1", WITHIN, "−1 mg/L L reference range 0–10"), ("10", WITHIN, "10 mg/L reference range 0–10"),
+        ("237", {"seen": [0, 10]}, "237 mg/L above range in past patients 0–10"),
+        ("-1", {"seen": [0, 10]}, "−1 mg/L below range in past patients 0–10"),
+        ("480", {"reference": [0, 5], "seen": [2.95, 480]}, "480 mg/L H reference range 0–5"),
+        ("480", {"seen": [2.95, 480]}, "480 mg/L range in past patients 2.95–480"),
+        ("345.8", {"normalise": "within_group", "seen": [0, 10]}, "345.8 mg/L"),
+    ],
+)  # fmt: skip
+def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(value, ranges, told):
+    assert with_one_value(value, **ranges) == f"crp {told} ▲ +0.300"
 
 
 def test_truth_values_and_ordinals_are_put_in_words():

@@ -13,7 +13,7 @@ from screening.page.charts import Axes
 
 @given(st.floats(1e-6, 1.0))
 def test_ticks_in_per_cent_can_be_told_apart(largest):
-    axes = Axes("a", "", "", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
+    axes = Axes("a", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
 
     words = [tick.text for tick in axes.y_ticks]
 
@@ -55,8 +55,9 @@ def test_rules_are_put_in_words(value, words):
         (shown.number, 227.512, "227.5"), (shown.number, -3.0, "−3"), (shown.number, 123456.7, "123,457"),
         (shown.number, None, "–"), (shown.percent, 0.0, "0%"), (shown.percent, 0.021, "2.1%"),
         (shown.percent, 0.9996, "99.96%"), (shown.percent, 1, "100%"), (shown.p_value, 0.0, "<0.0001"),
-        (shown.p_value, 0.08, "0.080"), (shown.usual, [0, 10], "0–10"), (shown.usual, [None, 5], "≤ 5"),
-        (shown.usual, None, ""), (shown.count, 1234567, "1,234,567"), (shown.name, "a\nb", "a b"),
+        (shown.p_value, 0.08, "0.080"), (shown.value_range, [0, 10], "0–10"),
+        (shown.value_range, [None, 5], "≤ 5"),
+        (shown.value_range, None, ""), (shown.count, 1234567, "1,234,567"), (shown.name, "a\nb", "a b"),
     ],
 )  # fmt: skip
 def test_figures_are_written_as_a_reader_expects(write, value, figure):

@@ -102,12 +102,6 @@ def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
     assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {"a": "ongoing", "b": "new"}
 
 
-def test_a_shadow_that_came_first_is_no_champion(ledger):
-    enter(ledger, shadow(1, "a"))
-
-    assert states(enter(ledger, of_ward("ward-1", 1, "a"))) == {"a": "new"}
-
-
 def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(2, "a"))

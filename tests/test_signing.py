@@ -111,12 +111,7 @@ def test_training_anew_in_the_place_of_a_signed_model_says_that_it_is_unsigned(d
     assert not (model / SIGNATURE).exists()
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    derandomize=True,
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=200) | st.text("0123456789abcdef", min_size=128, max_size=128).map(str.encode)
 )

@@ -96,7 +96,7 @@ def test_a_broken_template_is_refused_before_any_work(place, model, broken, tmp_
 
 def test_a_template_that_fails_only_on_the_page_leaves_nothing_half_written(place, model, tmp_path):
     (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "tonight.html.j2").write_text("{{ tonight.hospital }}")
+    (tmp_path / "own" / "tonight.html.j2").write_text("{{ run.hospital }}")
     words = ("score", model, place / "night.csv", "--out", tmp_path / "run", "--templates", tmp_path / "own")
 
     assert "hospital" in screen(*words, code=2).stderr
@@ -120,7 +120,7 @@ def test_what_cannot_be_compiled_is_refused_in_words(tmp_path, text, words):
 @pytest.mark.parametrize(
     "text",
     [
-        "{% if tonight is defined %}{{ tonight.read }}{% endif %}", "{{ hospital|default('St Elsewhere') }}",
+        "{% if tonight is defined %}{{ tonight }}{% endif %}", "{{ hospital|default('St Elsewhere') }}",
         "{% set ward = 'icu' %}{% include 'ward.j2' %}", "{% include 'gone.j2' ignore missing %}",
         "{% for number in range(3) %}{{ loop.index }}{{ number }}{% endfor %}",
         "{% macro bold(word) %}<b>{{ word }}</b>{% endmacro %}{{ bold(banner.title) }}",

@@ -104,16 +104,10 @@ def test_the_share_of_past_negatives_that_score_as_high_lies_in_its_interval(n, 
 
 @pytest.fixture(scope="module")
 def past():
-    table = pd.DataFrame(
-        {
-            "fever": np.r_[np.linspace(36, 40, 200)],
-            "line": np.repeat([0.0, 1.0], [180, 20]),
-            "ward": np.repeat(["icu", "medicine"], [20, 180]),
-        }
-    )
-    contract = Contract.from_dict(
-        {"features": {"fever": {"type": "number"}, "line": {"type": "boolean"}, "ward": {"type": "category"}}}
-    )
+    line, ward = np.repeat([0.0, 1.0], [180, 20]), np.repeat(["icu", "medicine"], [20, 180])
+    table = pd.DataFrame({"fever": np.linspace(36, 40, 200), "line": line, "ward": ward})
+    kinds = {"fever": "number", "line": "boolean", "ward": "category"}
+    contract = Contract.from_dict({"features": {name: {"type": kind} for name, kind in kinds.items()}})
     return Past(profile(Columns.of(table), contract))
 
 

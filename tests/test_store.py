@@ -50,6 +50,7 @@ def make_model(folder: Path, name: str) -> Model:
     recipe = load_recipe(name)
     target = np.searchsorted(classes, label)
     machines = [build(recipe).fit(encoded[rows], target[rows]) for rows in FOLDS]
+    n_outputs = 1 if len(classes) == 2 else len(classes)
     document = {
         "recipe": {"name": name, "text": recipe.text, "parameters": recipe.parameters},
         "contract": cohort.contract.to_dict(),
@@ -62,7 +63,7 @@ def make_model(folder: Path, name: str) -> Model:
     }
     return Model(
         document=document, recipe=recipe, contract=cohort.contract, encoder=encoder,
-        ensemble=FoldEnsemble(machines, recipe.machine, len(classes)), calibration=np.linspace(-1, 1, 9),
+        ensemble=FoldEnsemble(machines, recipe.machine, n_outputs), calibration=np.linspace(-1, 1, 9),
         held_out=Columns.of(pd.DataFrame({"id": cohort.id, "fold": 0, "label": label, "score": x[:, 0]})),
         selftest=encoded[:8],
     )  # fmt: skip

@@ -20,10 +20,10 @@ from screening import read_cohort, score, train
 from screening.cohort.neighbourhood import on_grid, steps
 from screening.documents.stored import run_in
 from screening.documents.voxels import Slice, Volume, Voxels
-from screening.page.voxels import voxels as voxel_block
+from screening.page import draw_run
+from screening.page.night import has_pictures
 from screening.page.worklist import worklist
-from screening.scoring.png import palette_png, ramp
-from screening.scoring.voxels import fullest_slices, largest_clusters
+from screening.scoring.voxels import fullest_slices, largest_clusters, palette_png, ramp
 
 ONES = np.ones(3)
 
@@ -113,11 +113,8 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     for number in range(n_patients):
         lesion = (abs(x - side // 2) < 9) & (abs(y - side // 2) < 6) & (z == 1)
         values = rng.normal(0, 0.3, (len(x), 2)) + np.where(lesion[:, None], [1.0, 2.0], [0.0, 0.0])
-        tables.append(
-            pd.DataFrame(
-                {"patient": f"P{number}", "x": x, "y": y, "z": z, "t2": values[:, 0], "adc": values[:, 1]}
-            )
-        )
+        t2, adc = values.T
+        tables.append(pd.DataFrame({"patient": f"P{number}", "x": x, "y": y, "z": z, "t2": t2, "adc": adc}))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -153,25 +150,18 @@ def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(mo
 
 
 def block_of(*patients):
-    found = Voxels(
-        axes=["x", "y", "z"],
-        step=[1, 1, 1],
-        patients_total=len(patients),
-        patients_flagged=len(patients),
-        patients=patients,
-        base=None,
-        scale=None,
-    )
+    n, grid = len(patients), {"axes": list("xyz"), "step": [1, 1, 1], "base": None, "scale": None}
+    found = Voxels(**grid, patients_total=n, patients_flagged=n, patients=patients)
     return replace(run_in(voxel_run()), voxels=found)
 
 
 def test_what_is_no_picture_is_never_written_into_the_page():
     bad = Slice(at=1, voxels=4, flagged=1, width=2, height=2, overlay='x" onerror="alert(1)', heat="")
     patient = Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[])
-    block = voxel_block(block_of(patient), 3)
+    run = block_of(patient)
 
-    assert block["patients"][0]["slices"] == []
-    assert block["pictures"] is False
+    assert "onerror" not in draw_run(run)
+    assert not has_pictures(run)
 
 
 def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
@@ -183,9 +173,9 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
     run = block_of(*volumes)
     groups = [replace(group, group=name) for name, group in zip(names, run.groups, strict=False)]
     run = replace(run, groups=groups)
-    lines = worklist(run, voxel_block(run, 3)["patients"], 3)["parts"][0]["lines"]
+    lines = worklist(run, 3)["parts"][0]["lines"]
 
-    assert [line.rest.volume["flagged"] for line in lines] == [1, 2]
+    assert [line.volume.flagged for line in lines] == [1, 2]
 
 
 @pytest.mark.parametrize("codes", ["RAS", "PIR"], ids=lambda codes: f"stored as {codes}")

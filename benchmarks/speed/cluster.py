@@ -29,9 +29,8 @@ from memory import model
 
 from screening.cohort.reading import open_cohort
 from screening.parallel import in_parallel, opened
-from screening.scoring.fragments import FRAGMENT_ROWS, decide, fragments_of
+from screening.scoring.fragments import FRAGMENT_ROWS, Piece, decide, fragments_of
 from screening.scoring.score import BATCH_ROWS
-from screening.sources.pieces import Piece
 from screening.storage.loading import load_model
 
 Struck = Callable[[subprocess.Popen[bytes], Path], None]

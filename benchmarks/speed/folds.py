@@ -81,7 +81,7 @@ def models(folder: Path, recipe: str, voxels: int) -> tuple[Path, Path, str]:
     today = train(cohort, load_recipe(recipe), rule=rule, search=4, beside=())
     encoded = today.encoder.transform(cohort)
     alone = build(recipe, **today.document["recipe"]["parameters"]).fit(encoded, cohort.label == "yes")
-    single = FoldEnsemble([alone], today.ensemble.kind, 2)
+    single = FoldEnsemble([alone], today.ensemble.kind, 1)
     facts = today.document | {"validation": today.document["validation"] | {"folds": 1}}
     one: Model = replace(today, document=facts, ensemble=single)
     save_model(today, folder / "today")

@@ -83,6 +83,7 @@ def main() -> None:
     """Run the `screen` command."""
     with boundary():
         # A process runs one command, and typer would make the options of all of them.
-        named = [each for each in app.registered_commands if [each.name] == sys.argv[1:2]]
+        words = sys.argv[3:] if sys.argv[1:2] == ["--log"] else sys.argv[1:]
+        named = [each for each in app.registered_commands if [each.name] == words[:1]]
         app.registered_commands = named or app.registered_commands
         app()

@@ -39,6 +39,14 @@ Templates = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The site's own templates (docs/templates.md).")
 ]
 
+Jobs = Annotated[int, typer.Option(help="Threads; -1 for one a core.")]
+Night = Annotated[
+    str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")]
+ModelAnew = Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")]
+PageFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")]
+
 Publish = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Copy the page there, as DATE.html, and last as latest.html."),
@@ -54,9 +62,15 @@ Cluster = Annotated[
 ]
 
 Label = Annotated[str | None, typer.Option(help="Column that says who was a case.")]
-Positive = Annotated[list[str] | None, typer.Option(help="Label value to find; may be repeated.")]
+Positive = Annotated[
+    list[str] | None,
+    typer.Option(help="Label value to find; each one more is a class of its own, A+B are one class."),
+]
 Id = Annotated[str | None, typer.Option(help="Column that names a row.")]
 Group = Annotated[str | None, typer.Option(help="Column never split over folds, such as the patient.")]
+Independent = Annotated[
+    bool, typer.Option("--independent", help="Every row is a patient of its own, whatever it looks like.")
+]
 Drop = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
 Search = Annotated[int | None, typer.Option(help="Settings that compete on the held-out rows.", min=1)]
 Folds = Annotated[int, typer.Option(help="Folds; each row is held out once.", min=2)]

@@ -21,17 +21,19 @@ from screening.sources.readers import Source
 from screening.spelling import did_you_mean
 
 POSITIVE_WORDS = frozenset(("1", "1.0", "yes", "true", "positive", "pos", "y", "t"))
-# English, German, French, Spanish, Italian.
+# English, German, French, Spanish, Italian, Portuguese, Dutch.
 NOT = (
     "no not non none never without free absent absence kein keine keiner nicht ohne nie nein pas sans "
     "aucun aucune jamais sin ningun ninguna nunca ausente ausencia senza nessun nessuna mai assente "
-    "assenza"
+    "assenza nao sem nenhum nenhuma niet geen zonder nooit"
 )
 WELL = (
-    "normal normale normaux normales healthy well negative neg alive living survived survivor survivors "
-    "benign control controls unaffected uninfected gesund negativ lebend lebt lebendig uberlebt gutartig "
-    "kontrolle kontrollen unauffallig sain saine negatif vivant vivante benin benigne temoin temoins "
-    "controle sano sana negativo negativa vivo viva benigno benigna controllo sopravvissuto"
+    "normal normale normaux normales healthy well negative neg alive live lived living survived survival "
+    "survivor survivors benign control controls ctrl ctl hc unaffected uninfected undetected asymptomatic "
+    "afebrile seronegative inactive uncomplicated stable cured recovered censored gesund negativ lebend lebt "
+    "lebendig uberlebt gutartig kontrolle kontrollen unauffallig geheilt genesen stabil sain saine negatif "
+    "vivant vivante benin benigne temoin temoins controle gueri guerie stable sano sana negativo negativa "
+    "vivo viva benigno benigna curado curada controllo sopravvissuto guarito guarita saudavel gezond levend"
 )
 LETTERS = re.compile(r"[^\W\d_]+")
 
@@ -95,45 +97,51 @@ class Cohort:
             raise UsageError("this cohort was read without a label; name its column with --label")
         return sorted({text for text in self.label if text})
 
-    def positives(self, positive: str | Sequence[str] | None = None) -> list[str]:
-        """Label texts that count as positive.
+    def positives(self, positive: str | Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
+        """The positive classes, each with the label texts it stands for: `A+B` stands for A and B.
 
         `positive`, else the contract's; else, of two classes, the one that reads like "yes", or whose other
         reads like "no", else the rarer.
 
         Raises UsageError: there are more than two classes and none was named, both read like "no", or a named
-        one does not occur.
+        one does not occur or is named twice.
         """
         classes = self.classes
         asked = [positive] if isinstance(positive, str) else list(positive or self.contract.positive)
         if asked:
-            found = [same_label(str(text), classes) for text in asked]
-            if None in found:
-                unknown = asked[found.index(None)]
+            joined = {text: joined_labels(str(text), classes) for text in asked}
+            if unknown := next((text for text, labels in joined.items() if not labels), None):
                 # The column may be another one by mistake, full of names: its cells are not shown.
                 listed = [*self.contract.positive, *self.contract.negative]
                 raise UsageError(
                     f"--positive {unknown}: no row has this label; column '{self.contract.label}' has "
                     f"{len(classes)} values{did_you_mean(unknown, listed)}"
                 )
-            return list(dict.fromkeys(text for text in found if text))
+            named = {"+".join(labels): labels for labels in joined.values()}
+            every = [label for labels in named.values() for label in labels]
+            if twice := [label for label in classes if every.count(label) > 1]:
+                raise UsageError(f"--positive names {twice[0]} twice; a label belongs to one class")
+            return named
         if len(classes) < 2:
             raise UsageError("the label column holds a single class; name the positive one with --positive")
         if len(classes) > 2:
-            raise UsageError(f"the label has {len(classes)} classes; name the positive ones with --positive")
+            raise UsageError(
+                f"the label has {len(classes)} classes; name the one to find with --positive, or several "
+                "joined into one with --positive A+B"
+            )
         if yes := affirming(classes):
-            return [yes]
+            return {yes: (yes,)}
         no = denying(classes)
         if len(no) == 2:
             raise UsageError("both labels read like a no; name the case with --positive")
-        if no:
-            return [text for text in classes if text not in no]
         counts = [int(np.count_nonzero(self.label == text)) for text in classes]
-        return [classes[int(np.argmin(counts))]]
+        case = next(text for text in classes if text not in no) if no else classes[int(np.argmin(counts))]
+        return {case: (case,)}
 
     def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:
-        """0/1 per row, shape (n_rows,), 1 where the label is among `positives(positive)`."""
-        return np.isin(np.asarray(self.label, dtype=object), self.positives(positive)).astype(np.int64)
+        """0/1 per row, shape (n_rows,), 1 where the label is of one of `positives(positive)`."""
+        labels = [label for labels in self.positives(positive).values() for label in labels]
+        return np.isin(np.asarray(self.label, dtype=object), labels).astype(np.int64)
 
 
 def same_label(asked: str, classes: Sequence[str]) -> str | None:
@@ -142,6 +150,20 @@ def same_label(asked: str, classes: Sequence[str]) -> str | None:
         return asked
     number = number_of(asked)
     return next((text for text in classes if number is not None and number == number_of(text)), None)
+
+
+def joined_labels(asked: str, classes: Sequence[str]) -> tuple[str, ...]:
+    """The classes that a text names: itself, or those that it joins with a +; none where one is unknown.
+
+    A class may hold a + itself (`C+`): what is a class as it stands is taken for it.
+    """
+    if whole := same_label(asked.strip(), classes):
+        return (whole,)
+    for at in (place for place, sign in enumerate(asked) if sign == "+"):
+        first, rest = same_label(asked[:at].strip(), classes), joined_labels(asked[at + 1 :], classes)
+        if first and rest:
+            return (first, *rest)
+    return ()
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:
@@ -192,8 +214,8 @@ def number_of(text: str) -> float | None:
 
 def _words(text: str) -> list[str]:
     # Letters without their accents, so that one list serves however a label is written.
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return [word.lower() for word in LETTERS.findall(plain)]
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return LETTERS.findall(plain.replace("w/o", "without"))
 
 
 def _denies(text: str) -> bool:
@@ -203,6 +225,8 @@ def _denies(text: str) -> bool:
 
 
 def _negates(text: str, other: str) -> bool:
-    """Whether it is the other with a negation glued to it, as notckd beside ckd."""
+    """Whether it is the other with a negation glued to it, as notckd beside ckd and HIV- beside HIV+."""
+    if text[:-1] == other[:-1] and text[-1] in "-−–" and other[-1] == "+":
+        return True
     mine, theirs = ("".join(_words(one)) for one in (text, other))
     return bool(theirs) and mine.endswith(theirs) and mine.removesuffix(theirs) in NOT.split()

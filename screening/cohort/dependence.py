@@ -17,6 +17,7 @@ import pyarrow as pa
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
+from screening.cohort.ids import counts_rows, few_rows_each, sizes_of_stems, stems_of
 from screening.cohort.role_inference import (
     FEW_VALUES,
     INDEX_NAME,
@@ -27,7 +28,6 @@ from screening.cohort.role_inference import (
 )
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.contract.stems import counts_rows, sizes_of_stems, stems_of, usual
 from screening.documents.reason import Reason
 from screening.errors import UsageError
 from screening.sources.readers import Source
@@ -41,8 +41,11 @@ ASKED, AMONG = 1_000, 10_000
 # the shares' ratio was 7.5 to 112, on 27 without 0.7 to 2.7 (docs/benchmarks.md).
 NEAR, BEYOND = 3, (10, 40)
 LEAST_NEAR, LEAST_CONTRAST, FLOOR = 0.10, 7.0, 0.003
+FEWEST_STEPS = 16
 # Chance that two rows agree in a column that tells patients apart, and columns of which pairs are tried.
 FINE, MOST_FINE = 0.05, 12
+# So many columns in which chance lets two rows agree tell whether they are of one patient.
+MANY = 8
 LONGEST_CODE = 24
 # Whose ids repeat by their nature.
 NOT_PEOPLE = re.compile(
@@ -61,7 +64,7 @@ class Sign:
     seen : str
         What was seen, a sentence without a value of the table.
     column : str or None
-        That tells patients apart, as `--group` takes it; None where no column does.
+        That tells patients apart, as `--group` takes it; None where no column does, "" where it has no name.
     certain : bool
         Whether training waits until somebody has said what the rows are.
     """
@@ -79,6 +82,8 @@ class Sign:
             return (
                 "If patients have several rows, add a column with each row's patient and name it by --group."
             )
+        if not self.column:
+            return "Write a name above that column, save the table and give the name by --group."
         if self.kind == "stem":
             return f"Give {group}: rows whose names have one stem then count as one patient."
         if self.kind == "first_row_only":
@@ -89,22 +94,9 @@ class Sign:
     @property
     def note(self) -> str:
         """What a starter contract says of it."""
-        column = self.column
-        if column is None or self.kind == "first_row_only":
+        if not self.column or self.kind == "first_row_only":
             return f"{self.seen} {self.remedy}"
-        return f"{self.seen} '{column}' was therefore made the group, the patient of a row; review"
-
-
-def proposed(signs: Sequence[Sign], contract: Contract, given: Contract) -> dict[str, str | bool | list[str]]:
-    """Roles for a starter contract by the surest sign, beside those given; none where no column tells."""
-    sign = next((sign for sign in signs if sign.column and not contract.group), None)
-    if sign is None or sign.column is None:
-        return {}
-    if sign.kind == "first_row_only":
-        return {"drop": [*given.drop, sign.column]}
-    if sign.kind == "stem":
-        return {"group": sign.column, "group_stem": True, "id": contract.id or sign.column}
-    return {"group": sign.column}
+        return f"{self.seen} '{self.column}' was therefore made the group, the patient of a row; review"
 
 
 def refuse_dependent(found: Sequence[Sign]) -> None:
@@ -141,14 +133,15 @@ def dependence(source: Source, contract: Contract) -> list[Sign]:
 
 def reasons(found: list[Sign]) -> list[Reason]:
     """What a model's page says of signs, one reason each."""
-    return [Reason(CODE, sign.seen, sign.column, remedy=sign.remedy) for sign in found]
+    return [Reason(CODE, sign.seen, sign.column or None, remedy=sign.remedy) for sign in found]
 
 
 def head_of(source: Source) -> pd.DataFrame:
     """The first rows of a table as they stand: numbers as float64, else text with None where blank."""
     parts, rows = [], 0
     for file in source.files:
-        columns = [name for name in file.header if name]
+        # The first column has no name where an index was saved with the table.
+        columns = [name for place, name in enumerate(file.header) if name or not place]
         for block in file.blocks(columns, MOST_ROWS):
             parts.append(
                 pd.DataFrame({name: _cells(block.columns[name], file.decimal(name)) for name in columns})
@@ -314,12 +307,12 @@ def _stems(table: _Table) -> Iterator[Sign]:
         if not sizes:
             continue
         multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
-        counted = usual(names.tolist(), sizes)
+        counted = few_rows_each(names.tolist(), sizes)
         sure = multiple >= 1.5 or counts_rows(names.tolist())
         if counted or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)
             seen = (
-                f"Names in column '{name}' are {len(sizes):,} stems with a running end, as ab_1 and ab_2: "
+                f"Names in {_called(name)} are {len(sizes):,} stems with a running end, as ab_1 and ab_2: "
                 f"{several:.0%} of rows seem to share their patient with others."
             )
             yield Sign("stem", seen, str(name), certain=several >= 0.8 and sure)
@@ -350,7 +343,7 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
         certain = bool(merged or alike)
         if certain or names_somebody(str(name)):
             seen = (
-                f"Column '{name}' is filled in {given.sum():,} of {len(cells):,} rows, each time with "
+                f"{_called(name, 'C')} is filled in {given.sum():,} of {len(cells):,} rows, each time with "
                 "another name, as where cells are merged and only a patient's first row has it."
             )
             yield Sign("first_row_only", seen, str(name), certain=certain)
@@ -381,13 +374,22 @@ def _slow(table: _Table) -> Iterator[Sign]:
         long = same.mean() >= 0.95 and codes.max() >= 2 * FEW_VALUES and _number(table.frame[lead])
         if chance > FINE or same.mean() < best or not (long or same.mean() - chance >= 4 * (far - chance)):
             continue
-        others = [
-            name
+        alike = {
+            name: np.mean(np.diff(other)[same] == 0)
             for name, other in table.values.items()
             if name != lead and table.chance[name] <= 0.8
-            and np.mean(np.diff(other)[same] == 0) >= 0.95
-            and np.mean(np.diff(other)[~same] == 0) <= (1 + table.chance[name]) / 2
-        ]  # fmt: skip
+        }
+        others = [
+            name
+            for name, share in alike.items()
+            if share >= 0.95
+            and np.mean(np.diff(table.values[name])[~same] == 0) <= (1 + table.chance[name]) / 2
+        ]
+        # Rows of one region share what it has, and of ten other columns most no more than by chance.
+        coarse = [name for name in alike if table.chance[name] > FINE]
+        beyond = [(alike[name] - table.chance[name]) / (1 - table.chance[name]) for name in coarse]
+        if len(coarse) >= MANY and np.median(beyond) < 0.1:
+            continue
         if others:
             best, names = float(same.mean()), [lead, *others]
     if names:
@@ -396,15 +398,39 @@ def _slow(table: _Table) -> Iterator[Sign]:
 
 def _near_in_file(table: _Table) -> Iterator[Sign]:
     """Nearest rows that lie next to each other in the file, and not only in the same part of it."""
-    nearest = table.nearest()
-    if nearest is None or len(table.unsorted) < 3:
-        return
-    lag, (low, high) = np.abs(nearest - table.asked), BEYOND
-    near = float(np.mean(lag <= NEAR))
-    beyond = float(np.mean((lag >= low) & (lag <= high))) * NEAR / (high - low + 1)
-    if near >= max(LEAST_NEAR, 12 / table.n_rows) and (near + FLOOR) / (beyond + FLOOR) >= LEAST_CONTRAST:
-        seen = f"{near:.0%} of rows have the row most like them within {NEAR} lines of the file."
-        yield Sign("near_in_file", seen)
+    n_rows, names = table.n_rows, table.unsorted
+    by_chance = _places_apart(n_rows, 1, NEAR) / _places_apart(n_rows, *BEYOND)
+    while len(names) >= 3:
+        nearest = table.nearest(*(name for name in table.unsorted if name not in names))
+        if nearest is None:
+            return
+        # Where rows were sorted by a score, equal ones lie together, and of others a column runs one way.
+        differ = np.any(
+            [table.values[name][nearest] != table.values[name][table.asked] for name in names], axis=0
+        )
+        lag = np.where(differ, np.abs(nearest - table.asked), n_rows)
+        near = float(np.mean(lag <= NEAR))
+        beyond = float(np.mean((lag >= BEYOND[0]) & (lag <= BEYOND[1]))) * by_chance
+        if near < max(LEAST_NEAR, 12 / n_rows) or (near + FLOOR) / (beyond + FLOOR) < LEAST_CONTRAST:
+            return
+        pairs = np.sort([table.asked, nearest], axis=0)[:, lag <= NEAR]
+        running = [name for name in names if _one_way(np.diff(table.values[name][pairs], axis=0))]
+        if not running:
+            seen = f"{near:.0%} of rows have the row most like them within {NEAR} lines of the file."
+            yield Sign("near_in_file", seen)
+            return
+        names = [name for name in names if name not in running]
+
+
+def _places_apart(n_rows: int, low: int, high: int) -> int:
+    """Pairs of rows that lie so many lines apart."""
+    return sum(max(n_rows - lag, 0) for lag in range(low, high + 1))
+
+
+def _one_way(steps: np.ndarray) -> bool:
+    """Whether values nearly always rise, or nearly always fall."""
+    steps = steps[steps != 0]
+    return steps.size >= FEWEST_STEPS and abs(float(np.mean(steps > 0)) - 0.5) > 0.25
 
 
 def _copies(table: _Table) -> Iterator[Sign]:
@@ -420,9 +446,15 @@ def _copies(table: _Table) -> Iterator[Sign]:
         shared = float(np.mean(np.bincount(both)[both] > 1))
         if shared <= best or _pairs(both) < 5 * _pairs(one) * table.chance[second]:
             continue
-        thirds = (name for name in table.values if name not in (first, second) and table.chance[name] <= 0.8)
-        alike = any(_follows(table, name, both, one, two) for name in thirds)
-        if alike and table.together(both, first, second) >= 3:
+        thirds = [name for name in table.values if name not in (first, second) and table.chance[name] <= 0.8]
+        same = [_follows(table, name, both, one, two) for name in thirds]
+        # What a ward or a region has in common follows too; its patients differ in sex and most else.
+        coarse = [table.chance[name] > FINE for name in thirds]
+        if (
+            any(same)
+            and 2 * np.sum(same, where=coarse) >= np.sum(coarse)
+            and table.together(both, first, second) >= 3
+        ):
             best, names = shared, [first, second]
     if names:
         yield Sign(
@@ -443,6 +475,11 @@ def _follows(table: _Table, name: str, both: np.ndarray, one: np.ndarray, two: n
         for codes in (both, one, two)
     ]
     return shares[0] >= 0.9 and max(shares[1:]) <= (shares[0] + table.chance[name]) / 2
+
+
+def _called(name: object, first_letter: str = "c") -> str:
+    """A column in a sentence, at its head with a large first letter."""
+    return f"{first_letter}olumn '{name}'" if name else f"{first_letter}olumn 1, which has no name,"
 
 
 def _listed(names: list[str]) -> str:

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.comparison.document import cohort_entry, first_figure, rank_entry
-from screening.comparison.plan import Checkpoints, Unit, common_ground, judged_on, units_of, work_through
-from screening.documents.comparison import ComparisonDocument, Settings
+from screening.cohort.dependence import dependence, refuse_dependent
+from screening.comparison.ranks import rank_entry
+from screening.documents import shape
+from screening.documents.comparison import CohortFacts, ComparisonDocument, Figure, MethodFacts, Settings
 from screening.documents.model import FORMAT_VERSION
 from screening.documents.notebook import Brief, InBrief, comparison_brief
 from screening.documents.shape import plain
+from screening.documents.validation import SearchFacts
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.page.comparison import render_comparison
-from screening.parallel import opened
-from screening.recipes.loading import list_recipes, load_recipe
+from screening.parallel import in_parallel, opened
+from screening.recipes.loading import FITS, list_recipes, load_recipe, several_asked, tells_apart
 from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
+from screening.statistics.intervals import percentiles
 from screening.statistics.operating_point import Rule
+from screening.statistics.threshold_search import DEFAULT_RULE
+from screening.storage import finished
 from screening.storage.serialization import versions, written
-from screening.training.train import DEFAULT_RULE
-from screening.validation.held_out import Progress
-from screening.validation.outcome import Outcome, truth_of
+from screening.training.planning import LARGEST_WHOLE, laid
+from screening.validation import paired
+from screening.validation.folds import Study
+from screening.validation.held_out import Progress, Resources, held_out_by
+from screening.validation.task import Task, ask, watchable
+from screening.validation.validation import Outcome, Validation, mean_curve, measured
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,11 +116,41 @@ def write_comparison(found: Comparison, folder: Path, templates: Path | None) ->
     (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
 
 
-METHODS = ("control", "command", "recipes")
-"""Settings that no kept number depends on: each method has a file of its own."""
-
 ASKED = 0.9
 """Sensitivity at which specificity is shown where the rule names none."""
+
+FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
+"""The figure that answers a rule, by which methods are ordered and ranked; AUROC for others."""
+
+
+@shape.document
+class FitFacts:
+    """What choosing the setting and fitting the machines came to."""
+
+    search: SearchFacts
+    sv_share: float | None
+    fit_seconds: float
+    score_seconds: float
+
+
+@dataclass(frozen=True)
+class Method:
+    """One recipe on one cohort: what is computed, and kept, as a whole.
+
+    The recipe is trained for its `task`, on the rows and folds of the cohort's `study`. `key` names it among
+    all; `several` says whether the class it predicts is judged too.
+    """
+
+    key: str
+    study: Study
+    recipe: Recipe
+    task: Task
+    several: bool
+
+    @property
+    def work(self) -> int:
+        """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
+        return 1 + self.study.sample.n_rows**2 * (self.study.search or self.recipe.search.candidates) // 1000
 
 
 def compare(
@@ -123,6 +165,7 @@ def compare(
     jobs: int = -1,
     max_rows: int | None = None,
     control: str | None = None,
+    independent: bool = False,
     kept: Path | None = None,
     cluster: str | None = None,
     progress: Progress | None = None,
@@ -153,6 +196,8 @@ def compare(
     control : str, optional
         Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where several
         classes are told apart) if None.
+    independent : bool
+        Every row is a patient of its own, whatever the tables look like.
     kept : Path, optional
         Folder for finished methods: a comparison that was killed goes on from there.
     cluster : str, optional
@@ -171,8 +216,8 @@ def compare(
     Raises
     ------
     UsageError
-        No cohort, a cohort that a recipe cannot be asked about, or `kept` belongs to another comparison; no
-        workers.
+        No cohort, one whose rows are surely of the same patients with no group that says which, or that a
+        recipe cannot be asked about; `kept` belongs to another comparison; no workers.
     RecipeError
         A recipe is unknown, or cannot be built.
 
@@ -188,13 +233,12 @@ def compare(
     """
     if not cohorts:
         raise UsageError("give at least one cohort to compare on")
-    control = control or _plain_machine(recipes, cohorts)
-    methods = _methods(recipes, control)
-    grounds = [
-        common_ground(name, cohort, methods[0], rule, folds, repeats, max_rows, seed)
-        for name, cohort in cohorts.items()
-    ]
-    plan = [unit for place, ground in enumerate(grounds) for unit in units_of(ground, place, methods, search)]
+    control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
+    recipes = _methods(recipes, control)
+    methods: dict[str, list[Method]] = {}
+    for name, cohort in cohorts.items():
+        study = _study(cohort, recipes[0], rule, folds, repeats, max_rows, search, seed, independent)
+        methods[name] = methods_of(study, recipes)
     settings = Settings(
         rule=rule,
         folds=folds,
@@ -206,37 +250,23 @@ def compare(
         versions=versions(),
         control=control,
         command=command,
-        recipes=[each.name for each in methods],
+        recipes=[each.name for each in recipes],
     )
-    decide = {key: value for key, value in plain(settings).items() if key not in METHODS}
+    every = [method for mine in methods.values() for method in mine]
     with opened(cluster) as workers:
-        outcomes = work_through(
-            plan,
-            seed=seed,
-            jobs=jobs,
-            cluster=workers,
-            checkpoints=None if kept is None else Checkpoints(kept, decide),
-            progress=progress,
-        )
+        made = work_through(every, Resources(jobs, None, progress, workers, kept))
+    outcomes = {}
+    for method in every:
+        validation, _ = made[method.key]
+        rules = [method.study.rule] * len(method.task.watched)
+        outcomes[method.key] = Outcome(validation, validation.operating_points(rules, seed))
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
-    entries = []
-    for ground in grounds:
-        mine = [unit for unit in plan if unit.ground is ground]
-        of_recipe = {unit.recipe.name: outcomes[unit.key] for unit in mine}
-        entries.append(
-            cohort_entry(
-                ground.name,
-                {recipe.name: (recipe, of_recipe[recipe.name]) for recipe in methods},
-                {unit.recipe.name: truth_of(ground.sample, unit.end_point) for unit in mine},
-                ground.groups,
-                asked=asked,
-                control=control,
-                seed=seed,
-                notes=[*ground.notes, *judged_on(mine)],
-            )
-        )
-    first = first_figure(rule.name)
-    found = ComparisonDocument(
+    entries = [
+        cohort_entry(name, mine, [outcomes[each.key] for each in mine], made, asked, seed)
+        for name, mine in methods.items()
+    ]
+    first = FIRST_FIGURE.get(rule.name, "auroc")
+    document = ComparisonDocument(
         format_version=FORMAT_VERSION,
         settings=settings,
         asked_sensitivity=asked,
@@ -245,13 +275,202 @@ def compare(
         ranks=rank_entry(entries, control, first),
         sha256="",
     )
-    return Comparison(found, _scores(plan, outcomes))
+    scores = [table for name, mine in methods.items() for table in _scores(name, mine, outcomes)]
+    return Comparison(document, pd.concat(scores, ignore_index=True))
+
+
+def _study(
+    cohort: Cohort,
+    control: Recipe,
+    rule: Rule,
+    folds: int,
+    repeats: int | None,
+    max_rows: int | None,
+    search: int | None,
+    seed: int,
+    independent: bool,
+) -> Study:
+    """The rows, folds and rule that all methods share on one cohort."""
+    signs = [] if independent else dependence(cohort.source, cohort.contract)
+    refuse_dependent(signs)
+    study = laid(
+        cohort, control, rule, {}, folds=folds, repeats=repeats, max_rows=max_rows, search=search, seed=seed,
+        at_most=LARGEST_WHOLE,
+    )  # fmt: skip
+    return replace(study, notes=[*study.notes, *(f"{sign.seen} {sign.remedy}" for sign in signs)])
+
+
+def methods_of(study: Study, recipes: Sequence[Recipe]) -> list[Method]:
+    """Every recipe on a cohort, all judged on the same watched classes.
+
+    The predicted class is judged too where every recipe tells all classes apart.
+    """
+    label = labels_of(study.sample)
+    tasks = []
+    for recipe in recipes:
+        task = ask(study.sample, tells_apart(recipe, study.sample))
+        tasks.append(watchable(task, task.target(label), study.groups, study.folds))
+    several = all(task.kind == "multi" for task in tasks)
+    # Whatever a kept number depends on names its file.
+    rows = hashlib.sha256(study.fold.tobytes() + study.sample.rows.tobytes()).hexdigest()
+    shared = [_digest(study.sample), rows, several, study.search, study.seed, versions()]
+    keys = [
+        digest_of_json([*shared, plain(task.facts()), recipe.text, recipe.parameters])[:24]
+        for recipe, task in zip(recipes, tasks, strict=True)
+    ]
+    return [
+        Method(key, study, recipe, task, several)
+        for key, recipe, task in zip(keys, recipes, tasks, strict=True)
+    ]
+
+
+def held_out(
+    key: str, study: Study, recipe: Recipe, task: Task, several: bool
+) -> tuple[str, Validation, FitFacts]:
+    """Every row held out by a method, its setting chosen as `train` chooses it, and which method it was.
+
+    Raises RecipeError: no setting of the method can be used.
+    """
+    study = replace(study, task=task)
+    found = held_out_by(study, recipe, resources=Resources(jobs=1))
+    validation = Validation.of(found, study)
+    fit_seconds, score_seconds = found.seconds
+    facts = FitFacts(
+        search=found.search, sv_share=found.sv_share, fit_seconds=fit_seconds, score_seconds=score_seconds
+    )
+    return key, validation if several else replace(validation, predicted=None, target=None), facts
+
+
+def work_through(methods: Sequence[Method], resources: Resources) -> dict[str, tuple[Validation, FitFacts]]:
+    """Every method's held-out scores by its key: what is kept is read, the rest computed and kept."""
+    if resources.kept is not None:
+        resources.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        finished.sweep_place(resources.kept, {f"{each.key}.npz" for each in methods})
+    kept = {each.key: _kept(resources.kept, each) for each in methods}
+    made = {key: one for key, one in kept.items() if one is not None}
+    work = {each.key: each.work for each in methods}
+    total, done = sum(work.values()), sum(work[key] for key in made)
+    progress = resources.progress or (lambda done, total: None)
+    progress(done, total)
+    waiting = [each for each in methods if each.key not in made]
+    studies = {id(each.study): each.study for each in waiting}
+    if resources.cluster is not None:
+        resources.cluster.check(rows_travel=True)
+        studies = {key: study.to_travel() for key, study in studies.items()}
+    given = [(each.key, studies[id(each.study)], each.recipe, each.task, each.several) for each in waiting]
+    results = in_parallel(
+        held_out, given, jobs=resources.jobs, cluster=resources.cluster, shared=[*studies.values()],
+        ordered=False,
+    )  # fmt: skip
+    for key, validation, facts in results:
+        if resources.kept is not None:
+            _keep(resources.kept / f"{key}.npz", validation, facts)
+        made[key] = validation, facts
+        done += work[key]
+        progress(done, total)
+    return made
+
+
+def _kept(folder: Path | None, method: Method) -> tuple[Validation, FitFacts] | None:
+    """What was kept of a method; None where there is nothing that can be read."""
+    arrays = None if folder is None else finished.take(folder / f"{method.key}.npz")
+    if arrays is None:
+        return None
+    study, task, label = method.study, method.task, labels_of(method.study.sample)
+    facts = shape.read(FitFacts, json.loads(arrays.pop("facts").tobytes()), "a kept method")
+    scores = Validation(
+        scores=arrays["scores"],
+        repeats=arrays["repeats"],
+        fold=study.fold[0],
+        watched=task.is_watched(label),
+        own=arrays["own"],
+        predicted=arrays.get("predicted"),
+        groups=study.groups,
+        n_settings=facts.search.n_candidates,
+        target=task.target(label) if method.several else None,
+        alike=arrays.get("alike"),
+    )
+    return scores, facts
+
+
+def _keep(path: Path, validation: Validation, facts: FitFacts) -> None:
+    names = ("scores", "repeats", "own", "predicted", "alike")
+    arrays = {name: getattr(validation, name) for name in names if getattr(validation, name) is not None}
+    written_facts = json.dumps(plain(facts), sort_keys=True).encode()
+    finished.keep(path, arrays | {"facts": np.frombuffer(written_facts, np.uint8)})
+
+
+def cohort_entry(
+    name: str,
+    methods: Sequence[Method],
+    outcomes: Sequence[Outcome],
+    made: Mapping[str, tuple[Validation, FitFacts]],
+    asked: float,
+    seed: int,
+) -> CohortFacts:
+    """Table, differences and curves of one cohort; the first method is the control."""
+    draws = paired.resampled(outcomes, asked, seed=seed)
+    estimates = [measured(outcome, asked) for outcome in outcomes]
+    control, watched = outcomes[0], outcomes[0].validation.watched
+    n_units = paired.independent_units(control.validation)
+    entries = []
+    for at, (method, outcome) in enumerate(zip(methods, outcomes, strict=True)):
+        recipe, facts, gaps = method.recipe, made[method.key][1], None
+        if at:
+            gaps = {
+                figure: paired.difference(
+                    (float(value[0]), float(estimates[0][figure][0])),
+                    (draws[at][figure], draws[0][figure]),
+                    n_units,
+                )
+                for figure, value in estimates[at].items()
+                if figure in estimates[0]
+            } | paired.differences(outcome, control)
+        passes = [each.get("passes") for each in facts.search.candidates]
+        entries.append(
+            MethodFacts(
+                recipe=recipe.name,
+                title=recipe.title,
+                paper=recipe.paper,
+                machine=recipe.machine,
+                control=not at,
+                figures={
+                    figure: _with_interval(float(value[0]), draws[at][figure], n_units)
+                    for figure, value in estimates[at].items()
+                }
+                | dict(outcome.figures),
+                differences=gaps,
+                curve=[round(float(x), 5) for x in mean_curve(outcome.validation)],
+                sv_share=facts.sv_share,
+                fit_seconds=facts.fit_seconds,
+                score_seconds=facts.score_seconds,
+                chosen=facts.search.chosen,
+                n_candidates=facts.search.n_candidates,
+                factor_declined=facts.search.chosen.get("passes") == 0 if 0 in passes else None,
+            )
+        )
+    groups = control.validation.groups
+    return CohortFacts(
+        name=name,
+        n_rows=len(watched),
+        n_positive=int(watched.any(axis=1).sum()),
+        n_groups=None if groups is None else len(np.unique(groups)),
+        notes=list(methods[0].study.notes),
+        methods=entries,
+    )
+
+
+def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Figure:
+    known = draws[np.isfinite(draws)]
+    if not np.isfinite(value) or not len(known):
+        return Figure(value=value if np.isfinite(value) else None, low=None, high=None)
+    low, high = percentiles(known, n_units)
+    return Figure(value=value, low=min(float(low), value), high=max(float(high), value))
 
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
     """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
-    several = any(_has_several_classes(cohort) for cohort in cohorts.values())
-    machines = {"multi_class"} if several else {"one_class", "two_class", "baseline"}
+    machines = FITS["multi" if any(map(several_asked, cohorts.values())) else "binary"]
     found: list[str] = []
     for name in names:
         every = [each.name for each in list_recipes() if each.machine in machines and not each.lacks]
@@ -270,19 +489,6 @@ def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
     return found
 
 
-def _has_several_classes(cohort: Cohort) -> bool:
-    return len(cohort.classes) > 2 and not cohort.contract.positive
-
-
-def _plain_machine(recipes: Sequence[Recipe | str], cohorts: Mapping[str, Cohort]) -> str:
-    """The control where none is named: one that the methods can be compared with class by class."""
-    if any(_has_several_classes(cohort) for cohort in cohorts.values()):
-        return "one_vs_rest"
-    asked = [load_recipe(each) if isinstance(each, str) else each for each in recipes]
-    named = any(len(cohort.contract.positive) > 1 for cohort in cohorts.values())
-    return "one_vs_rest" if named and all(each.machine == "multi_class" for each in asked) else "svm"
-
-
 def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
     """The recipes, the control first."""
     loaded = [load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
@@ -293,23 +499,21 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
     return [first, *named.values()]
 
 
-def _scores(plan: Sequence[Unit], outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-    tables = []
-    for unit in plan:
-        outcome, sample = outcomes[unit.key], unit.ground.sample
-        for m, name in enumerate(unit.end_point.watched):
-            table = {
-                "cohort": unit.ground.name,
-                "recipe": unit.recipe.name,
-                "fold": outcome.fold,
-                "id": sample.id[outcome.rows],
-                "label": labels_of(sample)[outcome.rows],
-                "class": name,
-                "score": outcome.scores[:, m],
+def _scores(name: str, methods: Sequence[Method], outcomes: Mapping[str, Outcome]) -> Iterator[pd.DataFrame]:
+    for method in methods:
+        outcome, sample = outcomes[method.key], method.study.sample
+        for m, watched in enumerate(method.task.watched):
+            columns: dict[str, Any] = {
+                "cohort": name,
+                "recipe": method.recipe.name,
+                "fold": outcome.validation.fold,
+                "id": sample.id,
+                "label": labels_of(sample),
+                "class": watched,
+                "score": outcome.validation.scores[:, m],
                 "flagged": outcome.flagged[:, m],
             }
-            tables.append(pd.DataFrame(table))
-    return pd.concat(tables, ignore_index=True)
+            yield pd.DataFrame(columns)
 
 
 def _digest(cohort: Cohort) -> str:

@@ -12,6 +12,8 @@ import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import norm, rankdata, studentized_range
 
+from screening.documents.comparison import CohortFacts, FigureRanks, RankedMethod, Ranks
+
 
 def ranked(figures: np.ndarray) -> np.ndarray:
     """Rank of each method on each cohort, 1 for the largest figure, ties sharing their mean rank.
@@ -108,3 +110,45 @@ def _size(figures: np.ndarray) -> tuple[int, int]:
     if n < 2 or k < 2:
         raise ValueError(f"ranks need at least two cohorts and two methods, got {n} and {k}")
     return n, k
+
+
+RANKED = ("g_mean", "auroc", "average_precision", "specificity_at")
+
+
+def rank_entry(cohorts: Sequence[CohortFacts], control: str, first: str) -> Ranks | None:
+    """Friedman and Holm over several cohorts; None for fewer than two cohorts or methods."""
+    names = [method.recipe for method in cohorts[0].methods]
+    if len(cohorts) < 2 or len(names) < 2:
+        return None
+    found = {}
+    for figure in RANKED:
+        table = np.array(
+            [[method.figures[figure].value for method in cohort.methods] for cohort in cohorts], float
+        )
+        test = friedman(np.nan_to_num(table, nan=0.0))
+        against = against_control(np.nan_to_num(table, nan=0.0), names.index(control))
+        distance = critical_difference(len(names), len(cohorts))
+        found[figure] = FigureRanks(
+            chi2=test.chi2,
+            f=_number(test.f),
+            p=test.p,
+            degrees=[len(names) - 1, (len(names) - 1) * (len(cohorts) - 1)],
+            critical_difference=distance,
+            cliques=cliques(test.mean_ranks, distance),
+            methods=[
+                RankedMethod(
+                    recipe=name,
+                    mean_rank=float(test.mean_ranks[i]),
+                    mean=float(np.nanmean(table[:, i])),
+                    z=_number(float(against.z[i])),
+                    p=_number(float(against.p[i])),
+                    p_holm=_number(float(against.p_holm[i])),
+                )
+                for i, name in enumerate(names)
+            ],
+        )
+    return Ranks(first=first, control=control, n_cohorts=len(cohorts), figures=found)
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None

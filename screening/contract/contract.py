@@ -60,8 +60,10 @@ class Feature(BaseModel):
         than 30 values, such as a code, is learned from by the beginnings that many of them share.
     unit : str, optional
         Unit of the values; shown, and tells which conversions a night can have gone through.
-    usual : (low, high), optional
-        Range shown to the reader beside a value; nothing is refused for it.
+    reference : (low, high), optional
+        Reference range of a laboratory or a clinic; a value outside is marked H or L, and none is refused.
+    seen : (low, high), optional
+        Range in past patients, as `screen init` finds it; shown where there is no reference range.
     plausible : (low, high), optional
         Values outside are violations.
     categories : list of str, optional
@@ -92,7 +94,8 @@ class Feature(BaseModel):
 
     type: Literal["number", "ordinal", "category", "boolean"]
     unit: str | None = None
-    usual: tuple[float, float] | None = None
+    reference: tuple[float, float] | None = None
+    seen: tuple[float, float] | None = None
     plausible: tuple[float, float] | None = None
     categories: Annotated[list[str] | None, BeforeValidator(_texts)] = None
     labels: dict[str, str] | None = None
@@ -108,7 +111,7 @@ class Feature(BaseModel):
     @model_validator(mode="after")
     def _fits_its_type(self) -> Feature:
         numeric = self.type == "number"
-        for key in ("usual", "plausible"):
+        for key in ("reference", "seen", "plausible"):
             bounds = getattr(self, key)
             if bounds is None:
                 continue
@@ -197,7 +200,7 @@ class Contract(BaseModel):
     label : str, optional
         Column of the outcome; read for training and evaluation only.
     positive : list of str
-        Label texts that count as positive.
+        Label texts to find, each a class of its own; "A+B" joins A and B into one.
     negative : list of str
         Rare label texts, or ones like another, that are meant as they stand and are not positive.
     time : str, optional
@@ -391,6 +394,11 @@ def _fault(place: str, item: ErrorDetails) -> str:
     location = [str(part) for part in item["loc"]]
     key = ".".join(location) if location[:1] == ["features"] else ".".join(["cohort", *location])
     if item["type"] == "extra_forbidden":
+        if location[-1] == "usual":
+            return (
+                f"{place}: {key} is not known; write `reference` for a range of a laboratory or a clinic, "
+                "`seen` for that of past patients"
+            )
         model: type[BaseModel] = Feature if location[:1] == ["features"] else Contract
         known = [name for name in model.model_fields if name not in ("features", "format")]
         return (

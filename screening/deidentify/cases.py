@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from screening.deidentify.crowds import LEAST, Ranks, at_least, band, crowds, step_of, told, widened
+from screening.deidentify.k_anonymity import LEAST, at_least, band, crowds, step_of, suppress_small, widened
 from screening.deidentify.key import SiteKey
+from screening.deidentify.ranks import Ranks
 from screening.documents.case import Case, Contribution
 from screening.documents.model import FeatureFacts
 
@@ -35,21 +36,19 @@ def alike(
     `cases` come with the highest score first. Where lines are `numbered` all of a group have the same rank.
     Rows of classes with fewer than five patients are left out.
     """
-    by_kind: dict[tuple[str, bool], list[int]] = {}
-    for i, case in enumerate(cases):
-        by_kind.setdefault((case.label, case.contributions is None), []).append(i)
-    patients = {kind: len({owner(cases[i]) for i in rows}) for kind, rows in by_kind.items()}
-    kept = told({repr(kind): n for kind, n in patients.items()})
+    by_kind: dict[tuple[str, bool], list[Case]] = {}
+    for case in cases:
+        by_kind.setdefault((case.label, case.contributions is None), []).append(case)
+    patients = {kind: len({owner(case) for case in rows}) for kind, rows in by_kind.items()}
     words = _common_words(cases)
-    groups = []
-    for kind, rows in by_kind.items():
-        members = [cases[i] for i in rows] if repr(kind) in kept else []
-        facts = [_facts(case, features) for case in members]
-        groups += [[rows[j] for j in group] for group in crowds(facts, list(map(owner, members)))]
-    crowd_of = [[cases[i] for i in group] for group in groups]
-    lines = [_line(crowd, features, words, ranks[crowd[0].label]) for crowd in crowd_of]
+    groups: list[tuple[Case, list[Case]]] = []
+    for kind in suppress_small(patients):
+        rows = by_kind[kind]
+        for group in crowds([_facts(case, features) for case in rows], list(map(owner, rows))):
+            crowd = [rows[i] for i in group]
+            groups.append((_line(crowd, features, words, ranks[crowd[0].label]), crowd))
     place = 1
-    for line, crowd in sorted(zip(lines, crowd_of, strict=True), key=lambda pair: -pair[0].score):
+    for line, crowd in sorted(groups, key=lambda pair: -pair[0].score):
         # In the order of the pseudonyms: where a row stands does not tell its rank.
         named = {key.pseudonym(case.id): owner(case) for case in crowd}
         for name, whose in sorted(named.items()):
@@ -62,7 +61,8 @@ def _facts(case: Case, features: Mapping[str, FeatureFacts]) -> frozenset[Hashab
     facts: set[Hashable] = set()
     for one in case.contributions or ():
         number = _number(one)
-        step = step_of(features[one.feature].usual, () if number is None else (number,))
+        known = features[one.feature]
+        step = step_of(known.reference or known.seen, [] if number is None else [number])
         near = one.value if number is None else number // (NEAR_STEPS * step)
         facts |= {(one.feature, one.direction), (one.feature, one.direction, near)}
     return frozenset(facts)
@@ -85,9 +85,14 @@ def _line(
 ) -> Case:
     """What is true of all rows of a group: the same line for each of them, but for the name."""
     first = rows[0]
+    chances = [each.chance for each in rows if each.chance is not None]
     lows = [each.chance_low for each in rows if each.chance_low is not None]
     highs = [each.chance_high for each in rows if each.chance_high is not None]
-    chances = [each.chance for each in rows if each.chance is not None]
+    common = {
+        name: getattr(first, name)
+        for name in ("votes", "discovery", "state")
+        if all(getattr(each, name) == getattr(first, name) for each in rows)
+    }
     return Case(
         id="",
         group=None,
@@ -97,12 +102,10 @@ def _line(
         label=first.label,
         contributions=None if first.contributions is None else _contributions(rows, features, words, ranks),
         missing=[name for name in first.missing if all(name in each.missing for each in rows)],
-        votes=first.votes if all(each.votes == first.votes for each in rows) else None,
-        discovery=first.discovery if all(each.discovery == first.discovery for each in rows) else None,
         chance=_even(statistics.median(chances)) if chances else None,
         chance_low=max(_even(min(lows)) - CHANCE_STEP, 0.0) if lows else None,
         chance_high=min(_even(max(highs)) + CHANCE_STEP, 1.0) if highs else None,
-        state=first.state if all(each.state == first.state for each in rows) else None,
+        **common,
     )
 
 
@@ -117,38 +120,29 @@ def _contributions(
     ranks: Ranks,
 ) -> list[Contribution]:
     """Features that move all rows the same way; values in a band that holds them all."""
+    own = [{(one.feature, one.direction): one for one in case.contributions or ()} for case in rows]
     shared = []
-    for one in rows[0].contributions or ():
-        same = [
-            (case, each)
-            for case in rows
-            for each in case.contributions or ()
-            if (each.feature, each.direction) == (one.feature, one.direction)
-        ]
+    for feature, direction in own[0]:
+        same = [known[feature, direction] for known in own if (feature, direction) in known]
         if len(same) < len(rows):
             continue
-        usual = features[one.feature].usual
-        numbers = [number for _, each in same if (number := _number(each)) is not None]
-        step = step_of(usual, numbers)
-        changes = [ranks.of_change(case.score, each.change) for case, each in same]
+        ranges = features[feature]
+        numbers = [number for each in same if (number := _number(each)) is not None]
+        step = step_of(ranges.reference or ranges.seen, numbers)
+        low, high = band(numbers, step) if len(numbers) == len(same) else (None, None)
+        changes = [ranks.of_change(case.score, one.change) for case, one in zip(rows, same, strict=True)]
         shared.append(
             Contribution(
-                feature=one.feature,
-                value=_band(numbers, step)
-                if len(numbers) == len(same)
-                else _either([each for _, each in same], words),
-                unit=one.unit,
-                usual=widened(usual, step),
-                direction=one.direction,
+                feature=feature,
+                value=_either(same, words) if low is None else f"{low:.10g} to {high:.10g}",
+                unit=same[0].unit,
+                direction=direction,
                 change=statistics.median_low(changes),
+                reference=ranges.reference,
+                seen=widened(ranges.seen, step),
             )
         )
     return sorted(shared, key=lambda one: (-abs(one.change), one.feature))
-
-
-def _band(numbers: Sequence[float], step: float) -> str:
-    low, high = band(numbers, step)
-    return f"{low:.10g} to {high:.10g}"
 
 
 def _either(found: Sequence[Contribution], words: frozenset[tuple[str, str]]) -> str:

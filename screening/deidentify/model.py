@@ -1,230 +1,144 @@
-"""What a copy tells of its model: how it was made and how good it is, of all past patients together."""
+"""What a copy shows of its model: how it was made and how good it is, of all past patients together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from screening.deidentify.crowds import Ranks, ranks_of, share, step_of, told, widened
+from screening.deidentify.k_anonymity import share, step_of, suppress_small, widened
 from screening.deidentify.key import SiteKey
-from screening.documents.figures import OperatingPoint, PredictiveValues, Ranking, Rule
-from screening.documents.model import (
-    FORMAT_VERSION,
-    FeatureFacts,
-    MachineFacts,
-    ModelDocument,
-    RecipeFacts,
-    SourceFacts,
-    TaskFacts,
-    TrainingFacts,
-)
-from screening.documents.run import RunModel
-from screening.documents.tables import table
-from screening.documents.validation import (
-    Bin,
-    Calibration,
-    Curve,
-    DecisionCurve,
-    Level,
-    OperatingPointFacts,
-    Predictive,
-    SearchFacts,
-    SubgroupFacts,
-    ValidationFacts,
-)
+from screening.deidentify.ranks import Ranks
 
-T = TypeVar("T")
+Json = dict[str, Any]
 
-# What may be told, by name; whatever else a document comes to hold stays out.
-COHORT = ("minutes_per_review", "capacity", "prevalence", "coordinates")
-FEATURE = ("type", "unit", "usual", "normalise")
+RATES = "sensitivity sensitivity_low sensitivity_high specificity specificity_low specificity_high"
+FLAGS = "flag_rate flag_rate_low flag_rate_high"
+VALUES = f"prevalence ppv ppv_low ppv_high npv npv_low npv_high nne nne_low nne_high {FLAGS}"
+SIZES = "n_positive n_negative n_groups"
+AREAS = "auroc auroc_low auroc_high average_precision average_precision_low average_precision_high"
 CHOOSERS = ("training", "screen threshold")
-SENSITIVITY = ("sensitivity", "sensitivity_low", "sensitivity_high")
-SPECIFICITY = ("specificity", "specificity_low", "specificity_high")
-PREDICTIVE = (
-    *("ppv", "ppv_low", "ppv_high", "npv", "npv_low", "npv_high", "nne", "nne_low", "nne_high"),
-    *("flag_rate", "flag_rate_low", "flag_rate_high", "prevalence"),
-)
-SIZES = ("n_positive", "n_negative", "n_groups")
-OF_POINT = (*SENSITIVITY, *SPECIFICITY, *PREDICTIVE, *SIZES)
-AREAS = (
-    *("prevalence", "auroc", "auroc_low", "auroc_high"),
-    *("average_precision", "average_precision_low", "average_precision_high"),
-)
 
 
-def picked(kind: type[T], whole: object, names: Sequence[str], /, **others: object) -> T:
-    """Make a part of a document of the named fields of another, and of what is given."""
-    return kind(**{name: getattr(whole, name) for name in names}, **others)
+def only(stored: Mapping[str, Any], names: str, **others: object) -> Json:
+    """These keys of an object and no other, so that nothing new slips through; and what is given."""
+    return {name: stored[name] for name in names.split() if name in stored} | others
 
 
-def deidentified_model(model: ModelDocument, key: SiteKey) -> RunModel:
-    """Return what may be told of a model."""
-    cohort, features = model.of_contract("cohort"), model.of_contract("features")
-    return RunModel(
-        format_version=FORMAT_VERSION,
-        recipe=picked(
-            RecipeFacts, model.recipe, ("name", "title", "paper", "machine", "parameters"), text=""
-        ),
+def deidentified_model(model: Json, key: SiteKey, ranks: Mapping[str, Ranks]) -> Json:
+    """Return what may be shown of a run's model, as JSON like the model itself."""
+    contract = model["contract"]
+    return only(
+        model, "format_version",
+        recipe=only(model["recipe"], "name title paper machine parameters", text=""),
         contract={
-            "cohort": {name: cohort[name] for name in COHORT if name in cohort},
+            "cohort": only(
+                contract.get("cohort", {}), "minutes_per_review capacity prevalence coordinates"
+            ),
             "features": {
-                feature: {name: stated[name] for name in FEATURE if name in stated}
-                for feature, stated in ((feature, table(features, feature)) for feature in features)
+                name: only(feature, "type unit reference normalise")
+                for name, feature in contract.get("features", {}).items()
             },
         },
-        task=picked(TaskFacts, model.task, ("kind", "label", "positive", "classes", "watched")),
-        operating_points=_operating_points(model),
-        validation=_validation(model),
-        training=_training(model, key),
-        machine=picked(MachineFacts, model.machine, ("n_support_vectors", "sv_share", "kkt_gap"), passes=()),
-        versions={},
-        attention=(),
-        arrays_sha256="",
-        validation_sha256="",
-        sha256="",
-        id="",
-        digest="",
-    )
-
-
-def facts_of(model: ModelDocument) -> Mapping[str, FeatureFacts]:
-    """The features as training saw them, by name."""
-    return {each.name: each for each in model.training.features}
-
-
-def _rule(rule: Rule, threshold: float) -> Rule:
-    value = threshold if rule.name == "threshold" else rule.value
-    return picked(Rule, rule, ("name", "confidence", "prevalence"), value=value)
-
-
-def _of_rule(point: OperatingPoint, ranks: Ranks) -> dict[str, Any]:
-    threshold = ranks.of_threshold(point.threshold)
-    return {"threshold": threshold, "rule": _rule(point.rule, threshold)}
-
-
-def _operating_points(model: ModelDocument) -> list[OperatingPointFacts]:
-    ranks = ranks_of(model)
-    return [
-        picked(
-            OperatingPointFacts,
-            point,
-            (*OF_POINT, "label"),
-            chosen_by=point.chosen_by if point.chosen_by in CHOOSERS else "somebody",
-            reason=None,
-            **_of_rule(point, ranks[point.label]),
-            misses=None,
-            notes=(),
-        )
-        for point in model.operating_points
-    ]
-
-
-def _validation(model: ModelDocument) -> ValidationFacts:
-    found, ranks = model.validation, ranks_of(model)
-    of_rule = {point.label: _of_rule(point, ranks[point.label]) for point in model.operating_points}
-    whole = ("folds", "repeats", "grouped", "n_rows", "n_positive", "n_groups", "n_machines", "encoded_by")
-    return picked(
-        ValidationFacts,
-        found,
-        whole,
-        search=picked(
-            SearchFacts,
-            found.search,
-            ("criterion", "n_candidates", "chosen"),
-            candidates=(),
-            scores=(),
-            dropped=(),
-        ),
-        summary={name: picked(Ranking, each, (*SIZES, *AREAS)) for name, each in found.summary.items()},
-        curves={name: _curve(each, ranks[name]) for name, each in found.curves.items() if name in ranks},
-        points={
-            name: [
-                picked(OperatingPoint, each, OF_POINT, **_of_rule(each, ranks[name]), misses=None, notes=())
-                for each in points
-            ]
-            for name, points in found.points.items()
-            if name in ranks
-        },
-        prevalence={},
-        subgroups={
-            name: [_subgroup(each, of_rule[name]) for each in columns]
-            for name, columns in found.subgroups.items()
-        },
-        predictive={
-            name: Predictive(
-                source=each.source,
-                rows=[picked(PredictiveValues, row, PREDICTIVE) for row in each.rows],
-                **of_rule[name],
-            )
-            for name, each in found.predictive.items()
-        },
-        calibration={name: _calibration(each) for name, each in found.calibration.items()},
-    )
-
-
-def _curve(curve: Curve, ranks: Ranks) -> Curve:
-    rates = (*SENSITIVITY, *SPECIFICITY, "flag_rate", "ppv", "npv")
-    return picked(
-        Curve,
-        curve,
-        rates,
-        threshold=[None if each is None else ranks.of_threshold(each) for each in curve.threshold],
-    )
-
-
-def _subgroup(found: SubgroupFacts, of_rule: dict[str, Any]) -> SubgroupFacts:
-    """The levels of a column that five patients or more stand behind."""
-    sizes = {str(i): row.n or 0 for i, row in enumerate(found.rows)}
-    kept = [row for i, row in enumerate(found.rows) if sizes[str(i)] and str(i) in told(sizes)]
-    names = (*SENSITIVITY, *SPECIFICITY, "level", "n", "events", "few", "flag_rate")
-    return SubgroupFacts(
-        column=found.column, edges=None, known=None, rows=[picked(Level, row, names) for row in kept],
-        **of_rule,
+        task=only(model["task"], "kind label positive classes watched"),
+        operating_points=[_operating_point(each, ranks[each["class"]]) for each in model["operating_points"]],
+        validation=_validation(model["validation"], ranks),
+        training=_training(model["training"], key),
+        machine=only(model["machine"], "n_support_vectors sv_share kkt_gap", passes=[]),
+        versions={}, attention=[], arrays_sha256="", validation_sha256="", sha256="", id="", digest="",
     )  # fmt: skip
 
 
-def _calibration(found: Calibration) -> Calibration:
-    curve = found.decision_curve
-    return picked(
-        Calibration,
-        found,
-        ("earned", "log_loss", "misfit", "prevalence", "brier", "brier_skill", "slope"),
-        reason=None if found.earned else "see the model's own page",
-        reliability=[
-            picked(Bin, each, ("predicted", "observed", "low", "high", "n", "size"))
-            for each in found.reliability
-        ],
-        decision_curve=curve and picked(DecisionCurve, curve, ("threshold", "model", "all")),
-    )
+def _of_rule(stored: Json, ranks: Ranks) -> Json:
+    """A threshold as a rank, and the rule that chose it."""
+    threshold = ranks.of_threshold(stored["threshold"])
+    rule = only(stored["rule"], "name value confidence prevalence")
+    given = {"value": threshold} if rule["name"] == "threshold" else {}
+    return {"threshold": threshold, "rule": rule | given}
 
 
-def _training(model: ModelDocument, key: SiteKey) -> TrainingFacts:
-    found = model.training
-    window = [day for each in found.window or () if (day := key.shifted(each))]
-    return picked(
-        TrainingFacts,
-        found,
-        ("n_rows_read", "n_rows_used", "max_rows", "seed"),
-        source=SourceFacts(files=(), delimiter=None, encoding=None, rows=found.n_rows_read),
-        n_by_class=told(found.n_by_class),
+def _point(stored: Json, ranks: Ranks) -> Json:
+    return only(stored, f"{RATES} {VALUES} {SIZES}", misses=None, notes=[], **_of_rule(stored, ranks))
+
+
+def _operating_point(stored: Json, ranks: Ranks) -> Json:
+    chooser = stored["chosen_by"] if stored["chosen_by"] in CHOOSERS else "somebody"
+    return _point(stored, ranks) | {"class": stored["class"], "chosen_by": chooser, "reason": None}
+
+
+def _validation(stored: Json, ranks: Mapping[str, Ranks]) -> Json:
+    def of_class(key: str, shown: Callable[[Any, Ranks], object]) -> Json:
+        """What is shown of each watched class."""
+        return {name: shown(each, ranks[name]) for name, each in stored[key].items() if name in ranks}
+
+    return only(
+        stored, "folds repeats grouped n_rows n_positive n_groups n_machines encoded_by",
+        search=only(
+            stored["search"], "criterion n_candidates chosen", candidates=[], scores=[], dropped=[]
+        ),
+        prevalence={},
+        summary=of_class("summary", lambda each, _: only(each, f"{SIZES} prevalence {AREAS}")),
+        curves=of_class("curves", _curve),
+        points=of_class("points", lambda points, own: [_point(each, own) for each in points]),
+        subgroups=of_class("subgroups", lambda columns, own: [_subgroup(each, own) for each in columns]),
+        predictive=of_class("predictive", _predictive),
+        calibration=of_class("calibration", lambda each, _: _calibration(each)),
+    )  # fmt: skip
+
+
+def _curve(stored: Json, ranks: Ranks) -> Json:
+    thresholds = [each if each is None else ranks.of_threshold(each) for each in stored["threshold"]]
+    return only(stored, f"{RATES} flag_rate ppv npv", threshold=thresholds)
+
+
+def _predictive(stored: Json, ranks: Ranks) -> Json:
+    rows = [only(row, VALUES) for row in stored["rows"]]
+    return only(stored, "source", rows=rows, **_of_rule(stored, ranks))
+
+
+def of_five(rows: list[Json]) -> list[Json]:
+    """The rows of a table that five patients or more stand behind, by their `n`."""
+    kept = suppress_small({i: row["n"] or 0 for i, row in enumerate(rows)})
+    return [row for i, row in enumerate(rows) if kept.get(i)]
+
+
+def _subgroup(stored: Json, ranks: Ranks) -> Json:
+    rows = [only(row, f"{RATES} level n events few flag_rate") for row in of_five(stored["rows"])]
+    return only(stored, "column", edges=None, known=None, rows=rows, **_of_rule(stored, ranks))
+
+
+def _calibration(stored: Json) -> Json:
+    curve, bins = stored.get("decision_curve"), stored.get("reliability", ())
+    return only(
+        stored, "earned log_loss misfit prevalence brier brier_skill slope",
+        reason=None if stored["earned"] else "see the model's own page",
+        reliability=[only(each, "predicted observed low high n size") for each in bins],
+        decision_curve=curve and only(curve, "threshold model all"),
+    )  # fmt: skip
+
+
+def _training(stored: Json, key: SiteKey) -> Json:
+    window = [day for each in stored["window"] or () if (day := key.shifted(each))]
+    n = stored["n_rows_used"]
+    return only(
+        stored, "n_rows_read n_rows_used max_rows seed",
+        source={"files": [], "delimiter": None, "encoding": None, "rows": stored["n_rows_read"]},
+        n_by_class=suppress_small(stored["n_by_class"]),
         window=window if len(window) == 2 else None,
         command=None,
-        notes=(),
-        missing={name: share(each, found.n_rows_used) for name, each in found.missing.items()},
-        features=[_feature(each) for each in found.features],
+        notes=[],
+        missing={name: share(each, n) for name, each in stored["missing"].items()},
+        features=[_feature(each) for each in stored["features"]],
         profile=None,
-        leaks=(),
-    )
+        leaks=[],
+    )  # fmt: skip
 
 
-def _feature(found: FeatureFacts) -> FeatureFacts:
-    step, median = step_of(found.usual, ()), found.median
-    return picked(
-        FeatureFacts,
-        found,
-        ("name", "type", "unit", "usual_from"),
-        usual=widened(found.usual, step),
+def _feature(stored: Json) -> Json:
+    seen, median = stored["seen"], stored["median"]
+    step = step_of(stored["reference"] or seen)
+    return only(
+        stored, "name type unit reference",
+        seen=widened(seen, step),
         median=median if median is None or isinstance(median, str) else round(median / step) * step,
         description=None,
-    )
+    )  # fmt: skip

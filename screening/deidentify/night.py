@@ -1,29 +1,19 @@
-"""A night's document as a copy may show it, built of what may be told: nothing new slips through."""
+"""A night's document as a copy may show it, put together of what may be shown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from screening.deidentify.cases import WITHHELD, alike, owner
-from screening.deidentify.crowds import LEAST, Ranks, at_least, ranks_of, share, smallest, told
+from screening.deidentify.k_anonymity import LEAST, at_least, share, smallest, suppress_small
 from screening.deidentify.key import SiteKey
-from screening.deidentify.model import deidentified_model, facts_of, picked
+from screening.deidentify.model import Json, deidentified_model, of_five, only
+from screening.deidentify.ranks import Ranks, ranks_of
 from screening.documents.case import Case
-from screening.documents.model import FORMAT_VERSION
-from screening.documents.reason import Reason
-from screening.documents.run import (
-    Counts,
-    Discoveries,
-    InputFacts,
-    NightFeature,
-    NightSubgroup,
-    ReachingCounts,
-    RunDocument,
-    Share,
-    Times,
-    Unflagged,
-)
+from screening.documents.run import RunDocument
+from screening.documents.shape import plain
+from screening.documents.stored import run_in
 from screening.errors import UsageError
 
 NAME = "copy"
@@ -54,14 +44,21 @@ def deidentified(run: RunDocument, key: SiteKey) -> Copy:
     flagged = len({owner(case) for case in run.cases})
     if 0 < flagged < LEAST:
         raise UsageError(f"fewer than {LEAST} patients are flagged; nobody can be hidden among so few")
-    features, ranks = facts_of(run.model), ranks_of(run.model)
+    features, ranks = {each.name: each for each in run.model.training.features}, ranks_of(run.model)
     cases = list(alike(run.cases, features, ranks, key, numbered=True))
     near = list(alike(run.near_misses, features, ranks, key, numbered=False))
     lines, owners = [case for _, case in (*cases, *near)], [whose for whose, _ in (*cases, *near)]
     listed = [*run.cases, *run.near_misses]
     before = sum(len(case.contributions or ()) for case in listed)
+    document = _night(plain(run), key, ranks) | {
+        "cases": [plain(case) for _, case in cases],
+        "cases_total": len(cases),
+        "cases_shown": len(cases),
+        "cases_explained": sum(case.contributions is not None for _, case in cases),
+        "near_misses": [plain(case) for _, case in near],
+    }
     return Copy(
-        run=_document(run, key, ranks, [c for _, c in cases], [c for _, c in near]),
+        run=run_in(document),
         smallest_group=smallest([repr(replace(case, id="")) for case in lines], owners),
         listed=len(lines),
         left_out=len(listed) - len(lines),
@@ -73,118 +70,97 @@ def _n_values(case: Case) -> int:
     return sum(one.value != WITHHELD for one in case.contributions or ())
 
 
-def _document(
-    run: RunDocument,
-    key: SiteKey,
-    ranks: Mapping[str, Ranks],
-    cases: Sequence[Case],
-    near: Sequence[Case],
-) -> RunDocument:
-    estimate = run.prevalence_estimate
-    night = key.shifted(run.date) or NAME
-    return RunDocument(
-        format_version=FORMAT_VERSION,
+def _night(run: Json, key: SiteKey, ranks: Mapping[str, Ranks]) -> Json:
+    """All but the list: counts of five or more, rounded shares, ranks, and no text that a person wrote."""
+    scored, night = run["counts"]["scored"], key.shifted(run["date"]) or NAME
+    columns: dict[str, list[Json]] = {}
+    for row in run["subgroups"]:
+        columns.setdefault(row["column"], []).append(row)
+    return only(
+        run, "format_version groups_flagged",
         run_id=NAME,
         date=night,
-        model=deidentified_model(run.model, key),
-        input=InputFacts(files=(), delimiter=None, encoding=None, rows=run.counts.scored, notes=()),
+        model=deidentified_model(run["model"], key, ranks),
+        input={"files": [], "delimiter": None, "encoding": None, "rows": scored, "notes": []},
         versions={},
-        counts=_counts(run.counts),
-        refused={reason: n for reason, n in run.refused.items() if n >= LEAST},
+        counts=_counts(run["counts"]),
+        refused={reason: n for reason, n in run["refused"].items() if n >= LEAST},
         evaluation=None,
-        data=[_feature(each, run.counts.scored) for each in run.data],
+        data=[_feature(each, scored) for each in run["data"]],
         groups=None,
-        groups_flagged=run.groups_flagged,
         score_counts={
-            name: _reaching(counts, ranks[name]) for name, counts in run.score_counts.items() if name in ranks
+            name: _reaching(each, ranks[name]) for name, each in run["score_counts"].items() if name in ranks
         },
-        cases=cases,
-        cases_total=len(cases),
-        cases_shown=len(cases),
-        cases_explained=sum(case.contributions is not None for case in cases),
-        near_misses=near,
         attention=[
-            Reason(each.code, f"{each.code.replace('_', ' ').capitalize()}.") for each in run.attention
+            {"code": each["code"], "words": f"{each['code'].replace('_', ' ').capitalize()}."}
+            for each in run["attention"]
         ],
-        sample=(),
-        unflagged=Unflagged(cases=run.unflagged.cases if run.unflagged.cases >= LEAST else 0),
-        discoveries=_discoveries(run.discoveries),
-        subgroups=_subgroups(run.subgroups),
-        prevalence_estimate=estimate
-        and Share(value=round(estimate.value, 3), low=round(estimate.low, 3), high=round(estimate.high, 3)),
+        sample=[],
+        unflagged={"cases": _five(run["unflagged"]["cases"]) or 0},
+        discoveries=_discoveries(run["discoveries"]),
+        subgroups=[
+            only(row, "column level n", flag_rate=_rounded(row["flag_rate"]))
+            for rows in columns.values() for row in of_five(rows)
+        ],
+        prevalence_estimate=run["prevalence_estimate"]
+        and {name: round(each, 3) for name, each in run["prevalence_estimate"].items()},
         pseudonymised=True,
-        times=Times(started=night, seconds=0.0),
+        times={"started": night, "seconds": 0.0},
         sha256="",
-    )
+    )  # fmt: skip
 
 
-def _counts(found: Counts) -> Counts:
+def _five(count: int | None) -> int | None:
+    return None if count is None or count < LEAST else count
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _counts(stored: Json) -> Json:
     """Counts of five or more; fewer refused rows are as if they had not been in the table."""
-    refused = found.refused if found.refused >= LEAST else 0
-    states = told({name: getattr(found, name) or 0 for name in ("new", "ongoing", "reviewed", "known")})
-    few = found.resolved is not None and 0 < found.resolved < LEAST
-    return Counts(
-        read=found.scored + refused,
-        scored=found.scored,
+    refused = _five(stored["refused"]) or 0
+    known = only(stored, "new ongoing reviewed known")
+    resolved = stored.get("resolved")
+    return only(
+        stored, "scored flagged cases",
+        read=stored["scored"] + refused,
         refused=refused,
-        flagged=found.flagged,
-        flagged_by_class=told(found.flagged_by_class),
-        cases=found.cases,
-        **({name: n for name, n in states.items() if getattr(found, name) is not None}),
-        resolved=None if few else found.resolved,
-    )
+        flagged_by_class=suppress_small(stored["flagged_by_class"]),
+        resolved=resolved and _five(resolved),
+        **suppress_small(known),
+    )  # fmt: skip
 
 
-def _feature(found: NightFeature, n_rows: int) -> NightFeature:
-    return picked(
-        NightFeature,
-        found,
-        ("name", "type", "unit", "normalised", "alarm"),
-        missing=share(found.missing, n_rows),
-        missing_training=round(found.missing_training, 2),
-        psi=None if found.psi is None else round(found.psi, 2),
-        ks=None if found.ks is None else round(found.ks, 2),
-        outside=None if found.outside is None else share(found.outside, n_rows),
-        unseen=None if found.unseen is None or found.unseen < LEAST else found.unseen,
-    )
+def _feature(stored: Json, n_rows: int) -> Json:
+    outside = stored.get("outside")
+    return only(
+        stored, "name type unit normalised alarm",
+        missing=share(stored["missing"], n_rows),
+        missing_training=_rounded(stored["missing_training"]),
+        psi=_rounded(stored.get("psi")),
+        ks=_rounded(stored.get("ks")),
+        outside=None if outside is None else share(outside, n_rows),
+        unseen=_five(stored.get("unseen")),
+    )  # fmt: skip
 
 
-def _reaching(found: ReachingCounts, ranks: Ranks) -> ReachingCounts:
+def _reaching(stored: Json, ranks: Ranks) -> Json:
     """How many rows reach each rank, where at least five lie between one rank and the next."""
     kept: list[tuple[float | None, int]] = []
-    for threshold, count in zip(found.thresholds, found.counts, strict=True):
+    for threshold, count in zip(stored["thresholds"], stored["counts"], strict=True):
         if not kept or abs(count - kept[-1][1]) >= LEAST:
             kept.append((None if threshold is None else ranks.of_threshold(threshold), count))
-    return ReachingCounts(thresholds=[each for each, _ in kept], counts=[count for _, count in kept])
+    return {"thresholds": [threshold for threshold, _ in kept], "counts": [count for _, count in kept]}
 
 
-def _discoveries(found: Discoveries | None) -> Discoveries | None:
+def _discoveries(stored: Json | None) -> Json | None:
     """What remains rare among many, unless it is one to four."""
-    if found is None or 0 < found.found < LEAST:
+    if stored is None or 0 < stored["found"] < LEAST:
         return None
-    return picked(
-        Discoveries,
-        found,
-        ("q", "per", "n_screened", "n_calibration", "found", "flagged"),
-        p_cut=None if found.p_cut is None else at_least(found.p_cut),
-        warning=None,
-    )
-
-
-def _subgroups(found: Sequence[NightSubgroup]) -> list[NightSubgroup]:
-    """The levels of each column that five rows or more have."""
-    kept = []
-    for column in dict.fromkeys(each.column for each in found):
-        rows = [each for each in found if each.column == column]
-        sizes = {str(i): row.n or 0 for i, row in enumerate(rows)}
-        kept += [
-            NightSubgroup(
-                column=row.column,
-                level=row.level,
-                n=row.n,
-                flag_rate=None if row.flag_rate is None else round(row.flag_rate, 2),
-            )
-            for i, row in enumerate(rows)
-            if row.n and str(i) in told(sizes)
-        ]
-    return kept
+    cut = stored["p_cut"]
+    return only(
+        stored, "q per n_screened n_calibration found flagged",
+        p_cut=None if cut is None else at_least(cut), warning=None,
+    )  # fmt: skip

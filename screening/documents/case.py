@@ -13,7 +13,7 @@ Word = Literal["confirmed", "not", "unsure", "known"]
 
 @document
 class Contribution:
-    """How far one value moves a case's score from what the usual value would give.
+    """How far one value moves a case's score from what the median would give.
 
     `lower` is the share of training rows with a lower value, `alike` that with the same category.
     """
@@ -21,10 +21,10 @@ class Contribution:
     feature: str
     value: str
     unit: str | None
-    usual: Range | None
-    usual_from: str | None = None
     direction: str
     change: float
+    reference: Range | None = rare()
+    seen: Range | None = rare()
     lower: float | None = None
     alike: float | None = None
 

@@ -37,7 +37,8 @@ class Declared:
 
     type: str | None = None
     unit: str | None = None
-    usual: Sequence[float] | None = None
+    reference: Sequence[float] | None = None
+    seen: Sequence[float] | None = None
     categories: Sequence[str] | None = None
     normalise: str | None = None
     description: str | None = None
@@ -45,7 +46,7 @@ class Declared:
     @property
     def on_other_scale(self) -> bool:
         """Whether a range learned in training cannot stand beside the raw value: normalised in the group."""
-        return bool(self.normalise) and not self.usual
+        return bool(self.normalise) and not (self.reference or self.seen)
 
 
 def seen(declared: type[T], stored: Table) -> T:
@@ -117,13 +118,17 @@ class SourceFacts:
 
 @document
 class FeatureFacts:
-    """A feature as training saw it; `usual` is the contract's range, else 5 to 95 % of training rows."""
+    """A feature as training saw it.
+
+    `reference` is the range of the contract; `seen` that in past patients: the contract's, else 5 to 95 % of
+    training rows.
+    """
 
     name: str
     type: str
     unit: str | None
-    usual: Range | None
-    usual_from: str | None
+    reference: Range | None
+    seen: Range | None
     median: float | str | None
     description: str | None
 
@@ -279,6 +284,7 @@ class TaskFacts:
     positive: Sequence[str]
     classes: Sequence[str]
     watched: Sequence[str]
+    joined: Mapping[str, Sequence[str]] | None = rare()
 
 
 @document

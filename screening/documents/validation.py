@@ -310,5 +310,7 @@ class ValidationFacts(Figures):
     n_machines: int | None
     encoded_by: str
     search: SearchFacts
+    # of every class, watched or not: the predicted class has the highest
+    class_chances: Mapping[str, Platt] | None = rare()
     forward: Forward | None = rare()
     comparison: BesideFacts | None = rare()

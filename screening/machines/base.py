@@ -10,6 +10,7 @@ from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
@@ -325,6 +326,17 @@ def check_labels(y: np.ndarray) -> None:
 def as_array(classes: np.ndarray) -> np.ndarray:
     """Class names as an array that needs no pickle."""
     return classes.astype(str) if classes.dtype == object else classes
+
+
+def class_log_odds(logs: np.ndarray) -> np.ndarray:
+    """Log odds of each class against all others, (n_rows, n_classes), of two those of the second, (n_rows,).
+
+    `logs`, (n_rows, n_classes): log probabilities of the classes, or what differs from them by a number a
+    row. Log odds rank as probabilities do, and are spread alike near 0 and near 1.
+    """
+    others = [logsumexp(np.delete(logs, m, axis=1), axis=1) for m in range(logs.shape[1])]
+    odds = logs - np.column_stack(others)
+    return odds[:, 1] if odds.shape[1] == 2 else odds
 
 
 def check_whole(machine: Estimator, *names: str) -> None:

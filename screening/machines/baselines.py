@@ -19,6 +19,7 @@ from screening.machines.base import (
     as_array,
     check_class_weight,
     check_whole,
+    class_log_odds,
     weight_by_class,
 )
 
@@ -53,10 +54,10 @@ class Logistic(Classifier):
         self.coef_, self.intercept_, self.n_iter_ = model.coef_, model.intercept_, int(model.n_iter_.max())
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); of more than two classes one score a class, (n_rows, n_classes)."""
+        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
         check_is_fitted(self)
         scores = self._rows(X) @ self.coef_.T + self.intercept_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return scores[:, 0] if scores.shape[1] == 1 else class_log_odds(scores)
 
     def state(self) -> dict[str, np.ndarray]:
         check_is_fitted(self)
@@ -119,7 +120,7 @@ class EasyEnsemble(Classifier):
         self.model_ = ensemble.fit(x, codes)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
+        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
         check_is_fitted(self)
         logs = np.log(np.clip(self.model_.predict_proba(self._rows(X)), _SMALLEST, 1.0))
-        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+        return class_log_odds(logs)

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -21,6 +20,7 @@ from screening.machines.base import (
     as_array,
     check_class_weight,
     check_whole,
+    class_log_odds,
     weight_by_class,
 )
 from screening.machines.forests import DEEPEST, Trees, TreesClassifier, rounded_down
@@ -79,12 +79,12 @@ class _Boosted(Classifier):
         self._boost(x, codes, weight_by_class(self.class_weight, self.classes_, codes)[codes])
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes)."""
+        """Log odds, (n_rows,); with more than two classes of each against the rest, (n_rows, n_classes)."""
         check_is_fitted(self)
         rows = self._rows(X)
         n_classes = len(self.classes_)
         sums = np.reshape(self._sums(rows), len(rows) if n_classes == 2 else (len(rows), n_classes))
-        return sums if n_classes == 2 else log_softmax(sums, axis=1)
+        return sums if n_classes == 2 else class_log_odds(sums)
 
     def _boost(self, x: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> None:
         raise NotImplementedError

@@ -28,21 +28,21 @@ from screening.statistics.ranking import average_precision
 class FoldEnsemble:
     """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model."""
 
-    def __init__(self, machines: Sequence[Estimator], kind: str, n_classes: int) -> None:
+    def __init__(self, machines: Sequence[Estimator], kind: str, n_outputs: int) -> None:
         self.machines = tuple(machines)
         self.kind = kind
-        self.n_classes = n_classes
+        self.n_outputs = n_outputs
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """Mean decision at encoded rows, higher for more suspicious; shape as of `oriented_decisions`."""
         x = np.ascontiguousarray(x, dtype=np.float64)
         if not self.kernel_machines:
-            each = [oriented_decisions(machine, x, self.kind, self.n_classes) for machine in self.machines]
+            each = [oriented_decisions(machine, x, self.kind, self.n_outputs) for machine in self.machines]
         else:
             found = self._scorer.decisions(x)
             pairs = zip(found, self.standing, strict=False)  # one decision where plain machines are averaged
             each = [
-                oriented(machine.scores_from(own), machine, self.kind, self.n_classes)
+                oriented(machine.scores_from(own), machine, self.kind, self.n_outputs)
                 for own, machine in pairs
             ]
         return np.mean(each, axis=0)
@@ -50,7 +50,7 @@ class FoldEnsemble:
     def of_one(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Decision of a single machine, as rows held out have theirs; same shape as `decisions`."""
         x = np.ascontiguousarray(x, dtype=np.float64)
-        return oriented_decisions(self.machines[machine], x, self.kind, self.n_classes)
+        return oriented_decisions(self.machines[machine], x, self.kind, self.n_outputs)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -117,7 +117,7 @@ class FoldEnsemble:
 
     def _is_linear(self, machine: KernelMachine) -> bool:
         passes = machine.passes_kept
-        whole = self.kind != "multi_class" or len(machine.classes_) == self.n_classes
+        whole = self.kind != "multi_class" or len(machine.classes_) == self.n_outputs
         same = passes.kernel == self.standing[0].passes_kept.kernel
         return len(passes.chain) == 1 and machine.linear and whole and same
 
@@ -136,7 +136,7 @@ class FoldEnsemble:
 
     @classmethod
     def from_state(
-        cls, build: Callable[[], Estimator], kind: str, n_classes: int, state: Mapping[str, np.ndarray]
+        cls, build: Callable[[], Estimator], kind: str, n_outputs: int, state: Mapping[str, np.ndarray]
     ) -> FoldEnsemble:
         """Inverse of ``state``; `build` makes the unfitted estimator. ModelError where arrays do not fit."""
         machines = []
@@ -147,7 +147,7 @@ class FoldEnsemble:
             machines.append(build().restore(own))
         if not machines:
             raise ModelError("the model holds no machine")
-        return cls(machines, kind, n_classes)
+        return cls(machines, kind, n_outputs)
 
 
 def under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
@@ -174,28 +174,29 @@ def _rows_at(rows: np.ndarray, places: np.ndarray | None) -> np.ndarray:
     return np.ascontiguousarray(rows[places])
 
 
-def oriented_decisions(estimator: Estimator, encoded: np.ndarray, kind: str, n_classes: int) -> np.ndarray:
-    """Decisions of encoded rows, higher for more suspicious, (n_rows, 1) or (n_rows, n_classes)."""
+def oriented_decisions(estimator: Estimator, encoded: np.ndarray, kind: str, n_outputs: int) -> np.ndarray:
+    """Decisions of encoded rows, higher for more suspicious, (n_rows, n_outputs)."""
     if isinstance(estimator, MultiClassSVM):
         own = estimator.class_scores(encoded)
     else:
         own = estimator.decision_function(encoded)
-    return oriented(np.asarray(own, dtype=float), estimator, kind, n_classes)
+    return oriented(np.asarray(own, dtype=float), estimator, kind, n_outputs)
 
 
-def oriented(scores: np.ndarray, estimator: Estimator, kind: str, n_classes: int) -> np.ndarray:
+def oriented(scores: np.ndarray, estimator: Estimator, kind: str, n_outputs: int) -> np.ndarray:
     """An estimator's own scores, (n_rows,) or (n_rows, n_outputs), turned the same way.
 
-    A multi-class estimator fitted on rows without some class gives that class the row's lowest score.
+    One output tells the positive class from the rest, several are one a class. An estimator of several that
+    was fitted on rows without some class gives that class the row's lowest score.
     """
-    if kind != "multi_class" and n_classes == 2:
+    if n_outputs == 1:
         scores = scores.reshape(len(scores), 1)
         return -scores if kind == "one_class" else scores
     if scores.ndim == 1:  # a baseline that met two classes only
         scores = np.column_stack([-scores, scores])
-    if scores.shape[1] == n_classes:
+    if scores.shape[1] == n_outputs:
         return scores
-    everywhere = np.repeat(scores.min(axis=1, keepdims=True), n_classes, axis=1)
+    everywhere = np.repeat(scores.min(axis=1, keepdims=True), n_outputs, axis=1)
     everywhere[:, np.asarray(estimator.classes_, dtype=int)] = scores
     return everywhere
 
@@ -316,7 +317,7 @@ class BlendedEnsemble:
     def from_state(
         cls,
         builders: Sequence[tuple[Callable[[], Estimator], str]],
-        n_classes: int,
+        n_outputs: int,
         state: Mapping[str, np.ndarray],
     ) -> BlendedEnsemble:
         """Inverse of ``state``, by what makes each member's unfitted estimator, and its kind of machine
@@ -324,9 +325,8 @@ class BlendedEnsemble:
         """
         members = []
         for j, (build, kind) in enumerate(builders):
-            members.append(FoldEnsemble.from_state(build, kind, n_classes, under(state, f"member{j}/")))
-        shape = (len(members), 1 if n_classes == 2 else n_classes)
-        return cls(members, Pooling.from_state(state, shape))
+            members.append(FoldEnsemble.from_state(build, kind, n_outputs, under(state, f"member{j}/")))
+        return cls(members, Pooling.from_state(state, (len(members), n_outputs)))
 
 
 class BlendedClassifier(Classifier):
@@ -366,8 +366,8 @@ class BlendedClassifier(Classifier):
             for train, test in splits:
                 rows = train[codes[train] == 0] if kind == "one_class" else train
                 machines.append(clone(member).fit(x[rows], codes[rows]))
-                held_out[test] = FoldEnsemble(machines[-1:], kind, 2).decisions(x[test])
-            fitted.append(FoldEnsemble(machines, kind, 2))
+                held_out[test] = FoldEnsemble(machines[-1:], kind, 1).decisions(x[test])
+            fitted.append(FoldEnsemble(machines, kind, 1))
             decisions.append(held_out)
         known = any(member.kind != "one_class" for member in fitted)
         self.ensemble_ = BlendedEnsemble(

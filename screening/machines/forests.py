@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from screening.errors import ModelError
 from screening.kernels.jit import njit
 from screening.kernels.threads import run_in_threads
-from screening.machines.base import Classifier, as_array, check_whole
+from screening.machines.base import Classifier, as_array, check_whole, class_log_odds
 
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000
@@ -266,7 +266,7 @@ class _Forest(TreesClassifier):
         return self.trees_.shares(self._rows(X))
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log odds, (n_rows,); with more than two classes log probabilities, (n_rows, n_classes).
+        """Log odds, (n_rows,); with more than two classes of each one against the rest, (n_rows, n_classes).
 
         Half a vote is added for each class (the empirical logit): a unanimous forest is as sure as its number
         of trees allows, not infinitely, and no two probabilities are clipped to the same score.
@@ -274,7 +274,7 @@ class _Forest(TreesClassifier):
         shares = self.predict_proba(X)
         n_trees, n_classes = self.trees_.n_trees, shares.shape[1]
         logs = np.log((n_trees * shares + 0.5) / (n_trees + 0.5 * n_classes))
-        return logs[:, 1] - logs[:, 0] if n_classes == 2 else logs
+        return class_log_odds(logs)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
         super().restore(state)

@@ -34,12 +34,8 @@ from screening.parallel import Cluster, in_parallel
 GRACE_SECONDS = 20
 # The numerical libraries start a thread a core each otherwise, whatever the command was told.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# What a night imports: the server that nights are forked from has it once for all. No thread may run there.
-PRELOADED = [
-    "screening.__main__", "screening.scoring.score", "screening.ledger", "screening.storage.loading",
-    "screening.storage.signing", "screening.machines.ensembles", "screening.recipes.building",
-    "screening.sources.database", "screening.cohort.reading", "screening.kernels.pairwise",
-]  # fmt: skip
+# What the server that nights are forked from has imported. No thread may run there.
+PRELOADED = ["screening.__main__", "screening.network.night_server"]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from screening.documents.comparison import (
     CohortFacts,
-    ComparisonDocument,
     FigureRanks,
     MethodFacts,
     RankedMethod,
-    Ranks,
 )
 from screening.documents.stored import comparison_in
 from screening.documents.validation import Difference
@@ -45,19 +43,18 @@ COMPARED = ("g_mean", "auroc", "average_precision", "specificity_at", "macro_rec
 def render_comparison(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of a parsed ``comparison.json``; `templates` as of `screening.page.render_model`."""
     compared = comparison_in(document)
-    settings = compared.settings
-    asked = shown.percent(compared.asked_sensitivity)
+    titles = FIGURES | {
+        "specificity_at": f"Specificity at {shown.percent(compared.asked_sensitivity)} sensitivity"
+    }
+    ranks = compared.ranks
+    order = sorted(ranks.figures, key=lambda name: name != ranks.first) if ranks else ()
     return draw(
         "compare.html.j2",
         {
             "banner": {"title": "Methods compared", "kind": "on the same folds", "date": ""},
-            "facts": _facts(compared),
-            "rule": shown.rule(settings.rule),
-            "cohorts": [_cohort(c, i, compared.first_figure, asked) for i, c in enumerate(compared.cohorts)],
-            "ranks": _ranks(compared.ranks) if compared.ranks else None,
-            "words": _words(asked),
-            "command": shown.text(settings.command or "not recorded", 2000),
-            "versions": [(shown.name(k), shown.name(v)) for k, v in sorted(settings.versions.items())],
+            "compared": compared,
+            "cohorts": [_cohort(c, i, compared.first_figure, titles) for i, c in enumerate(compared.cohorts)],
+            "ranked": [(FIGURES[name], *_ranked(name, ranks.figures[name])) for name in order if ranks],
         },
         templates=templates,
         styles=("report.css", "compare.css"),
@@ -65,25 +62,8 @@ def render_comparison(document: Mapping[str, object], templates: Path | None = N
     )
 
 
-def _facts(compared: ComparisonDocument) -> list[tuple[str, str]]:
-    settings = compared.settings
-    folds = shown.plural(settings.folds, "fold")
-    if settings.repeats is not None:
-        folds += f", dealt {shown.plural(settings.repeats, 'time')}"
-    return [
-        ("Cohorts", shown.count(len(compared.cohorts))),
-        ("Methods", shown.count(len(settings.recipes))),
-        ("Control", shown.name(settings.control)),
-        ("Validation", folds),
-        ("Seed", shown.name(settings.seed)),
-    ]
-
-
-def _label(name: str, asked: str) -> str:
-    return f"Specificity at {asked} sensitivity" if name == "specificity_at" else FIGURES[name]
-
-
-def _cohort(cohort: CohortFacts, number: int, first: str, asked: str) -> dict[str, object]:
+def _cohort(cohort: CohortFacts, number: int, first: str, titles: Mapping[str, str]) -> dict[str, object]:
+    """A cohort with its charts: the curves of the best methods, the control's among them, and differences."""
     methods = cohort.methods
     present = methods[0].figures
 
@@ -92,76 +72,24 @@ def _cohort(cohort: CohortFacts, number: int, first: str, asked: str) -> dict[st
         return not method.control, 1.0 if value is None else -value
 
     drawn = sorted(methods, key=place)[:MOST_CURVES]
-    size = f"{shown.plural(cohort.n_rows, 'row')}, {shown.count(cohort.n_positive)} of them cases"
-    if cohort.n_groups is not None:
-        size += f", {shown.plural(cohort.n_groups, 'group')} never split"
     return {
-        "number": number,
-        "name": shown.name(cohort.name),
-        "size": size,
-        "notes": [shown.text(note) for note in cohort.notes],
-        "columns": {name: _label(name, asked) for name in IN_TABLE},
-        "class_columns": {name: FIGURES[name] for name in OF_CLASSES if name in present},
-        "methods": methods,
+        "facts": cohort,
+        "columns": {name: titles[name] for name in IN_TABLE},
+        "class_columns": {name: titles[name] for name in OF_CLASSES if name in present},
+        "drawn": drawn,
         "roc": roc(drawn, number),
-        "legend": [(m.recipe, m.figures["auroc"].value) for m in drawn],
-        "left_out": len(methods) - len(drawn),
         "differences": [
-            (_label(name, asked), differences(methods, name, number, _label(name, asked)))
+            (titles[name], differences(methods, name, number, titles[name]))
             for name in dict.fromkeys((first, *COMPARED))
             if name in present and len(methods) > 1
         ],
     }
 
 
-def _ranks(ranks: Ranks) -> dict[str, object]:
-    order = sorted(ranks.figures, key=lambda name: name != ranks.first)
-    return {
-        "n_cohorts": shown.count(ranks.n_cohorts),
-        "control": ranks.control,
-        "figures": [_rank_table(name, ranks.figures[name]) for name in order],
-    }
-
-
-def _rank_table(name: str, found: FigureRanks) -> dict[str, object]:
+def _ranked(name: str, found: FigureRanks) -> tuple[FigureRanks, Axes, list[RankedMethod]]:
     """Friedman's test of one figure, its chart, and the methods from the best rank on."""
     ordered = sorted(found.methods, key=lambda m: m.mean_rank)
-    degrees = ", ".join(shown.count(d) for d in found.degrees)
-    f = "without bound" if found.f is None else shown.number(found.f)
-    return {
-        "title": FIGURES[name],
-        "test": f"Friedman, F form: F({degrees}) = {f}, p = {shown.p_value(found.p)}",
-        "chart": critical_difference(name, FIGURES[name], ordered, found),
-        "methods": ordered,
-    }
-
-
-def _words(asked: str) -> list[tuple[str, str]]:
-    return [
-        (
-            "Same folds",
-            "Every method scored the same rows by machines that had not seen them. Setting and threshold "
-            "are chosen from these scores, as training it would; the rank of the threshold and "
-            "the intervals pay for that.",
-        ),
-        (
-            "Own boundary",
-            "The G-mean where the machine itself draws its boundary, without a tuned threshold: it tells how "
-            "much of a method's gain is the threshold alone.",
-        ),
-        (
-            "Figures",
-            f"AUROC, average precision and specificity at {asked} sensitivity are over the rows of all folds "
-            "together, because one threshold serves all machines. Sensitivity is what is expected of new "
-            "cases, not the share seen.",
-        ),
-        (
-            "Intervals",
-            "95%. AUROC and specificity by formula, widened for the folds and for the settings tried; the "
-            "other figures by resampling groups (rows, where there are none), with the same draws for every "
-            "method. A difference of sensitivity has none: both thresholds aim at the same.",
-        ),
-    ]
+    return found, critical_difference(name, FIGURES[name], ordered, found), ordered
 
 
 MOST_CURVES = 8
@@ -172,14 +100,14 @@ def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
     """The curves of these methods on one axis, each in a kind of line of its own."""
     axes = Axes(
         f"roc-{number}",
-        "Sensitivity against 1 − specificity of the methods",
-        "; ".join(
-            f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'].value, 3)}" for m in methods
-        ),
         (0, 1),
         (0, 1),
         "1 − specificity",
         "sensitivity",
+        "Sensitivity against 1 − specificity of the methods",
+        "; ".join(
+            f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'].value, 3)}" for m in methods
+        ),
         width=470,
         height=440,
         margins=(14, 14, 46, 56),
@@ -201,12 +129,12 @@ def differences(methods: Sequence[MethodFacts], name: str, number: int, words: s
     reach = max(ends or [0.01]) * 1.05 or 0.01
     axes = Axes(
         f"difference-{number}-{name}".replace("_", "-"),
-        f"{words}: difference from the control",
-        "; ".join(f"{shown.name(m.recipe)} {_in_points(d)} points" for m, d in found),
         (-100 * reach, 100 * reach),
         (0, len(found)),
         "points better than the control",
         "",
+        f"{words}: difference from the control",
+        "; ".join(f"{shown.name(m.recipe)} {_in_points(d)} points" for m, d in found),
         width=660,
         height=66 + 24 * len(found),
         margins=(10, 150, 46, 190),
@@ -234,13 +162,13 @@ def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], 
     cliques, distance, rows = found.cliques, found.critical_difference, len(ordered)
     axes = Axes(
         f"ranks-{name}".replace("_", "-"),
-        f"Mean ranks by {words}",
-        f"Best first: {', '.join(shown.name(m.recipe) for m in ordered)}. Ranks less than "
-        f"{shown.fixed(distance, 2)} apart cannot be told apart (Nemenyi, 5%).",
         (1, max(rows, 2)),
         (0, rows + 0.6 * len(cliques) + 2),
         "mean rank (1 is best)",
         "",
+        f"Mean ranks by {words}",
+        f"Best first: {', '.join(shown.name(m.recipe) for m in ordered)}. Ranks less than "
+        f"{shown.fixed(distance, 2)} apart cannot be told apart (Nemenyi, 5%).",
         width=660,
         height=104 + 22 * rows + 13 * len(cliques),
         margins=(14, 60, 46, 190),

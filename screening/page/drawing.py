@@ -25,6 +25,8 @@ from markupsafe import Markup
 
 from screening.errors import UsageError
 from screening.page import format as shown
+from screening.page.night import drawn_size, pictured
+from screening.page.values import value_text
 
 SHIPPED = "shipped"
 """Prefix under which a site's template finds the one that it replaces."""
@@ -101,7 +103,9 @@ def _made(loader: BaseLoader) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= shown.FILTERS | {"json": as_json}
+    environment.filters |= shown.FILTERS
+    environment.filters |= {"json": as_json, "value_text": value_text, "drawn_size": drawn_size}
+    environment.tests["pictured"] = pictured
     return environment
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
 from screening.documents.figures import BEYOND_SCORES, Rule
@@ -145,8 +146,8 @@ def points(share: float | None) -> str:
     return signed(None if share is None else 100 * share, 1)
 
 
-def usual(bounds: object) -> str:
-    """Return a usual range as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
+def value_range(bounds: object) -> str:
+    """Return a range of values as `0–10`, `≤ 10` or `≥ 3`; empty where there is none."""
     if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
         return ""
     low, high = bounds
@@ -182,6 +183,11 @@ def moment(recorded: str) -> str:
     return name(recorded).replace("T", " ").replace("+00:00", " UTC")
 
 
+def days_after(day: str, other: str) -> int:
+    """Return how many days a day of ISO 8601 lies after another, whose time of day does not count."""
+    return (datetime.date.fromisoformat(day) - datetime.date.fromisoformat(other[:10])).days
+
+
 def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
     aim = value.value
@@ -196,13 +202,27 @@ def rule(value: Rule) -> str:
     return words[value.name]
 
 
+def setting(value: object) -> str:
+    """Return a parameter of a recipe: a number, a word, or several of them."""
+    if isinstance(value, float):
+        return minus(f"{value:.6g}")
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, (list, tuple)):
+        return text(", ".join(setting(each) for each in value), 300)
+    if isinstance(value, Mapping):
+        return text(", ".join(f"{key} {setting(each)}" for key, each in sorted(value.items())), 300)
+    return text(value, 300)
+
+
 FILTERS = {
     "thousands": count,
     **{
         each.__name__: each
         for each in (
-            text, name, feature, unit, number, percent, interval, p_value, ratio, per_hundred, fixed, points,
-            seconds, moment, rule,
+            text, name, feature, unit, value_range, number, percent, interval, area_interval, p_value, ratio,
+            per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule,
+            setting,
         )
     },
 }  # fmt: skip

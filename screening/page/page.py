@@ -1,4 +1,4 @@
-"""Draw the page of a model, a run, one case or a site: one HTML file that needs and sends nothing else."""
+"""Draw the page of a model, a run, a case, a validation or a site: one HTML file that sends nothing."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from screening.documents.attention import review_due
 from screening.documents.case import ExplainedCase
+from screening.documents.drift import words
 from screening.documents.model import ModelDocument
 from screening.documents.overview import OverviewDocument, SeriesNight
 from screening.documents.run import RunDocument
-from screening.documents.stored import case_in, model_in, run_in
-from screening.page import (
-    card,
-    chances,
-    night,
-    performance,
-    tradeoff,
-    usefulness,
-    voxels,
-    worklist,
-)
+from screening.documents.stored import case_in, model_in, run_in, validation_in
 from screening.page import format as shown
+from screening.page import night, performance, tradeoff, worklist
 from screening.page.drawing import draw
 from screening.page.values import others
 
@@ -36,14 +29,12 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
     `templates` are a site's own, which stand in the place of those of the same name.
     """
     model = model_in(document)
-    places = performance.score_places(model, [])
     return draw(
         "model.html.j2",
         {
-            "useful": usefulness.usefulness(model),
+            "useful": performance.usefulness(model),
             "froc": performance.froc(model),
-            "banner": night.model_banner(model),
-            **_shared(model, None, places),
+            **_shared(model, None),
         },
         templates=templates,
         styles=("report.css", "model.css"),
@@ -62,52 +53,61 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
-    model = run.model
-    places = performance.score_places(model, worklist.scores(run))
-    inputs = card.data_section(run)
-    voxel_block = voxels.voxels(run, places)
+    blocks, pictures = _shared(run.model, run), night.has_pictures(run)
     return draw(
         "run.html.j2",
         {
-            "banner": night.run_banner(run),
-            "tonight": night.tonight(run, inputs["notable"]),
             "strip": night.strip(run),
-            "list": worklist.worklist(run, voxel_block["patients"] if voxel_block else [], places),
+            "list": worklist.worklist(run, blocks["places"]),
             "review": worklist.form(run),
-            "evaluation": performance.evaluation(run),
-            "inputs": inputs,
-            "rarity": night.rarity(run),
-            "voxels": voxel_block,
-            **_shared(model, run, places),
+            "inputs": night.data_section(run),
+            "drift": words(run.drift),
+            "pictures": pictures,
+            **blocks,
         },
         templates=templates,
         **LIST,
-        pictures=bool(voxel_block and voxel_block["pictures"]),
+        pictures=pictures,
         footer=f"run {shown.name(run.run_id)}{worklist.trail(run)}",
     )
 
 
-def _shared(model: ModelDocument, run: RunDocument | None, places: int) -> dict[str, object]:
-    return {
-        "operating": performance.operating_points(model, places, run),
-        "panels": tradeoff.panels(model, run, places),
-        "choices": performance.choices(model),
-        "places": places,
-        "watched": model.task.watched,
-        "per_class": performance.per_class(model),
-        "confusion": performance.confusion(model),
-        "predictive": chances.predictive(model),
-        "workload": chances.workload(model, run),
-        "calibration": chances.calibration(model),
-        "subgroups": performance.subgroups(model, run),
-        "forward": performance.forward(model),
-        "beside": usefulness.beside(model),
-        "card": card.model_card(model),
+def _shared(model: ModelDocument, run: RunDocument | None) -> dict[str, Any]:
+    return figures_of(model, run) | {
+        "beside": performance.beside(model),
+        "pruning": performance.pruning_chart(model),
+        "review_due": review_due(model),
+    }
+
+
+def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:
+    """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
+    places = performance.score_places(model, worklist.scores(run) if run else [])
+    return _head(model, run) | {
         "basis": "past patients, each scored by a model that had not seen them",
-        "lead": run is None,
-        "multi": model.multi,
-        "unit": model.unit_of_review,
-        "explained": night.terms(model),
+        "panels": tradeoff.panels(model, run, places),
+        "places": places,
+        "rarest_first": performance.rarest_first(model),
+        "chances": performance.chances_of(model),
+    }
+
+
+def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
+    """The documents themselves, and what the head and the glossary of a page need beside them."""
+    return {
+        "model": model,
+        "run": run,
+        "external": None,
+        "banner": {
+            "title": shown.name(model.stated.title or f"Screening for {model.task.label}"),
+            "kind": "Trained model" if run is None else "Night of",
+            "date": "" if run is None else shown.name(run.date),
+        },
+        "explained": {
+            "by_group": model.validation.grouped,
+            "chance": any(found.earned for found in model.validation.calibration.values()),
+            "factor": any(one.get("factor") for one in model.machine.passes),
+        },
     }
 
 
@@ -121,12 +121,9 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
     return draw(
         "case.html.j2",
         {
-            "banner": night.run_banner(night_of),
             "case": told(night_of, case_in(case)),
-            "unit": model.unit_of_review,
             "people": others(model),
-            "multi": model.multi,
-            "explained": night.terms(model),
+            **_head(model, night_of),
         },
         templates=templates,
         footer=f"run {shown.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
@@ -138,7 +135,6 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
     model = run.model
     places = performance.score_places(model, [*worklist.scores(run), case.score])
     line = worklist.line_of_case(run, case, places)
-    rest = line.rest or worklist.Rest()
     threshold = next(point.threshold for point in model.points if point.label == case.label)
     said = "Flagged" if case.flagged else "Not flagged"
     if case.rank is not None:
@@ -148,18 +144,34 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
         "id": line.id,
         "said": said,
         "place": line.place,
-        "facts": [*rest.facts, ("Threshold", shown.fixed(threshold, places))],
-        "why": rest.values,
-        "explained": rest.explained,
+        "facts": [*line.facts, ("Threshold", shown.fixed(threshold, places))],
+        "why": line.values,
+        "explained": "" if case.explained is None else shown.percent(case.explained),
         "missing": [shown.feature(name) for name in case.missing],
     }
 
 
+BASIS = "patients of this cohort, scored by a model that had not seen them"
+
+
+def render_validation(document: Mapping[str, object], templates: Path | None = None) -> str:
+    """Return the page of a parsed ``validation.json``; `templates` as of `screening.page.render_model`."""
+    found = validation_in(document)
+    blocks = figures_of(found.here) | {"external": found, "basis": BASIS}
+    blocks["banner"] |= {"kind": "External validation"}
+    return draw(
+        "validation.html.j2",
+        blocks,
+        templates=templates,
+        styles=("report.css", "model.css"),
+        scripts=SCRIPTS,
+        footer=f"external validation of model {shown.name(found.model.id)}",
+    )
+
+
 def render_overview(found: OverviewDocument) -> str:
     """Return the page; the same document always gives the same text."""
-    absent = [line for line in found.series if line.scored is None]
-    wanting = [line for line in found.series if line.attention]
-    flagged = [line.flagged for line in found.series if line.flagged is not None]
+    tables = (("Tonight", found.series), ("Missed nights", found.caught_up), ("In shadow", found.shadows))
     return draw(
         "overview.html.j2",
         {
@@ -168,25 +180,8 @@ def render_overview(found: OverviewDocument) -> str:
                 "kind": "All series, night of",
                 "date": found.night,
             },
-            "facts": [
-                ("Series", shown.count(len(found.series))),
-                ("Without a page", shown.count(len(absent))),
-                ("Want attention", shown.count(len(wanting))),
-                ("Rows flagged", shown.count(sum(flagged))),
-                (
-                    "Missed nights caught up",
-                    shown.count(sum(one.status == "published" for one in found.caught_up)),
-                ),
-            ],
-            "tables": [
-                {"title": title, "rows": [_row(line) for line in _worst_first(lines)]}
-                for title, lines in (
-                    ("Tonight", found.series),
-                    ("Missed nights", found.caught_up),
-                    ("In shadow", found.shadows),
-                )
-                if lines
-            ],
+            "overview": found,
+            "tables": [(title, _worst_first(lines)) for title, lines in tables if lines],
         },
         styles=("report.css", "stacked.css", "overview.css"),
         footer=f"overview of {shown.name(found.night)}, exit code {found.exit_code}",
@@ -196,15 +191,3 @@ def render_overview(found: OverviewDocument) -> str:
 def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
     """What has no page, then what wants attention, then the rest; by name within."""
     return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))
-
-
-def _row(line: SeriesNight) -> dict[str, object]:
-    reasons = [" ".join(filter(None, (one.words, one.remedy))) for one in line.attention]
-    said = [line.said] if line.said else []
-    failed = f"FAILED, code {line.exit_code}" if line.status == "failed" else ""
-    return {
-        "facts": line,
-        "status": failed or ("ATTENTION" if reasons else line.status),
-        "loud": line.scored is None or bool(reasons),
-        "words": [shown.text(each, 400) for each in (*said, *reasons)],
-    }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+
+import numpy as np
 
 from screening.documents import validation
-from screening.documents.figures import Ranking
 from screening.documents.model import ModelDocument
 from screening.documents.run import ReachingCounts, RunDocument
 from screening.documents.validation import OperatingPointFacts
@@ -25,38 +25,25 @@ class Curve:
     """Out-of-fold figures along the threshold, lowest threshold first; ``at`` reads between two of them."""
 
     def __init__(self, curve: validation.Curve):
-        order = sorted((t, i) for i, t in enumerate(curve.threshold) if t is not None)
-        self.threshold: list[float] = [t for t, _ in order]
-        columns = {name: getattr(curve, name) for name in FIGURES}
-        self.columns = {name: [column[i] for _, i in order] for name, column in columns.items()}
-
-    def __len__(self) -> int:
-        return len(self.threshold)
+        order = np.argsort(curve.threshold, kind="stable")
+        self.threshold = np.array(curve.threshold, float)[order]
+        # None, of what is undefined there, becomes NaN, which no chart draws.
+        self.columns = {name: np.array(getattr(curve, name), float)[order] for name in FIGURES}
 
     def at(self, name: str, threshold: float) -> float | None:
         """Return the figure at a threshold, by linear interpolation."""
-        column, right = self.columns[name], bisect.bisect_left(self.threshold, threshold)
-        if not column:
+        if not len(self.threshold):
             return None
-        if right in (0, len(column)):
-            return column[min(right, len(column) - 1)]
-        low, high = column[right - 1], column[right]
-        if low is None or high is None:
-            return None
-        before, after = self.threshold[right - 1], self.threshold[right]
-        return low + (high - low) * (threshold - before) / (after - before)
+        value = float(np.interp(threshold, self.threshold, self.columns[name]))
+        return None if np.isnan(value) else value
 
-    def window(self, keep: Sequence[float]) -> tuple[float, float]:
-        """Return the thresholds between which anything changes, `keep` included, with a little air."""
-        moving = [
-            t
-            for t, se, sp in zip(
-                self.threshold, self.columns["sensitivity"], self.columns["specificity"], strict=True
-            )
-            if not (se == 1 and sp == 0) and not (se == 0 and sp == 1)
-        ]
-        ends = [*(moving or self.threshold), *[k for k in keep if abs(k) < shown.BEYOND_SCORES]] or [0.0, 1.0]
-        low, high = min(ends), max(ends)
+    def window(self, keep: float) -> tuple[float, float]:
+        """Return the thresholds between which anything changes, one to keep included, with a little air."""
+        sensitivity, specificity = self.columns["sensitivity"], self.columns["specificity"]
+        ends = (sensitivity == 1) & (specificity == 0) | (sensitivity == 0) & (specificity == 1)
+        moving = self.threshold[~ends] if not ends.all() else self.threshold
+        kept = [*moving.tolist(), *([keep] if abs(keep) < shown.BEYOND_SCORES else [])] or [0.0, 1.0]
+        low, high = min(kept), max(kept)
         air = 0.02 * (high - low) or 0.5
         return low - air, high + air
 
@@ -88,19 +75,16 @@ def _panel(
     model: ModelDocument, run: RunDocument | None, point: OperatingPointFacts, number: int, places: int
 ) -> dict[str, object]:
     curve = Curve(model.validation.curves[point.label])
-    summary = model.validation.summary[point.label]
     tally = Tally(run.score_counts.get(point.label) if run else None)
-    window = curve.window([point.threshold])
+    window = curve.window(point.threshold)
     trade_off = _trade_off(point, curve, tally, window, places, number)
     slider = _slider(run, point, curve, tally, window, places)
     slider["box"] = [trade_off.left, trade_off.right, trade_off.upper, trade_off.lower]
     return {
-        "number": number,
-        "class": shown.name(point.label),
-        "multi": model.multi,
+        "point": point,
         "trade_off": trade_off,
-        "roc": _roc(point, curve, summary, number),
-        "precision": _precision(point, curve, summary, number),
+        "roc": _roc(point, curve, number),
+        "precision": _precision(point, curve, number),
         "slider": slider,
     }
 
@@ -113,27 +97,11 @@ def _trade_off(
     places: int,
     number: int,
 ) -> Axes:
-    se, sp = shown.percent(point.sensitivity), shown.percent(point.specificity)
-    se_interval, sp_interval = (
-        shown.interval(low, high) for _, low, high in (point.sensitivity_ends, point.specificity_ends)
-    )
     threshold = "none, flags every row" if point.flags_everything else shown.fixed(point.threshold, places)
     axes = Axes(
-        name=f"tradeoff-{number}",
-        title="Sensitivity and specificity against the threshold",
-        description=(
-            f"As the threshold rises, sensitivity falls and specificity rises. At the validated threshold "
-            f"{threshold}, sensitivity is {se} (95% interval {se_interval}) and specificity "
-            f"{sp} ({sp_interval}). "
-            "The table of operating points gives the same in figures."
-        ),
-        x=window,
-        y=(0.0, 1.0),
-        x_label="threshold: flagged at this score or above",
-        y_label="share",
-        height=450,
-        margins=(52, 96, 46, 56),
-    )
+        name=f"tradeoff-{number}", x=window, y=(0.0, 1.0), y_label="share", height=450,
+        x_label="threshold: flagged at this score or above", margins=(52, 96, 46, 56),
+    )  # fmt: skip
     for figure, kind in (("specificity", "second"), ("sensitivity", "first")):
         low, high = curve.columns[f"{figure}_low"], curve.columns[f"{figure}_high"]
         axes.band(curve.threshold, low, high, kind)
@@ -147,52 +115,32 @@ def _trade_off(
     return axes
 
 
-def _small(name: str, title: str, description: str, x_label: str, y_label: str) -> Axes:
+def _small(name: str, x_label: str, y_label: str) -> Axes:
     return Axes(
-        name=name, title=title, description=description, x=(0.0, 1.0), y=(0.0, 1.0), x_label=x_label,
-        y_label=y_label, width=330, height=300, margins=(14, 16, 46, 52), as_percent=(True, True),
+        name=name, x=(0.0, 1.0), y=(0.0, 1.0), x_label=x_label, y_label=y_label, width=330, height=300,
+        margins=(14, 16, 46, 52), as_percent=(True, True),
     )  # fmt: skip
 
 
-def _roc(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> Axes:
-    false_alarms = [None if s is None else 1 - s for s in curve.columns["specificity"]]
-    words = "not known" if summary.auroc is None else f"{summary.auroc:.2f}"
-    ends = shown.area_interval(summary.auroc_low, summary.auroc_high)
-    words += f" (95% interval {ends})" if ends else ""
-    axes = _small(
-        f"roc-{number}",
-        "ROC curve",
-        f"Sensitivity against the share of non-cases flagged. Area under the curve {words}; 0.50 is chance.",
-        "non-cases flagged (1 − specificity)",
-        "sensitivity",
-    )
+def _roc(point: OperatingPointFacts, curve: Curve, number: int) -> Axes:
+    false_alarms = 1 - curve.columns["specificity"]
+    axes = _small(f"roc-{number}", "non-cases flagged (1 − specificity)", "sensitivity")
     axes.line([0, 1], [0, 1], "chance")
     axes.line([1, *false_alarms, 0], [1, *curve.columns["sensitivity"], 0], "first")
     if point.specificity is not None and point.sensitivity is not None:
         axes.mark(1 - point.specificity, point.sensitivity, "validated", "validated threshold")
-    axes.caption = f"Area under the curve {words}. Dashed: chance."
     return axes
 
 
-def _precision(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> Axes | None:
-    ppv = curve.columns["ppv"]
-    if all(value is None for value in ppv):
+def _precision(point: OperatingPointFacts, curve: Curve, number: int) -> Axes | None:
+    ppv, base = curve.columns["ppv"], point.prevalence
+    if np.isnan(ppv).all():
         return None
-    base, average = point.prevalence, summary.average_precision
-    words = "Average precision " + ("not known" if average is None else f"{average:.2f}")
-    words += f"; flagging at random gives {shown.percent(base)} cases among the flagged"
-    axes = _small(
-        f"precision-{number}",
-        "Precision and recall",
-        f"Share of flagged rows that are cases (PPV) against sensitivity. {words}.",
-        "sensitivity (recall)",
-        "cases among the flagged (PPV)",
-    )
+    axes = _small(f"precision-{number}", "sensitivity (recall)", "cases among the flagged (PPV)")
     axes.line([0, 1], [base, base], "chance")
     axes.line(curve.columns["sensitivity"], ppv, "first")
     if point.ppv is not None and point.sensitivity is not None:
         axes.mark(point.sensitivity, point.ppv, "validated", "validated threshold", side="end")
-    axes.caption = f"{words} (dashed)."
     return axes
 
 
@@ -224,18 +172,11 @@ def _slider(
         if tally
         else None,
         "start": min(1000, max(0, round(1000 * (validated - window[0]) / (window[1] - window[0])))),
-        "said": _said(point, places, flagged if tally else None),
+        "said": f"threshold {shown.fixed(validated, places)}, "
+        f"sensitivity {shown.percent(point.sensitivity)}, specificity {shown.percent(point.specificity)}"
+        + (f", {shown.count(flagged)} flagged" if tally and flagged is not None else ""),
     }
 
 
 def _short(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
-
-
-def _said(point: OperatingPointFacts, places: int, flagged: int | None) -> str:
-    tail = "" if flagged is None else f", {shown.count(flagged)} flagged"
-    return (
-        f"threshold {shown.fixed(point.threshold, places)}, "
-        f"sensitivity {shown.percent(point.sensitivity)}, "
-        f"specificity {shown.percent(point.specificity)}{tail}"
-    )

@@ -26,8 +26,8 @@ class Value:
     feature: str
     value: str
     unit: str
-    usual: str
-    usual_is: str
+    range: str
+    range_is: str
     outside: str
     raises: bool
     change: str
@@ -45,14 +45,16 @@ def value_of(model: ModelDocument, found: Contribution, places: int) -> Value:
     declared = model.declared(found.feature)
     value = as_number(found.value, declared)
     absent = value == "missing"
-    usual = None if declared.on_other_scale or absent else found.usual
+    known = not declared.on_other_scale and not absent
+    reference = found.reference if known else None
+    seen = found.seen if known and not reference else None
     return Value(
         feature=shown.feature(found.feature),
         value=value_text(value, declared),
         unit="" if absent else shown.unit(found.unit),
-        usual=shown.usual(usual),
-        usual_is="usual range" if declared.usual else f"range in past {others(model)}",
-        outside=_outside(value, usual),
+        range=shown.value_range(reference or seen),
+        range_is="reference range" if reference else f"range in past {others(model)}",
+        outside=_outside(value, reference, "L", "H") or _outside(value, seen, "below", "above"),
         raises=found.direction != "lowers",
         change=shown.minus(f"{found.change:+.{places}f}"),
         bar=_bar(found),
@@ -106,11 +108,11 @@ def value_text(value: str | float | None, declared: Declared) -> str:
     return shown.number(value)
 
 
-def _outside(value: str | float, usual: Range | None) -> str:
-    """Return H or L, as laboratory sheets mark a value above or below the usual range."""
-    if not shown.finite(value) or usual is None:
+def _outside(value: str | float, bounds: Range | None, below: str, above: str) -> str:
+    """Return the word for a value below or above a range, nothing for one within."""
+    if not shown.finite(value) or bounds is None:
         return ""
-    low, high = usual
+    low, high = bounds
     if high is not None and value > high:
-        return "H"
-    return "L" if low is not None and value < low else ""
+        return above
+    return below if low is not None and value < low else ""

@@ -12,18 +12,16 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from screening.documents.case import Case, GroupFacts
-from screening.documents.figures import Share
 from screening.documents.model import ModelDocument
-from screening.documents.run import RunDocument, Stopping
+from screening.documents.run import RunDocument
+from screening.documents.voxels import Volume
 from screening.page import format as shown
 from screening.page.values import Value, others, value_of
-from screening.page.voxels import Patient
 
 OPEN = 50
 """Lines in sight at first; the others are folded in stretches."""
 ROWS_OF_PATIENT = 5
 STATES = {"new": "new", "ongoing": "ongoing", "reviewed": "judged not a case", "known": "known"}
-MISSING_SHOWN = 8
 REASONS = 3
 # An id longer than this is cut in its middle where the line is too short for it, and whole in print.
 TAIL = 6
@@ -32,37 +30,37 @@ RAREST = 1000
 
 
 @dataclass(frozen=True)
-class Rest:
-    """What unfolds below a line."""
-
-    facts: Sequence[tuple[str, str]] = ()
-    values: Sequence[Value] = ()
-    explained: str = ""
-    missing: Sequence[str] = ()
-    more_missing: str = ""
-    volume: Patient | None = None
-    rows: Sequence[Line] = ()
-
-
-@dataclass(frozen=True)
 class Line:
-    """A flagged patient, or one of those near the threshold."""
+    """A flagged patient, or one of those near the threshold; those explained unfold.
 
-    rank: str
+    `case` is what the document holds; `facts` and what follows are below the line.
+    """
+
+    case: Case | GroupFacts
     id: str
     as_it_is: Markup
+    score: float
     odds: Mapping[str, str]
-    score: str
+    rank: int | None = None
     exact: str = ""
     panel: int = 0
-    label: str = ""
-    place: Sequence[str] = ()
-    state: str = ""
-    nights: int = 0
     remarks: Sequence[str] = ()
-    drawn: bool = False
-    why: Sequence[Value] = ()
-    rest: Rest | None = None
+    unfolds: bool = True
+    facts: Sequence[tuple[str, str]] = ()
+    values: Sequence[Value] = ()
+    rows: Sequence[Line] = ()
+    volume: Volume | None = None
+
+    @property
+    def place(self) -> list[str]:
+        """What the contract wants shown beside an id, such as ward and bed."""
+        return [shown.name(text) for text in (self.case.display or {}).values()]
+
+    @property
+    def why(self) -> Sequence[Value]:
+        """The few values that raise the score most, of a patient those of the highest row."""
+        values = self.rows[0].values if self.rows else self.values
+        return [value for value in values if value.raises][:REASONS]
 
     @property
     def head(self) -> str:
@@ -71,12 +69,13 @@ class Line:
 
     @property
     def tail(self) -> str:
+        """The last letters of the id, or all of a short one."""
         return self.id[len(self.head) :]
 
     @property
     def judged(self) -> bool:
         """Whether somebody has judged it on a night before: no work of tonight."""
-        return self.state in ("reviewed", "known")
+        return self.case.state in ("reviewed", "known")
 
 
 def scores(run: RunDocument) -> list[float]:
@@ -85,64 +84,53 @@ def scores(run: RunDocument) -> list[float]:
 
 
 def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
-    """Return the line of a row; those explained unfold."""
+    """Return the line of a row."""
     model = run.model
-    values = [value_of(model, each, places) for each in case.contributions or ()]
-    panels = [point.label for point in model.points]
-    line = _line(run, case, case.id, case.score, rank, places)
-    return replace(
-        line,
+    line = Line(
+        case=case,
+        id=shown.name(case.id),
+        as_it_is=as_it_is(case.id),
+        score=case.score,
+        odds=_odds(run, case),
+        rank=rank,
         exact=_on_class_scale(model, case),
-        panel=panels.index(case.label),
-        label=shown.name(case.label) if model.multi else "",
-        why=strongest(values),
-        rest=None if case.contributions is None else _rest(run, case, values, places),
+        panel=[point.label for point in model.points].index(case.label),
+        remarks=list(filter(None, [known(case)])),
+        unfolds=False,
     )
+    if case.contributions is None:
+        return line
+    facts = _facts(run, case, case.score, places)
+    if case.votes:
+        facts += [("Methods", f"{sum(case.votes.values())} of {len(case.votes)} flag it alone")]
+    history = judged_words(case)
+    facts += [("So far", history)] if history else []
+    values = [value_of(model, each, places) for each in case.contributions]
+    return replace(line, unfolds=True, facts=facts, values=values)
 
 
 def line_of_group(
-    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: Patient | None, places: int,
+    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: Volume | None, places: int,
     rank: int | None = None,
 ) -> Line:  # fmt: skip
     """Return the line of a patient with several rows, whose reasons are those of the highest of them.
 
-    `rows` are those that the page names, the highest score first; `volume` is of `screening.page.voxels`.
+    `rows` are those that the page names, the highest score first; `volume` is what is flagged of its image.
     """
-    unit, line = run.model.unit_of_review, _line(run, group, group.group, group.top_score, rank, places)
-    told = f"{shown.count(group.flagged)} of {shown.plural(group.rows, unit)}"
-    facts = [
-        ("Flagged", f"{told} ({shown.percent(group.flagged / group.rows)})"),
-        *_facts(run, group, places),
-    ]
-    return replace(
-        line,
-        exact="" if run.model.by_excess else repr(group.top_score),
-        remarks=(told, *line.remarks),
-        why=rows[0].why if rows else (),
-        rest=Rest(facts=facts, volume=volume, rows=rows),
-    )
-
-
-def strongest(values: Sequence[Value]) -> Sequence[Value]:
-    """The few values that raise the score most; what lowers it is below the line."""
-    return [value for value in values if value.raises][:REASONS]
-
-
-def _line(
-    run: RunDocument, case: Case | GroupFacts, name: str, score: float, rank: int | None, places: int
-) -> Line:
-    told = known(case)
+    flagged = f"{shown.count(group.flagged)} of {shown.plural(group.rows, run.model.unit_of_review)}"
+    share = shown.percent(group.flagged / group.rows)
     return Line(
-        rank="" if rank is None else shown.count(rank),
-        id=shown.name(name),
-        as_it_is=as_it_is(name),
-        odds=_odds(run, case),
-        score=shown.fixed(score, places),
-        place=[shown.name(text) for text in (case.display or {}).values()],
-        state=case.state or "",
-        nights=case.nights or 0,
-        remarks=[told] if told else [],
-        drawn=bool(case.drawn),
+        case=group,
+        id=shown.name(group.group),
+        as_it_is=as_it_is(group.group),
+        score=group.top_score,
+        odds=_odds(run, group),
+        rank=rank,
+        exact="" if run.model.by_excess else repr(group.top_score),
+        remarks=list(filter(None, [flagged, known(group)])),
+        facts=[("Flagged", f"{flagged} ({share})"), *_facts(run, group, group.top_score, places)],
+        rows=rows,
+        volume=volume,
     )
 
 
@@ -172,35 +160,18 @@ def _drawn(words: str, said: str, value: float, low: float | None, high: float |
     return {"words": words, "said": said, "fill": fill, "reach": Markup(reach)}
 
 
-def _facts(run: RunDocument, case: Case | GroupFacts, places: int) -> list[tuple[str, str]]:
-    found = []
-    if isinstance(case, Case):
-        found += [("Patient", shown.name(case.group))] if case.group is not None else []
-        found += [("Class", shown.name(case.label))] if run.model.multi else []
-        score = case.score
-    else:
-        score = case.top_score
-    found += [("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places))]
-    found += [("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else ""))]
-    if isinstance(case, Case) and case.chance is not None:
+def _facts(run: RunDocument, case: Case | GroupFacts, score: float, places: int) -> list[tuple[str, str]]:
+    facts = [
+        ("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places)),
+        ("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else "")),
+    ]
+    if not isinstance(case, Case):
+        return facts
+    if case.chance is not None:
         ends = shown.interval(case.chance_low, case.chance_high)
-        found += [("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else ""))]
-    return found
-
-
-def _rest(run: RunDocument, case: Case, values: Sequence[Value], places: int) -> Rest:
-    facts, missing = _facts(run, case, places), case.missing
-    if case.votes:
-        facts += [("Methods", f"{sum(case.votes.values())} of {len(case.votes)} flag it alone")]
-    history = judged_words(case)
-    facts += [("So far", history)] if history else []
-    return Rest(
-        facts=facts,
-        values=values,
-        explained="" if case.explained is None else shown.percent(case.explained),
-        missing=[shown.feature(name) for name in missing[:MISSING_SHOWN]],
-        more_missing=shown.count(len(missing) - MISSING_SHOWN) if len(missing) > MISSING_SHOWN else "",
-    )
+        facts.append(("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else "")))
+    whose = [("Patient", shown.name(case.group))] if case.group is not None else []
+    return [*whose, *([("Class", shown.name(case.label))] if run.model.multi else []), *facts]
 
 
 def _on_class_scale(model: ModelDocument, case: Case) -> str:
@@ -270,30 +241,25 @@ def trail(run: RunDocument) -> str:
     return f"{again} · ledger entry {shown.count(book.entry)}, {shown.text(book.head[:16])}"
 
 
-def worklist(run: RunDocument, volumes: Sequence[Patient], places: int) -> dict[str, Any]:
-    """Return whom to look at, in order; `volumes` are those of the voxel block."""
-    lines = _patients(run, volumes, places) if run.groups else _rows(run, places)
+def worklist(run: RunDocument, places: int) -> dict[str, Any]:
+    """Return whom to look at, in order."""
+    lines = _patients(run, places) if run.groups else _rows(run, places)
     flagged = lines[: run.to_review]
-    near = [line_of_case(run, case, places) for case in run.near_misses]
     named: list[Case | GroupFacts] = [*run.cases, *(run.groups or ())]
-    columns = list(next((each.display for each in named if each.display), {}))
-    states = {line.state for line in flagged}
+    states = {line.case.state for line in flagged}
     return {
         "parts": _parts(run, flagged),
-        "near": near,
-        "near_lowest": near[-1].score if near else "",
+        "near": [line_of_case(run, case, places) for case in run.near_misses],
         "others": lines[run.to_review :],
-        "columns": [shown.feature(name) for name in columns],
+        "columns": [*next((each.display for each in named if each.display), {})],
         "wards": sorted({line.place[0] for line in flagged if line.place}),
         "states": [(state, words) for state, words in STATES.items() if state in states],
         "people": others(run.model),
-        "order": "furthest above the threshold first" if run.model.by_excess else "highest score first",
         "odds": "Chance"
         if any(case.chance is not None for case in run.cases) and not run.groups
         else "Rarity",
         "n_lines": len(flagged),
         "unnamed": _unnamed(run.to_review, len(flagged), erased=bool(run.erased)),
-        "pictured": bool(run.groups),
     }
 
 
@@ -311,12 +277,12 @@ def _rows(run: RunDocument, places: int) -> list[Line]:
     return [line_of_case(run, case, places, rank) for rank, case in enumerate(run.cases, start=1)]
 
 
-def _patients(run: RunDocument, volumes: Sequence[Patient], places: int) -> list[Line]:
+def _patients(run: RunDocument, places: int) -> list[Line]:
     rows: dict[str, list[Line]] = defaultdict(list)
     for case in run.cases:
         if case.group is not None and len(rows[case.group]) < ROWS_OF_PATIENT:
             rows[case.group].append(line_of_case(run, case, places))
-    pictured = {volume["group"]: volume for volume in volumes}
+    pictured = {volume.group: volume for volume in (run.voxels.patients if run.voxels else ())}
     return [
         line_of_group(
             run, group, rows[group.group], pictured.get(group.group), places,
@@ -327,7 +293,7 @@ def _patients(run: RunDocument, volumes: Sequence[Patient], places: int) -> list
 
 
 def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]:
-    """The stretches of the list: with a title they are folded; `stop` says what stopping before finds."""
+    """The stretches of the list: those with a title are folded; `stops` is where the reviews end."""
     waiting = [line for line in flagged if not line.judged]
     judged = [line for line in flagged if line.judged]
     room = run.stopping.reviews if run.stopping else None
@@ -341,24 +307,11 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]
                 "lines": waiting[start:stop],
                 "start": start + 1,
                 "title": words if start else "",
-                "stop": _stopping(run.stopping) if run.stopping and start == room else "",
+                "stops": start == room,
                 "judged": False,
             }
         )
     if judged:
         title = f"{shown.count(len(judged))} judged before: no work of tonight"
-        parts.append({"lines": judged, "start": 1, "title": title, "stop": "", "judged": True})
+        parts.append({"lines": judged, "start": 1, "title": title, "stops": False, "judged": True})
     return parts
-
-
-def _stopping(found: Stopping) -> str:
-    """What the reviews there is room for find, as past cases tell."""
-    return (
-        f"Your {shown.plural(found.reviews, 'review')} end here. They find about {_of_hundred(found.found)} "
-        f"cases, the whole list about {_of_hundred(found.all_found)}: so {shown.count(found.n_cases)} past "
-        "ones tell."
-    )
-
-
-def _of_hundred(share: Share) -> str:
-    return f"{100 * share.value:.0f} of 100 ({100 * share.low:.0f}–{100 * share.high:.0f})"

@@ -50,9 +50,7 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
         recipe = load_recipe(recipe)
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
-        return BlendedClassifier(
-            tuple(build(member) for member in members_for(recipe, several_classes=False))
-        )
+        return BlendedClassifier(tuple(build(member) for member in members_for(recipe, "binary")))
     return Builder(recipe).estimator(overrides)
 
 

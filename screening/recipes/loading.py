@@ -16,8 +16,8 @@ from screening.spelling import did_you_mean
 # With fewer positives than this, machines that learn labels learn noise: `scarce` members carry the blend.
 SCARCE = 10
 
-FITS = {False: ("one_class", "two_class", "baseline"), True: ("multi_class", "baseline")}
-"""Machines that answer a question with two classes, and with several."""
+FITS = {"binary": ("one_class", "two_class", "baseline"), "multi": ("multi_class", "baseline")}
+"""Machines that answer a question by its kind: one class and the rest, or several classes."""
 
 
 def check_blend(recipe: Recipe) -> None:
@@ -40,15 +40,15 @@ def check_blend(recipe: Recipe) -> None:
         raise ValueError("a blend has no [parameters] and no [search.grid]: its members have theirs")
 
 
-def members_for(recipe: Recipe, several_classes: bool, n_positive: int | None = None) -> list[Recipe]:
+def members_for(recipe: Recipe, kind: str, n_positive: int | None = None) -> list[Recipe]:
     """The members that answer a cohort's question; RecipeError where there is none.
 
-    `several_classes` where all are told apart. With few positives the `scarce` members stand in; None where
-    their number is not known yet.
+    `kind` is the question's, "binary" or "multi". With few positives the `scarce` members stand in; None
+    where their number is not known yet.
     """
-    few = not several_classes and n_positive is not None and n_positive < SCARCE and bool(recipe.scarce)
+    few = kind == "binary" and n_positive is not None and n_positive < SCARCE and bool(recipe.scarce)
     named = recipe.scarce if few else recipe.members
-    found = [recipe.every[name] for name in named if recipe.every[name].machine in FITS[several_classes]]
+    found = [recipe.every[name] for name in named if recipe.every[name].machine in FITS[kind]]
     if not found:
         raise RecipeError(f"recipe {recipe.name} has no member for this cohort among {', '.join(named)}")
     return found
@@ -63,11 +63,18 @@ def refuse_overrides(recipe: Recipe, overrides: Mapping[str, object]) -> None:
         )
 
 
+def several_asked(cohort: Cohort) -> bool:
+    """Whether there are more than two classes and not a single one was named positive."""
+    return len(cohort.classes) > 2 and (not cohort.contract.positive or len(cohort.positives()) > 1)
+
+
 def tells_apart(recipe: Recipe, cohort: Cohort) -> bool:
-    """Whether a recipe tells all classes of a cohort apart: a blend does where none was named positive."""
-    if recipe.machine == "blend":
-        return len(cohort.classes) > 2 and not cohort.contract.positive
-    return recipe.machine == "multi_class"
+    """Whether a recipe tells all classes of a cohort apart, and not one from the rest.
+
+    A machine of several classes always does, what can do either where several are asked for.
+    """
+    machines = {recipe.every[name].machine for name in recipe.members} or {recipe.machine}
+    return machines == {"multi_class"} or (several_asked(cohort) and not machines.isdisjoint(FITS["multi"]))
 
 
 MOST_BYTES = 1 << 20

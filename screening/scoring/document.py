@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from screening.cohort.id_hash import said_of_ids
+from screening.cohort.ids import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.attention import of_run, review_due
 from screening.documents.case import Case, GroupFacts, State, Verdict, Word
@@ -16,8 +16,6 @@ from screening.documents.history import Estimate, SensitivityAndPpv
 from screening.documents.model import FORMAT_VERSION, ModelDocument
 from screening.documents.reason import Reason
 from screening.documents.run import (
-    Counts,
-    Discoveries,
     InputFacts,
     LedgerFacts,
     RunDocument,
@@ -28,7 +26,6 @@ from screening.documents.run import (
 from screening.documents.series import shown_series
 from screening.documents.shape import plain
 from screening.documents.stored import run_model_in, source_in
-from screening.documents.voxels import Voxels
 from screening.gates.drift import Gates
 from screening.ledger import Known, NightCases, Recorded
 from screening.ledger.case_states import series_by
@@ -85,7 +82,9 @@ def run_document(
         data=night.features(gates),
         groups=night.listed_groups(said),
         score_counts=night.reaching(),
-        cases=cases if groups else _marked(cases, said),
+        cases=cases
+        if groups
+        else [replace(case, discovery=is_discovery(case.p_value, said)) for case in cases],
         cases_total=counts.flagged,
         cases_shown=len(cases),
         cases_explained=sum(case.contributions is not None for case in cases),
@@ -100,25 +99,17 @@ def run_document(
         drift=drift,
         subgroups=blocks.subgroups.facts(),
         prevalence_estimate=None if groups else _prevalence(model, counts.flagged, counts.scored),
-        voxels=_voxels(blocks, stream, scores),
+        # The batches of a voxel run are read once more for them.
+        voxels=blocks.voxels.pictured(stream, scores) if blocks.voxels else None,
         geometries=tuple(stream.source.geometries),
         times=Times(started=started, seconds=0.0),
         sha256="",
     )
 
 
-def _marked(cases: Sequence[Case], said: Discoveries) -> list[Case]:
-    return [replace(case, discovery=is_discovery(case.p_value, said)) for case in cases]
-
-
 def _prevalence(model: Model, flagged: int, scored: int) -> Share | None:
     points = model.facts.operating_points
     return prevalence_tonight(flagged, scored, points[0]) if len(points) == 1 else None
-
-
-def _voxels(blocks: Blocks, stream: CohortStream, scores: Path) -> Voxels | None:
-    """The batches of a voxel run are read once more for it."""
-    return None if blocks.voxels is None else blocks.voxels.pictured(stream, scores)
 
 
 def with_id(model: Model) -> dict[str, object]:
@@ -144,8 +135,8 @@ def night_of(
     contract = model.contract
     counts, recognisable = run.counts, bool(contract.id or contract.group)
 
-    def decided(states: Mapping[str, int], quiet: int) -> list[Reason]:
-        known = replace(run, counts=_with_states(counts, states))
+    def decided(states: Mapping[str, Any], quiet: int) -> list[Reason]:
+        known = replace(run, counts=replace(counts, **states))
         return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
 
     return NightCases(
@@ -215,6 +206,7 @@ def series_of(model: Model, named: str | None = None) -> str:
 def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocument:
     """The run with what the ledger knows, and why it wants attention."""
     marked = set(found.drawn)
+    counted: dict[str, Any] = found.counts | {"drawn": len(found.drawn)}
 
     def known(case: Case) -> Case:
         name = str(case.id if run.groups is None else case.group)
@@ -225,7 +217,7 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
 
     return replace(
         run,
-        counts=replace(_with_states(run.counts, found.counts), drawn=len(found.drawn)),
+        counts=replace(run.counts, **counted),
         cases=[known(case) for case in run.cases],
         groups=None if run.groups is None else [known_group(group) for group in run.groups],
         attention=found.attention,
@@ -238,11 +230,6 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
             shadow=night.shadow,
         ),
     )
-
-
-def _with_states(counts: Counts, states: Mapping[str, Any]) -> Counts:
-    """The counts with those of cases, by what the ledger knows of them."""
-    return replace(counts, **states)
 
 
 def _with_history(one: Named, fact: Known | None, drawn: bool) -> Named:

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.id_hash import kept_lot
+from screening.cohort.ids import kept_lot
 from screening.documents.drift import without_unit
 from screening.documents.tables import table, word
 from screening.errors import Locked, ScreenError, UsageError
@@ -309,8 +309,8 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
     if document.get("groups"):
         # A run that does not say how many patients it had counts those it lists.
         hit = sum(bool(each["flagged"]) for each in document["groups"])
-        fewer["groups_total"] = _known(document.get("groups_total"), len(document["groups"]))
-        fewer["groups_flagged"] = _known(document.get("groups_flagged"), hit)
+        for key, listed in (("groups_total", len(document["groups"])), ("groups_flagged", hit)):
+            fewer[key] = listed if document.get(key) is None else document[key]
     fewer["cases_shown"] = len(fewer["cases"])
     fewer["cases_explained"] = sum(each.get("contributions") is not None for each in fewer["cases"])
     fewer["erased"] = document.get("erased", 0) + len(gone)
@@ -350,7 +350,3 @@ def _rewrite_flagged(source: Path, target: Path, name: str | None) -> None:
         for line in lines:
             if name is not None and name not in [as_written(line[place]) for place in places]:
                 table.writerow(line)
-
-
-def _known(value: int | None, otherwise: int) -> int:
-    return otherwise if value is None else value

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
-import heapq
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, repeat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import count, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from screening.cohort.cohort import Cohort
 from screening.ledger import Known
@@ -21,20 +21,6 @@ from screening.storage.model import CHANCES, Chances, Model, Scored
 # Rows held before they are sorted and put away, and rows read back at a time of each sorted stretch.
 HELD_ROWS = 1 << 16
 READ_ROWS = 1 << 10
-
-
-class Flag(NamedTuple):
-    """One flagged row."""
-
-    id: str
-    group: str
-    row: int
-    score: float
-    p_value: float
-    column: int
-    """The watched class that speaks loudest for it."""
-    display: tuple[str | None, ...]
-    """What the contract wants shown of it."""
 
 
 class Flags:
@@ -75,39 +61,57 @@ class Flags:
         if self._n_held >= HELD_ROWS:
             self._put_away()
 
-    def __iter__(self) -> Iterator[Flag]:
-        stretches = [self._read(stretch) for stretch in self._stretches]
-        # Of equal scores the earlier stretch comes first, and so does the earlier row.
-        return heapq.merge(*stretches, _flags(self._sorted()), key=lambda flag: -flag.score)
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows by falling score, some thousand at a time."""
+        stretches = [map(self._file.get, places) for places in self._stretches] if self._file else []
+        rest = [*stretches, iter(self._sorted())]
+        pieces = {number: piece for number, these in enumerate(rest) if (piece := next(these, None))}
+        while pieces:
+            # Of equal scores the earlier stretch comes first. All rows up to the end of the piece that ends
+            # first are at hand.
+            ends = {number: piece["score"][-1].as_py() for number, piece in pieces.items()}
+            soonest = max(ends, key=lambda number: ends[number])
+            ready = []
+            for number, piece in list(pieces.items()):
+                side: Literal["left", "right"] = "right" if number <= soonest else "left"
+                n = np.searchsorted(-piece["score"].to_numpy(), -ends[soonest], side=side)
+                ready.append(piece.slice(0, n))
+                left = piece.slice(n) if n < piece.num_rows else next(rest[number], None)
+                if left is None:
+                    del pieces[number]
+                else:
+                    pieces[number] = left
+            yield _by_score(pa.Table.from_batches(ready))
+
+    def first(self, n: int) -> pa.Table:
+        """The `n` rows of the highest scores, or all."""
+        tables, count = [self.schema.empty_table()], 0
+        for table in self.tables():
+            tables.append(table)
+            count += table.num_rows
+            if count >= n:
+                break
+        return pa.concat_tables(tables).slice(0, n)
 
     def _sorted(self) -> list[pa.RecordBatch]:
         """The rows held, by falling score, in pieces."""
-        held = pa.Table.from_batches(self._held, self.schema)
-        order = np.argsort(-held["score"].to_numpy(), kind="stable")
-        return held.take(order).combine_chunks().to_batches(READ_ROWS)
+        held = _by_score(pa.Table.from_batches(self._held, self.schema))
+        return held.combine_chunks().to_batches(READ_ROWS)
 
     def _put_away(self) -> None:
         self._file = self._file or PrivateFile()
         self._stretches.append([self._file.put(piece) for piece in self._sorted()])
         self._held, self._n_held = [], 0
 
-    def _read(self, stretch: Sequence[int]) -> Iterator[Flag]:
-        assert self._file is not None
-        return _flags(map(self._file.get, stretch))
 
-
-def _flags(pieces: Iterable[pa.RecordBatch]) -> Iterator[Flag]:
-    for piece in pieces:
-        rows = zip(*(column.to_pylist() for column in piece.columns), strict=True)
-        for name, group, row, score, p_value, column, *display in rows:
-            yield Flag(name, group, row, score, p_value, column, tuple(display))
+def _by_score(table: pa.Table) -> pa.Table:
+    return table.take(np.argsort(-table["score"].to_numpy(), kind="stable"))
 
 
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Behind the others, so that what reads a night without a ledger reads one with it; last, what the contract
 # wants displayed.
 REMEMBERED = ("state", "nights", "drawn")
-ASKED_ROWS = 1 << 10
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
 # An apostrophe is marked as well: removing one at every such place gives back what was written.
@@ -115,6 +119,8 @@ _BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
 FORMULA = re.compile(
     _BEGINS + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
 )
+# What Arrow can look for: a sign of a formula behind nothing but signs, which holds of every such cell.
+MAY_BEGIN = _BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
 _MARK = re.compile(_BEGINS + "'")
 
 
@@ -138,31 +144,37 @@ def write_flagged(
         told = CHANCES if chances.earned else ()
         remembered = REMEMBERED if known is not None else ()
         table.writerow([*COLUMNS, *told, *remembered, *map(as_text, flags.display)])
-        for rank, (flag, earned) in enumerate(_with_chances(flags, chances), start=1):
-            texts = [flag.id, flag.group, model.watched[flag.column]]
-            name = flag.group if grouped else flag.id
-            case = known.get(name) if known else None
-            lot = "yes" if name in drawn else "no"
-            history = [case.state, case.nights, lot] if case else []
-            figures = [repr(flag.score), repr(flag.p_value)]
-            figures += ["" if np.isnan(value) else repr(value) for value in earned]
-            place = ["" if text is None else text for text in flag.display]
-            table.writerow([rank, *map(as_text, texts), *figures, *history, *map(as_text, place)])
+        ranks = count(1)
+        watched = pa.array(map(as_text, model.watched))
+        for rows in flags.tables():
+            score, column = rows["score"].to_numpy(), rows["column"].to_numpy()
+            cells = [as_texts(rows["id"]), as_texts(rows["group"]), watched.take(rows["column"])]
+            cells += [rows["score"], rows["p_value"]]
+            if chances.earned:
+                cells += [pa.array(v, from_pandas=True) for v in chances.of(score, column).values()]
+            lists = [each.to_pylist() for each in cells]
+            if known is not None:
+                names = rows["group" if grouped else "id"].to_pylist()
+                lists += zip(*(_history(known.get(name), name in drawn) for name in names), strict=True)
+            lists += [as_texts(rows[f"display {k}"]).to_pylist() for k in range(len(flags.display))]
+            table.writerows(zip(islice(ranks, rows.num_rows), *lists, strict=True))
 
 
-def _with_chances(flags: Iterable[Flag], chances: Chances) -> Iterator[tuple[Flag, tuple[float, ...]]]:
-    """Each row with its chance and interval, where they are earned: asked for many at a time."""
-    rest = iter(flags)
-    while some := list(islice(rest, ASKED_ROWS)):
-        score, column = (np.array([getattr(flag, name) for flag in some]) for name in ("score", "column"))
-        told = chances.of(score, column).values() if chances.earned else ()
-        earned = zip(*(values.tolist() for values in told), strict=True) if told else repeat(())
-        yield from zip(some, earned, strict=False)
+def _history(case: Known | None, drawn: bool) -> tuple[object, ...]:
+    return (case.state, case.nights, "yes" if drawn else "no") if case else (None, None, None)
 
 
 def as_text(value: str) -> str:
     """Text that a spreadsheet shows and does not run as a formula."""
     return FORMULA.sub(r"\1'", value)
+
+
+def as_texts(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Cells that a spreadsheet shows: those alone are gone through one by one that may begin a formula."""
+    if not pc.any(pc.match_substring_regex(cells, MAY_BEGIN)).as_py():
+        return cells
+    texts = [text if text is None else as_text(text) for text in cells.to_pylist()]
+    return pa.chunked_array([texts], pa.string())
 
 
 def as_written(text: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.normalising import KnownScales
@@ -17,19 +19,78 @@ from screening.cohort.stream import CohortStream
 from screening.errors import ClusterError, ModelError, UsageError
 from screening.files import digest_of
 from screening.parallel import Cluster, in_parallel
-from screening.sources.pieces import Piece, pieces_of
-from screening.sources.readers import Source
+from screening.sources.csv_files import CsvForm, csv_blocks, line_places
+from screening.sources.parquet_rows import parquet_tables
+from screening.sources.readers import Block, DerivedPart, Part, Source, wanted_of, whole_block
+from screening.sources.source_files import SourceFile
 from screening.storage import finished
 from screening.storage.loading import load_model
 from screening.storage.model import Model
-from screening.storage.serialization import canonical
-from screening.training.card import versions
+from screening.storage.serialization import canonical, versions
 
 FRAGMENT_ROWS = 1 << 18
 """Rows of a fragment, or the next lower multiple of a batch, however many workers there are."""
 
 Decided = Callable[[Cohort], np.ndarray | None]
 """The decisions on a batch that were made elsewhere, None where they are still to be made."""
+
+
+class Piece(DerivedPart):
+    """Some rows of a part, read without those before; the whole part where `n_rows` is not said.
+
+    `first`: rows of the part before these; `span`: where these rows lie in a plain text file, in bytes.
+    """
+
+    def __init__(
+        self, part: Part, first: int = 0, n_rows: int | None = None, span: tuple[int, int] | None = None
+    ):
+        super().__init__(part)
+        self.first, self.n_rows, self.span = first, n_rows, span
+
+    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """Yield the rows in order; where `first` is whole batches, in the blocks that the whole part has."""
+        if self.n_rows is None:
+            yield from self.part.blocks(columns, batch_rows)
+            self.rows = self.part.rows
+            return
+        part = self.part
+        assert isinstance(part, SourceFile), "only files are cut"
+        part.refuse_changed()
+        wanted = wanted_of(part.header, columns)
+        if part.kind == "Parquet":
+            at = self.first + 1
+            for table in parquet_tables(part.path, part.name, wanted, batch_rows, self.first, self.n_rows):
+                cells = {name: table[name].combine_chunks() for name in wanted}
+                yield whole_block(cells, table.num_rows, at)
+                at += table.num_rows
+        elif isinstance(part.form, CsvForm):
+            for block in csv_blocks(part.path, part.name, part.form, wanted, batch_rows, self.span):
+                yield replace(block, first_row=self.first + block.first_row)
+        part.refuse_changed()
+        self.rows = self.n_rows
+
+
+def pieces_of(part: Part, rows: int) -> list[Piece]:
+    """A part in pieces of so many rows; whole where others could not find their rows without reading all.
+
+    Raises UsageError: no other process can read it.
+    """
+    if not part.paths:
+        raise UsageError(
+            f"--cluster: {part.name} is no file that a worker could read; "
+            "write it to Parquet first, or leave --cluster away"
+        )
+    if isinstance(part, SourceFile) and part.kind == "Parquet":
+        with pq.ParquetFile(part.path) as file:
+            total = file.metadata.num_rows
+        return [Piece(part, at, min(rows, total - at)) for at in range(0, total, rows)]
+    if isinstance(part, SourceFile) and isinstance(part.form, CsvForm) and part.form.plain:
+        starts, total = line_places(part.path, part.form, rows) or ([], 0)
+        return [
+            Piece(part, number * rows, min(rows, total - number * rows), span)
+            for number, span in enumerate(itertools.pairwise(starts))
+        ] or [Piece(part)]
+    return [Piece(part)]
 
 
 @dataclass(frozen=True)
@@ -52,7 +113,7 @@ def decide(fragment: Fragment) -> None:
     model = _model(fragment.model, fragment.model_digest)
     stream = CohortStream(
         Source([fragment.piece]), model.contract, fragment.batch_rows, to_score=True,
-        scales=_scales(fragment),
+        scales=_scales(fragment.scales, fragment.scales_digest),
     )  # fmt: skip
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     for batch in stream.unchecked():
@@ -72,13 +133,10 @@ def _model(directory: str, digest: str) -> Model:
     return model
 
 
-def _scales(fragment: Fragment) -> list[KnownScales]:
-    return list(_known(fragment.scales, fragment.scales_digest)) if fragment.scales else []
-
-
 @lru_cache(1)
-def _known(path: str, digest: str) -> Sequence[KnownScales]:
-    state = finished.take_known(path, digest)
+def _scales(path: str, digest: str) -> list[KnownScales]:
+    """The centres and spreads of groups in a file; none where there is no file."""
+    state = finished.take_known(path, digest) if path else {}
     count = len({name.partition("/")[0] for name in state})
     return [
         KnownScales({key: state[f"{at}/{key}"] for key in ("columns", "names", "centre", "spread")})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from screening.documents.voxels import Geometry
 from screening.gates.drift import Gates
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.drift import Drift
-from screening.scoring.flags import Flag, Flags
+from screening.scoring.flags import Flags
 from screening.scoring.reference_distribution import Discoveries, Standing, is_discovery, rarity_range
 from screening.scoring.voxels import VoxelTally
 from screening.sources.columns import Columns, absent
@@ -119,8 +118,9 @@ class Night:
         if not len(told):
             return
         group = np.full(len(label), "") if group is None else group
-        largest = scored.decisions.argmax(axis=1)
-        self.labelled.append((self.task.target(label[told]), scores[told], largest[told], group[told]))
+        multi = self.task.kind == "multi"
+        predicted = self.model.predicted(scored.decisions) if multi else np.zeros(len(label), int)
+        self.labelled.append((self.task.target(label[told]), scores[told], predicted[told], group[told]))
 
     def counted(self, refused: Mapping[str, int]) -> Counts:
         """Rows read, scored, refused and flagged."""
@@ -158,17 +158,11 @@ class Night:
     def listed(self) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         explained = self.cases.listed(self.model)
-        further = list(islice(self.flags, len(explained), self.shown))
-        cases = explained + cases_of(
-            self.model,
-            ids=np.array([flag.id for flag in further], dtype=object),
-            group=np.array([flag.group for flag in further], dtype=object) if self.groups else None,
-            row=np.array([flag.row for flag in further], dtype=np.int64),
-            score=np.array([flag.score for flag in further], dtype=float),
-            p_value=np.array([flag.p_value for flag in further], dtype=float),
-            column=np.array([flag.column for flag in further], dtype=np.int64),
-            display=_shown(further, self.flags.display),
-        )
+        further = self.flags.first(self.shown).slice(len(explained))
+        names = [name for name in further.column_names if name != "group" or self.groups]
+        rows = Columns({name: further[name].to_numpy() for name in names}, further.num_rows)
+        shown = {name: rows[f"display {k}"] for k, name in enumerate(self.flags.display)}
+        cases = explained + cases_of(self.model, rows, Columns(shown, rows.n_rows) if shown else None)
         return [replace(case, rank=rank) for rank, case in enumerate(cases, start=1)]
 
     def scale(self) -> ScoreScale:
@@ -189,7 +183,7 @@ class Night:
         if self.groups:
             hit = [name for name, (_, flagged, _top) in self.groups.items() if flagged]
             return tuple(sorted(hit, key=lambda name: (-self.groups[name][2], name)))
-        return tuple(flag.id for flag in self.flags)
+        return tuple(name for rows in self.flags.tables() for name in rows["id"].to_pylist())
 
     def listed_groups(self, said: DiscoveryFacts) -> list[GroupFacts] | None:
         """The patients that the page names, those flagged first; None where rows come alone."""
@@ -231,14 +225,6 @@ class Night:
         if self.task.kind == "multi":
             facts["confusion"], facts["per_class"] = per_class(codes, predicted, self.task.classes)
         return facts
-
-
-def _shown(flags: Sequence[Flag], names: Sequence[str]) -> Columns | None:
-    """What the contract wants shown of these rows; None where it names no columns."""
-    if not names:
-        return None
-    texts = np.array([flag.display for flag in flags], dtype=object).reshape(len(flags), len(names))
-    return Columns(dict(zip(names, texts.T, strict=True)), len(flags))
 
 
 class Blocks:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from screening.cohort.cohort import Cohort
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import Brief, InBrief, run_brief
@@ -30,7 +29,7 @@ from screening.scoring.document import night_of, remembered, run_document, waiti
 from screening.scoring.flags import write_flagged
 from screening.scoring.fragments import decided_by
 from screening.scoring.night_summary import Blocks, Night
-from screening.storage.model import Model, ScoreColumns, Scored, score_batch
+from screening.storage.model import Model, ScoreColumns, score_batch
 from screening.storage.publishing import publish
 from screening.storage.serialization import canonical, written
 
@@ -179,10 +178,11 @@ def score(
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
         tally = Night(model, seed=int(key[:16], 16))
         blocks = Blocks(model, stream.n_rows, stream.source.geometries)
-        with _ScoreTable(folder / "scores.parquet", model) as table:
+        columns = ScoreColumns(model)
+        with pq.ParquetWriter(folder / "scores.parquet", columns.schema) as table:
             for batch in stream:
                 scored = score_batch(model, batch, decided(batch))
-                table.write(batch, scored)
+                table.write_table(columns.table(batch, scored))
                 tally.add(batch, scored)
                 blocks.add(batch, scored)
                 if progress is not None:
@@ -215,24 +215,6 @@ def score(
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
         publish_night(ledger, key, found.revision)
     return Run(Path(out), document)
-
-
-class _ScoreTable:
-    """`scores.parquet`, written batch by batch."""
-
-    def __init__(self, path: Path, model: Model):
-        self.columns = ScoreColumns(model)
-        self.path = path
-
-    def __enter__(self) -> _ScoreTable:
-        self.writer = pq.ParquetWriter(self.path, self.columns.schema)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.close()
-
-    def write(self, batch: Cohort, scored: Scored) -> None:
-        self.writer.write_table(self.columns.table(batch, scored))
 
 
 def night_of_date(date: str | None, allow_future: bool = False) -> str:

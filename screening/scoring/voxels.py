@@ -6,6 +6,9 @@ flagged voxels' coordinates and the voxels of the chosen slices are ever held in
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +21,14 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.neighbourhood import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
 from screening.documents.voxels import Cluster, Geometry, Slice, Volume, Voxels
-from screening.scoring.png import as_text, palette_png, ramp
+
+
+def ramp(anchors: list[tuple[int, int, int]], steps: int) -> np.ndarray:
+    """Colours between anchors in equal steps, shape (steps, 3)."""
+    at, along = np.linspace(0, len(anchors) - 1, steps), np.arange(len(anchors))
+    rgb = [np.interp(at, along, [anchor[i] for anchor in anchors]) for i in range(3)]
+    return np.rint(np.column_stack(rgb)).astype(np.uint8)
+
 
 PATIENTS_SHOWN = 12
 SLICES_EACH = 3
@@ -190,8 +200,8 @@ def _slice(
         flagged=int(hit.sum()),
         width=int(width),
         height=int(height),
-        overlay=as_text(palette_png(overlay, np.concatenate([nothing, TISSUE, FLAG]))),
-        heat=as_text(palette_png(heat, np.concatenate([nothing, HEAT]))),
+        overlay=as_base64(palette_png(overlay, np.concatenate([nothing, TISSUE, FLAG]))),
+        heat=as_base64(palette_png(heat, np.concatenate([nothing, HEAT]))),
         aspect=1.0 if view is None else view.aspect,
     )
 
@@ -278,3 +288,40 @@ def fullest_slices(coordinates: np.ndarray, most: int) -> list[float]:
     """The third coordinates of the slices with most flagged voxels, in the order of the axis."""
     planes, counts = np.unique(coordinates[:, 2], return_counts=True)
     return sorted(planes[np.argsort(-counts, kind="stable")[:most]].tolist())
+
+
+# An imaging library would be one more dependency to keep safe: a palette of a few colours takes a screenful.
+def palette_png(pixels: np.ndarray, palette: np.ndarray) -> bytes:
+    """Encode a picture of palette colours as PNG (8 bit, colour type 3).
+
+    `pixels`, shape (height, width): positions in the palette; position 0 is drawn transparent.
+    `palette`, shape (n_colours, 3): at most 256 colours, red, green, blue.
+    The same picture gives the same bytes.
+    """
+    if pixels.ndim != 2 or pixels.dtype != np.uint8 or not pixels.size:
+        raise ValueError(f"pixels must be uint8 of shape (height, width), got {pixels.dtype} {pixels.shape}")
+    if palette.ndim != 2 or palette.shape[1] != 3 or not int(pixels.max()) < len(palette) <= 256:
+        raise ValueError(f"palette {palette.shape} does not hold colour {pixels.max()}")
+    height, width = pixels.shape
+    # Every line begins with its filter, 0: none.
+    lines = np.zeros((height, width + 1), dtype=np.uint8)
+    lines[:, 1:] = pixels
+    return b"".join(
+        [
+            b"\x89PNG\r\n\x1a\n",
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
+            _chunk(b"PLTE", palette.astype(np.uint8).tobytes()),
+            _chunk(b"tRNS", b"\x00"),
+            _chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)),
+            _chunk(b"IEND", b""),
+        ]
+    )
+
+
+def as_base64(picture: bytes) -> str:
+    """A picture in base64, as run.json keeps it."""
+    return base64.b64encode(picture).decode("ascii")
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaincinv, expit, logit, ndtr, ndtri, stdtrit
 
+from screening.documents.figures import Ends
+from screening.documents.validation import Difference
+
 LEVEL = 0.95
 """Two-sided confidence of every interval."""
 
@@ -168,3 +171,16 @@ def ratio_interval(one: tuple, other: tuple) -> tuple[float, float]:
         return low, float("inf")
     spread = np.sqrt(max(product**2 - a_high * b_low * (2 * a - a_high) * (2 * b - b_low), 0.0))
     return float(low), float((product + spread) / (b_low * (2 * b - b_low)))
+
+
+def independent_difference(found: Ends, other: Ends) -> Difference:
+    """A figure minus that of other rows, with its 95 % interval (Newcombe 1998, method 10)."""
+    if None in found or None in other:
+        return Difference(difference=None, low=None, high=None)
+    (value, low, high), (past, past_low, past_high) = (np.array(ends, float) for ends in (found, other))
+    gap = float(value - past)
+    return Difference(
+        difference=gap,
+        low=gap - float(np.hypot(value - low, past_high - past)),
+        high=gap + float(np.hypot(high - value, past - past_low)),
+    )

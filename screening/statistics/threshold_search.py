@@ -93,6 +93,8 @@ RULES = (
 )
 """Rules of the table of operating points."""
 
+DEFAULT_RULE = Rule("min_sensitivity", 0.9)
+
 
 def pick(
     rule: Rule, hits: np.ndarray, alarms: np.ndarray, design: float, allowed: np.ndarray | bool = True

@@ -82,13 +82,14 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
             method = table(document, "recipe")
             recipe = read_recipe(word(method, "text"))
             contract = Contract.from_dict(table(document, "contract"))
-            classes = elements(table(document, "task"), "classes")
+            task = table(document, "task")
+            n_outputs = 1 if word(task, "kind") == "binary" else len(elements(task, "classes"))
             model = Model(
                 document=document,
                 recipe=recipe,
                 contract=contract,
                 encoder=Encoder.from_state(contract, under(arrays, "encoder/")),
-                ensemble=_restored(recipe, method, len(classes), under(arrays, "estimator/")),
+                ensemble=_restored(recipe, method, n_outputs, under(arrays, "estimator/")),
                 calibration=arrays["calibration"],
                 held_out=read_small_table(files.table),
                 selftest=arrays["selftest/x"],
@@ -143,7 +144,7 @@ def _verified(folder: Path, name: str, digest: object) -> bytes:
 
 
 def _restored(
-    recipe: Recipe, stored: Table, n_classes: int, state: Mapping[str, np.ndarray]
+    recipe: Recipe, stored: Table, n_outputs: int, state: Mapping[str, np.ndarray]
 ) -> FoldEnsemble | BlendedEnsemble:
     """The machines that `state` holds.
 
@@ -153,10 +154,10 @@ def _restored(
     """
     if "members" not in stored:
         return FoldEnsemble.from_state(
-            partial(build, recipe, **table(stored, "parameters")), recipe.machine, n_classes, state
+            partial(build, recipe, **table(stored, "parameters")), recipe.machine, n_outputs, state
         )
     members = [
         (read_recipe(word(each, "text")), table(each, "parameters")) for each in tables(stored, "members")
     ]
     builders = [(partial(build, member, **parameters), member.machine) for member, parameters in members]
-    return BlendedEnsemble.from_state(builders, n_classes, state)
+    return BlendedEnsemble.from_state(builders, n_outputs, state)

@@ -23,13 +23,14 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.reading import BATCH_ROWS, open_cohort
 from screening.cohort.stream import CohortStream
 from screening.contract.contract import Contract
+from screening.documents.chances import likeliest
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import Brief, InBrief, model_brief
 from screening.documents.stored import model_in
 from screening.documents.tables import elements, table, word
 from screening.documents.validation import LesionFacts
 from screening.errors import ModelError
-from screening.gates.drift import gates_of
+from screening.gates.drift import Gates
 from screening.lesions.maps import Grid, lesion_map
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.recipes.recipe import Recipe
@@ -155,16 +156,23 @@ class Model(InBrief):
         """Scores of encoded rows for the watched classes, shape (n_rows, n_watched); higher is worse."""
         return self.decisions(encoded)[:, self.watched_columns]
 
+    def predicted(self, decisions: np.ndarray) -> np.ndarray:
+        """Number of the class with the highest chance, shape (n_rows,); of a model of several classes."""
+        chances = self.facts.validation.class_chances or {}
+        return likeliest([chances[name] for name in self.facts.task.classes], decisions)
+
     def opened(
         self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
     ) -> CohortStream:
         """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
+        # A de-identified model has no profile.
+        past = self.facts.training.profile if gated else None
         return open_cohort(
             source,
             self.contract,
             batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
             label=label,
-            gates=gates_of(self.facts.training.profile, self.contract) if gated else None,
+            gates=Gates(past, self.contract) if past else None,
             whole_groups=self.lesions is not None,
         )
 
@@ -315,6 +323,11 @@ class Scored:
         """The figures of some rows, by their numbers or a mask."""
         return Scored(*(getattr(self, each.name)[rows] for each in fields(self)))
 
+    def followed_by(self, others: Scored) -> Scored:
+        """These rows, and others behind them."""
+        pairs = ((getattr(self, each.name), getattr(others, each.name)) for each in fields(self))
+        return Scored(*map(np.concatenate, pairs))
+
     @property
     def column(self) -> np.ndarray:
         """The watched class that speaks loudest for each row, shape (n_rows,)."""
@@ -348,7 +361,7 @@ class ScoreColumns:
 
     def __init__(self, model: Model):
         task = model.facts.task
-        self.classes = np.array(task.classes) if task.kind == "multi" else None
+        self.model, self.classes = model, np.array(task.classes) if task.kind == "multi" else None
         self.chances = Chances(model)
         fields = [("id", pa.string())]
         fields += [("group", pa.string())] if model.contract.group else []
@@ -372,7 +385,7 @@ class ScoreColumns:
             found = self.chances.of(scored.score, scored.column)
             columns |= {name: pa.array(values, from_pandas=True) for name, values in found.items()}
         if self.classes is not None:
-            columns["predicted"] = self.classes[scored.decisions.argmax(axis=1)]
+            columns["predicted"] = self.classes[self.model.predicted(scored.decisions)]
             columns |= {f"score_{name}": scored.decisions[:, m] for m, name in enumerate(self.classes)}
         return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
 

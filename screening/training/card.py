@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
@@ -21,47 +24,54 @@ from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
 from screening.gates.column_profile import profile
 from screening.machines.ensembles import FoldEnsemble
-from screening.machines.landmarks import RARE_SHARE
 from screening.sources.columns import absent
 from screening.statistics.operating_point import OperatingPoint
 from screening.storage.serialization import versions
-from screening.training.planning import Groundwork
-from screening.validation.approximation import cost_of_landmarks
+from screening.training.planning import by_landmarks, cost_of_landmarks
+from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
 from screening.validation.judge import Judgement
 
 
 def model_document(
-    ground: Groundwork,
+    study: Study,
     held_out: HeldOut,
     judgement: Judgement,
     *,
-    seed: int,
     max_rows: int | None,
     command: str | None,
 ) -> ModelDocument:
     """What is known once every row was held out; what deserves attention is decided on it."""
-    sample, task, plan = ground.sample, ground.task, ground.plan
+    task = study.task
     approximation = None
-    if not ground.exact:
-        approximation = cost_of_landmarks(sample, held_out, task, plan.groups, RARE_SHARE, seed)
+    if by_landmarks(study.params):
+        approximation = cost_of_landmarks(study, held_out)
     return ModelDocument(
-        recipe=_recipe(held_out),
-        contract=ground.cohort.contract.to_dict(),
+        recipe=RecipeFacts(
+            paper=held_out.recipe.paper,
+            members=[
+                MemberFacts(search=part.search, machines=_machine(part), **_described(part))
+                for part in held_out.parts
+            ]
+            or (),
+            **_described(held_out),
+        ),
+        contract=study.cohort.contract.to_dict(),
         task=task.facts(),
         operating_points=[
             in_use(name, point, "training")
             for name, point in zip(task.watched, judgement.points, strict=True)
         ],
         validation=ValidationFacts(
-            folds=plan.folds,
+            folds=study.folds,
             repeats=len(held_out.fold),
             n_machines=len(held_out.ensemble.machines),
             encoded_by="negatives" if held_out.one_class else "all rows",
             search=held_out.search,
+            class_chances=dict(zip(task.classes, held_out.class_chances, strict=False)) or None,
             **judgement.facts,
         ),
-        training=_training(ground, held_out, approximation, seed, max_rows, command),
+        training=_training(study, held_out, approximation, max_rows, command),
         machine=_machine(held_out),
         versions=versions(),
         blend=judgement.members or (),
@@ -80,75 +90,60 @@ def in_use(
     return OperatingPointFacts(label=name, chosen_by=chosen_by, reason=reason, **vars(point))
 
 
-def _recipe(held_out: HeldOut) -> RecipeFacts:
+def _described(held_out: HeldOut) -> dict[str, Any]:
+    """The method of a model or of a member, as much as makes its machines again."""
     recipe = held_out.recipe
-    return RecipeFacts(
-        name=recipe.name,
-        title=recipe.title,
-        paper=recipe.paper,
-        machine=recipe.machine,
-        text=recipe.text,
-        parameters=recipe.parameters | dict(held_out.search.chosen),
-        members=[_member(part) for part in held_out.parts] or (),
-    )
-
-
-def _member(part: HeldOut) -> MemberFacts:
-    recipe = part.recipe
-    return MemberFacts(
-        name=recipe.name,
-        title=recipe.title,
-        machine=recipe.machine,
-        text=recipe.text,
-        parameters=recipe.parameters | dict(part.search.chosen),
-        search=part.search,
-        machines=_machine(part),
-    )
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "machine": recipe.machine,
+        "text": recipe.text,
+        "parameters": recipe.parameters | dict(held_out.search.chosen),
+    }
 
 
 def _training(
-    ground: Groundwork,
+    study: Study,
     held_out: HeldOut,
     approximation: Approximation | None,
-    seed: int,
     max_rows: int | None,
     command: str | None,
 ) -> TrainingFacts:
-    cohort, sample = ground.cohort, ground.sample
+    cohort, sample = study.cohort, study.sample
     return TrainingFacts(
         source=source_in(cohort.source.to_dict()),
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
         n_rows_used=sample.n_rows,
-        n_by_class=_class_counts(sample),
+        n_by_class=dict(sorted(Counter(labels_of(sample).tolist()).items())),
         max_rows=max_rows,
         window=_window(cohort),
-        seed=seed,
+        seed=study.seed,
         command=command,
-        notes=[*ground.notes, *held_out.notes, *([approximation.note] if approximation else [])],
+        notes=[*study.notes, *held_out.notes, *([approximation.note] if approximation else [])],
         missing={name: float(absent(values).mean()) for name, values in cohort.values.items()},
         features=_features(sample, held_out.encoder),
         profile=profile_of(cohort),
-        leaks=ground.suspects,
+        leaks=study.leaks,
         approximation=approximation,
     )
 
 
 def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
-    """Each feature with unit, usual range (the contract's, else 5 to 95 % of training rows) and median."""
+    """Each feature with unit, its ranges and median."""
     described = []
     for name, feature in sample.contract.features.items():
-        usual, origin = feature.usual, "contract"
-        given = sample.values[name]
-        if usual is None and feature.type == "number" and not absent(given).all():
-            usual, origin = np.nanquantile(given, [0.05, 0.95]), "training, 5 to 95 %"
+        seen, given = feature.seen, sample.values[name]
+        if seen is None and feature.type == "number" and not absent(given).all():
+            low, high = np.nanquantile(given, [0.05, 0.95])
+            seen = float(low), float(high)
         median = encoder.medians[name]
         described.append(
             FeatureFacts(
                 name=name,
                 type=feature.type,
                 unit=feature.unit,
-                usual=None if usual is None else (float(usual[0]), float(usual[1])),
-                usual_from=None if usual is None else origin,
+                reference=feature.reference,
+                seen=seen,
                 median=median if isinstance(median, str) else _finite(median),
                 description=feature.description,
             )
@@ -172,11 +167,6 @@ def _machine(held_out: HeldOut) -> MachineFacts:
         passes=machines[0].passes_,
         kkt_gap=float(max(np.max(each.kkt_gap_) for each in machines)),
     )
-
-
-def _class_counts(sample: Cohort) -> dict[str, int]:
-    values, counts = np.unique(labels_of(sample), return_counts=True)
-    return {str(value): int(count) for value, count in zip(values, counts, strict=True)}
 
 
 def _window(cohort: Cohort) -> list[str] | None:

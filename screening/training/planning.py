@@ -4,54 +4,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort, labels_of, same_label
-from screening.documents.model import Leak
-from screening.documents.tables import table, tables
+from screening.cohort.cohort import Cohort, joined_labels, labels_of, same_label
+from screening.documents.model import Approximation
+from screening.documents.tables import number, table, tables
 from screening.errors import CohortError, ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
 from screening.recipes.building import build
 from screening.recipes.loading import tells_apart
 from screening.recipes.recipe import Recipe
-from screening.sources.columns import absent, coded
 from screening.spelling import first_of
 from screening.statistics.operating_point import Rule
-from screening.statistics.ranking import auroc
 from screening.storage.serialization import read_document
-from screening.validation.approximation import with_landmarks
-from screening.validation.folds import Plan, in_hash_order, planned, sub_sample, units
-from screening.validation.search import Parameters
-from screening.validation.task import Task, ask, watchable
+from screening.training.leaks import before_the_outcome, leaks
+from screening.validation.fold_fits import EncodedCohort
+from screening.validation.folds import Study, dealt, in_hash_order, planned, sub_sample
+from screening.validation.held_out import HeldOut
+from screening.validation.search import Parameters, criterion
+from screening.validation.task import Task, ask
 
 # Rows that a kernel machine takes all of: where it reads the matrix row by row, and where it needs the whole.
 LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
-
-
-@dataclass(frozen=True)
-class Groundwork:
-    """What a training rests on."""
-
-    # cohort, sample: all rows, without what is known only after the outcome; and those that are trained and
-    # validated on.
-    cohort: Cohort
-    sample: Cohort
-    task: Task  # What is told apart, and which classes are watched.
-    rule: Rule  # With the prevalence that the sample no longer shows.
-    plan: Plan  # The folds.
-    params: Parameters  # What the caller fixed, landmarks among them where there are too many rows for all.
-    suspects: Sequence[Leak]  # Columns that may be the answer itself.
-    notes: list[str]  # What has to be said of all this.
-
-    @property
-    def exact(self) -> bool:
-        """Whether machines see all rows, and not landmarks that stand for them."""
-        return self.params.get("approximation") != "landmarks"
 
 
 def laid(
@@ -63,27 +42,37 @@ def laid(
     folds: int,
     repeats: int | None,
     max_rows: int | None,
+    search: int | None,
     seed: int,
-) -> Groundwork:
-    """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it."""
+    at_most: int | None = None,
+) -> Study:
+    """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it.
+
+    Where there are more rows than the recipe takes, landmarks stand for them; with `at_most`, for several
+    recipes, more rows are refused.
+    """
     cohort, late = before_the_outcome(cohort)
-    multi_class = tells_apart(recipe, cohort)
-    refuse_slips(cohort, multi_class)
-    task = ask(cohort, multi_class)
-    largest = largest_exact(recipe, params)
-    too_many = max_rows is None and largest is not None and cohort.n_rows > largest
+    several = tells_apart(recipe, cohort)
+    refuse_slips(cohort, several)
+    task = ask(cohort, several)
+    largest = at_most or largest_exact(recipe, params)
+    too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
     params = with_landmarks(recipe, params, too_many)
-    exact = params.get("approximation") != "landmarks"
-    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, largest if exact else None)
-    target = task.target(labels_of(sample))
-    kept = units(sample, target, folds)
-    task = watchable(task, target, kept.groups, folds)
-    suspects = leaks(sample, task)
-    notes += [*task.notes, *kept.notes]
-    notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
-    notes += [each.said for each in suspects]
-    plan = planned(sample, target, kept, repeats, seed)
-    return Groundwork(cohort, sample, task, rule, plan, params, suspects, notes)
+    sample, rule, notes = sample_rows(
+        cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
+    )
+    study = planned(
+        sample, task, folds, repeats, seed,
+        rule=rule, cohort=cohort, params=params, search=search, notes=notes,
+    )  # fmt: skip
+    found = leaks(sample, study.task)
+    after = [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
+    return replace(study, leaks=found, notes=[*study.notes, *after, *(leak.said for leak in found)])
+
+
+def by_landmarks(params: Mapping[str, object]) -> bool:
+    """Whether machines see landmarks that stand for all rows."""
+    return params.get("approximation") == "landmarks"
 
 
 def largest_exact(recipe: Recipe, params: Parameters) -> int | None:
@@ -137,7 +126,7 @@ REMEDY = "correct the cells, or say what counts with --positive, or `positive` a
 LOOSE = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
 
 
-def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
+def refuse_slips(cohort: Cohort, several: bool) -> None:
     """Refuse label values that too few rows have, or that one slip of the pen makes of another.
 
     Values that the contract or `--positive` names are meant as they stand. In a question of one class against
@@ -154,7 +143,7 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
                 f"column '{column}': {rare} of its {len(counts)} values stand in fewer than "
                 f"{FEWEST_OF_LABEL} rows; is it the label? {REMEDY}"
             )
-    positive = {same_label(text, [*counts]) for text in contract.positive}
+    positive = {label for text in contract.positive for label in joined_labels(text, [*counts])}
     named = positive | {same_label(text, [*counts]) for text in contract.negative}
     faults = [
         f"column '{column}', {_rows_of(cohort, text)}: a value that stands in {count} "
@@ -168,7 +157,7 @@ def refuse_slips(cohort: Cohort, multi_class: bool) -> None:
         for one, other in combinations(sorted(counts), 2)
         if alike(one, other)
         and not {one, other} <= named
-        and (multi_class or not positive or {one, other} & positive)
+        and (several or not positive or {one, other} & positive)
     ]
     if faults:
         raise CohortError(faults)
@@ -206,95 +195,6 @@ def _one_edit(short: str, long: str) -> bool:
     return short[start + (len(short) == len(long)) :] == long[start + 1 :]
 
 
-# A single value that ranks this well is rarely a value known beforehand.
-SUSPICIOUS = 0.99
-# A category with more levels than this, most rows having one of their own, is a name.
-MANY_LEVELS, OWN_LEVEL = 20, 0.5
-# A column whose being missing alone ranks at least this well says how patients were cared for.
-TELLING = 0.65
-
-
-def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
-    """The cohort without the columns that its contract says exist only after the outcome, and their names."""
-    features = cohort.contract.features
-    late = [name for name, feature in features.items() if feature.available == "after"]
-    if not late:
-        return cohort, []
-    kept = {name: feature for name, feature in features.items() if name not in late}
-    contract = cohort.contract.model_copy(update={"features": kept})
-    return replace(cohort, contract=contract, values=cohort.values.only(kept)), late
-
-
-def leaks(cohort: Cohort, task: Task) -> list[Leak]:
-    """Columns to look at before the model is believed.
-
-    No patient's value is in them.
-    """
-    label = np.asarray(cohort.label, dtype=object)
-    watched = task.is_watched(label)
-    found = []
-    for name, feature in cohort.contract.features.items():
-        values = cohort.values[name]
-        gone = absent(values)
-        if feature.type == "category":
-            levels = len(set(values[~gone].tolist()))
-            if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
-                words = f"{name}: {levels} categories, nearly one a row, like an id"
-                found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
-                continue
-        best = max((column_alone(cohort, name, positive) for positive in watched.T), default=0.5)
-        if best > SUSPICIOUS:
-            words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
-            found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
-    for name in cohort.contract.features:
-        gone = absent(cohort.values[name]).astype(float)
-        best = max((_either_way(gone, positive) for positive in watched.T), default=0.5)
-        if best >= TELLING:
-            words = (
-                f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"
-            )
-            found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
-    return found
-
-
-def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
-    """AUROC of one column by itself, whichever way it points; missing values rank in the middle."""
-    values = cohort.values[name]
-    if cohort.contract.features[name].type == "category":
-        return _of_levels(values, positive)
-    gone = absent(values)
-    return _either_way(np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values), positive)
-
-
-def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:
-    """How well a category ranks alone: each half of the rows by the shares of cases in the other half.
-
-    Its own rows would make any category of many levels rank well.
-
-    `values`, shape (n_rows,): texts, None where missing, which counts as a level. `positive`, shape
-    (n_rows,).
-    """
-    if positive.all() or not positive.any():
-        return 0.5
-    level = coded(values)[1]
-    half = np.random.default_rng(0).permutation(len(values)) % 2
-    ranked = np.empty(len(values))
-    for mine in (0, 1):
-        theirs = half != mine
-        cases, rows = (
-            np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
-        )
-        ranked[~theirs] = ((cases + positive.mean()) / (rows + 1))[level[~theirs]]
-    return auroc(ranked, positive)
-
-
-def _either_way(values: np.ndarray, positive: np.ndarray) -> float:
-    if positive.all() or not positive.any() or np.ptp(values) == 0:
-        return 0.5
-    area = auroc(values, positive)
-    return max(area, 1 - area)
-
-
 def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
     """Refuse a directory whose model was made by another recipe, or of other files or another label.
 
@@ -318,3 +218,59 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
     others = [what for what, agrees in same.items() if not agrees]
     if others:
         raise UsageError(f"{directory} holds a model of another {' and '.join(others)}; {remedy}")
+
+
+# Rows of the sub-sample; half of them are trained on, and of that half a fifth are the landmarks.
+SUB_SAMPLE = 10_000
+_FEWER = 5
+
+
+def with_landmarks(recipe: Recipe, params: Parameters, too_many: bool) -> Parameters:
+    """The caller's parameters, landmarks among them where rows are too many for all."""
+    every = recipe.every.values() if recipe.machine == "blend" else [recipe]
+    if too_many and any("approximation" in each.names for each in every):
+        return {"approximation": "landmarks"} | params
+    return params
+
+
+def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
+    """AUROC on held-out rows of a sub-sample, trained exactly and on a fifth of the rows as landmarks.
+
+    `held_out` has the chosen setting, the approximation in it; of a blend the first member that has one
+    counts. Groups are never on both sides.
+    """
+    parts = held_out.parts or (held_out,)
+    one = next(part for part in parts if "approximation" in part.recipe.names)
+    recipe, settings = one.recipe, dict(one.search.chosen)
+    sample, task, target = study.sample, study.task, study.target
+    rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed)
+    some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
+    encoded = EncodedCohort.of(some, recipe, task, inside)
+    test = dealt(some, target[rows], inside, 2, study.seed) == 0
+    learned = encoded.learnable(np.flatnonzero(~test))
+    few = max(len(learned) // _FEWER, 2)
+    tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]
+    _, decided = encoded.tried(np.flatnonzero(~test), tried, encoded.x[test])
+    auroc = {
+        str(each["approximation"]): criterion("auroc", decisions, encoded.target[test])
+        for decisions, each in zip(decided, tried, strict=True)
+    }
+    exact, landmarks = auroc["none"], auroc["landmarks"]
+    # Where the recipe names none, the machine's own number holds.
+    wanted = int(number(settings.get("n_landmarks", build(recipe, **settings).n_landmarks)))
+    two_classes = recipe.machine != "one_class" and len(task.classes) == 2
+    weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
+    return Approximation(
+        method="landmarks",
+        n_landmarks=wanted,
+        n_rows=sample.n_rows,
+        n_train=int((~test).sum()),
+        n_test=int(test.sum()),
+        auroc_exact=float(exact),
+        auroc_landmarks=float(landmarks),
+        note=(
+            f"approximate: trained on {wanted} landmarks that stand for {sample.n_rows} rows{weighed}; "
+            f"on {int(test.sum())} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
+            f"landmarks and {exact:.3f} with exact training on {int((~test).sum())} rows"
+        ),
+    )

@@ -67,7 +67,8 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
         )
     if "{date}" not in pattern:
         raise UsageError(f"--nights {pattern}: write {{date}} where the night stands in the tables' names")
-    words = {CASE: past.positives(task["positive"])[0], NO_CASE: _usual_negative(past, task["positive"])}
+    (positive,) = past.positives(task["positive"]).values()
+    words = {CASE: positive[0], NO_CASE: _usual_negative(past, positive)}
     left_out: Counter[str] = Counter()
     told = [word for word in judged.words if not _unusable(word, left_out)]
     shown = shown_series(judged.series)
@@ -83,7 +84,7 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
     again = np.isin(_names(after), _names(past))
     known = dict(zip(_names(past), _labels(past), strict=True))
     disagreeing = sum(
-        (known[name] in task["positive"]) != (label == words[CASE])
+        (known[name] in positive) != (label == words[CASE])
         for name, label in zip(_names(after)[again], _labels(after)[again], strict=True)
     )
     new = after.take(~again)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,32 +12,40 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import dependence, reasons, refuse_dependent
 from screening.cohort.encoding import Encoder
-from screening.cohort.id_hash import row_number_ids
+from screening.cohort.ids import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
+from screening.documents.validation import Beside, Forward, LesionFacts
+from screening.errors import CohortError, RecipeError, UsageError
+from screening.lesions.froc import Patient, chosen_by_lesions
+from screening.lesions.maps import lesion_map
 from screening.machines.ensembles import BlendedEnsemble
 from screening.parallel import Cluster
-from screening.recipes.loading import load_recipe
-from screening.recipes.recipe import Recipe
+from screening.recipes.loading import FITS, load_recipe
+from screening.recipes.recipe import ALWAYS, Recipe
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule
 from screening.statistics.performance import prevalence_range
+from screening.statistics.threshold_search import DEFAULT_RULE
 from screening.storage.model import Model
 from screening.training import card as record
-from screening.training.beside import baselines, recipes_of
-from screening.training.lesions import by_lesions, refuse_without_lesions
-from screening.training.planning import Groundwork, laid
+from screening.training.leaks import named_after, too_good
+from screening.training.planning import laid
 from screening.training.revising import HELD, held_rows
-from screening.training.temporal_validation import past_and_later
-from screening.training.too_good import named_after, too_good
-from screening.validation.checks import refuse_too_few
-from screening.validation.held_out import Effort, HeldOut, Progress, held_out_by
-from screening.validation.judge import HeldOutScores, Judgement, Member, judge
+from screening.validation.folds import Study
+from screening.validation.held_out import HeldOut, Progress, Resources, held_out_by
+from screening.validation.judge import (
+    Baseline,
+    HeldOutScores,
+    Judgement,
+    Later,
+    Member,
+    judge,
+    refuse_too_few,
+)
 from screening.validation.stored_scores import columns_of
-from screening.validation.task import Task
+from screening.validation.task import Task, watchable
 from screening.validation.validation import Validation, calibration_of
-
-DEFAULT_RULE = Rule("min_sensitivity", 0.9)
 
 
 def train(
@@ -143,71 +151,62 @@ def train(
     if lesions:
         refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
-    ground = laid(
-        cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, max_rows=max_rows, seed=seed
-    )
-    sample, task, rule = ground.sample, ground.task, ground.rule
-    n_watched = len(task.watched)
-    if not lesions:  # of which there may be more than rows of voxels tell
-        refuse_too_few(task, task.is_watched(labels_of(sample)), [rule] * n_watched)
-    others = recipes_of(beside, recipe, task, sample.n_rows)
-    effort = Effort(jobs, memory, progress, cluster, kept)
 
-    def past_alone(rows: Cohort) -> tuple[Groundwork, HeldOut]:
-        own = laid(rows, recipe, rule, params or {}, folds=min(folds, 3), repeats=1, max_rows=None, seed=seed)
-        return own, held_out_by(
-            own.sample, recipe, own.task, own.plan, params=own.params, search=search, seed=seed,
-            effort=Effort(jobs),
+    def planned_for(rows: Cohort, folds: int, repeats: int | None, max_rows: int | None) -> Study:
+        return laid(
+            rows, recipe, rule, params or {},
+            folds=folds, repeats=repeats, max_rows=max_rows, search=search, seed=seed,
         )  # fmt: skip
 
+    study = planned_for(cohort, folds, repeats, max_rows)
+    sample, task = study.sample, study.task
+    n_watched = len(task.watched)
+    if not lesions:  # of which there may be more than rows of voxels tell
+        refuse_too_few(task, task.is_watched(labels_of(sample)), [study.rule] * n_watched)
+    others = recipes_of(beside, recipe, task, sample.n_rows)
+    resources = Resources(jobs, memory, progress, cluster, kept)
+
+    def past_alone(rows: Cohort) -> tuple[Study, HeldOut]:
+        own = planned_for(rows, min(folds, 3), 1, None)
+        return own, held_out_by(own, recipe, resources=Resources(jobs))
+
     # The machines of the folds are the model: holding rows out is the training.
-    held_out = held_out_by(
-        sample, recipe, task, ground.plan, params=ground.params, search=search, seed=seed, effort=effort
-    )
-    chosen = by_lesions(ground, held_out, seed) if lesions else None
-    rule = chosen.rule if chosen else rule
-    validation = Validation.of(chosen.held_out if chosen else held_out, sample, task, ground.plan.groups)
+    held_out = held_out_by(study, recipe, resources=resources)
+    chosen = by_lesions(study, held_out) if lesions else None
+    rule = chosen.rule if chosen else study.rule
+    validation = Validation.of(chosen.held_out if chosen else held_out, study)
     if not lesions:  # whose scores are of maps
-        leaks = [*named_after(sample, task), *too_good(sample, task, ground.plan, validation, seed)]
-        ground = replace(
-            ground,
-            suspects=[*ground.suspects, *leaks],
-            notes=[*ground.notes, *(leak.said for leak in leaks)],
+        found = [*named_after(sample, task), *too_good(study, validation)]
+        study = replace(
+            study, leaks=[*study.leaks, *found], notes=[*study.notes, *(leak.said for leak in found)]
         )
-    everyone = task.is_watched(labels_of(ground.cohort))
+    everyone = task.is_watched(labels_of(study.cohort))
     dated = forward and sample.time is not None
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
         task=task,
         validation=validation,
         trained=validation.scores if lesions else _trained(held_out, task),
-        target=task.target(labels_of(sample)),
         one_class=held_out.one_class,
         subgroups=sample.subgroups,
         shares={
-            name: prevalence_range(everyone[:, m], ground.cohort.group)
-            for m, name in enumerate(task.watched)
+            name: prevalence_range(everyone[:, m], study.cohort.group) for m, name in enumerate(task.watched)
         },
         prevalence=prevalence,
-        members=_members(held_out, sample, task, ground.plan.groups),
-        baselines=baselines(
-            sample, task, others, held_out, ground.plan,
-            search=search, params=ground.params, seed=seed, effort=effort,
-        ),
-        later=past_and_later(sample, task, validation.groups, past_alone) if dated else None,
-    )  # fmt: skip
-    judgement = judge(scores, [rule] * n_watched, seed)
-    document = record.model_document(
-        ground, held_out, judgement, seed=seed, max_rows=max_rows, command=command
+        members=_members(held_out, study),
+        baselines=baselines(study, others, held_out, resources),
+        later=past_and_later(study, past_alone) if dated else None,
     )
+    judgement = judge(scores, [rule] * n_watched, seed)
+    document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
     if chosen:
         (point,) = document.operating_points
         document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
-    attention = [*of_model(document), *reasons(signs), *row_number_ids(ground.cohort)]
+    attention = [*of_model(document), *reasons(signs), *row_number_ids(study.cohort)]
     return Model(
         document=plain(replace(document, attention=attention)),
         recipe=held_out.recipe,
-        contract=ground.cohort.contract,
+        contract=study.cohort.contract,
         encoder=held_out.encoder,
         ensemble=held_out.ensemble,
         calibration=calibration_of(validation, judgement.thresholds),
@@ -222,16 +221,16 @@ def _trained(held_out: HeldOut, task: Task) -> np.ndarray:
     return held_out.ensemble.decisions(held_out.encoded.x)[:, task.watched_columns]
 
 
-def _members(held_out: HeldOut, sample: Cohort, task: Task, groups: np.ndarray | None) -> list[Member]:
+def _members(held_out: HeldOut, study: Study) -> list[Member]:
     """The members of a blend, each by itself."""
-    blend, columns = held_out.ensemble, task.watched_columns
+    blend, columns = held_out.ensemble, study.task.watched_columns
     if not isinstance(blend, BlendedEnsemble):
         return []
     return [
         Member(
             part.recipe.name,
             part.recipe.title,
-            Validation.of(part, sample, task, groups),
+            Validation.of(part, study),
             *blend.pooling.of_member(m, columns),
         )
         for m, part in enumerate(held_out.parts)
@@ -255,3 +254,188 @@ def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
     rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
     encoded = encoder.transform(sample.take(rows))
     return (encoded + encoded[::-1]) / 2
+
+
+USUAL: dict[str, tuple[str, ...]] = {
+    "binary": ("svm", "logistic"),
+    "multi": ("one_vs_rest", "logistic", "random_forest"),
+}
+"""What a method is compared with where nobody says otherwise, itself left out."""
+
+# Beside a method that is no kernel machine, one on more rows than this would take most of the time.
+LARGEST_UNASKED = 5000
+
+
+def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
+    """The recipes to compare with, each once.
+
+    `names`: names or files; None for the usual ones.
+    `method`: decides, with the number of rows, whether a kernel machine is added that nobody asked for.
+    Raises RecipeError: there is no such recipe.
+    Raises UsageError: a recipe that does not answer the cohort's question.
+    """
+    loaded = [load_recipe(name) for name in (USUAL[task.kind] if names is None else names)]
+    found = list({each.name: each for each in loaded}.values())
+    if names is None and method.machine == "baseline" and n_rows > LARGEST_UNASKED:
+        found = [each for each in found if each.machine == "baseline"]
+    wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
+    if wrong:
+        classes = "several classes" if task.kind == "multi" else "one class and the rest"
+        raise UsageError(
+            f"{', '.join(wrong)} cannot be compared where {classes} are told apart; name other recipes "
+            "with --beside, or --beside none"
+        )
+    return found
+
+
+def baselines(
+    study: Study, others: Sequence[Recipe], method: HeldOut, resources: Resources
+) -> list[Baseline] | None:
+    """Hold every row out by every other method on the method's own folds.
+
+    The method itself is left out, and a member of a blend is not fitted again to stand beside it. What the
+    caller fixed of the method's approximation holds for the others too. One that cannot be trained on this
+    cohort has the reason; None where there is nothing to compare.
+    """
+    others = [each for each in others if each.name != method.recipe.name]
+    members = {part.recipe.name: part for part in method.parts}
+    found = []
+    for other in others:
+        facts = Beside(recipe=other.name, title=other.title)
+        shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
+        try:
+            held_out = members.get(other.name) or held_out_by(
+                study, other, params=shared,
+                resources=replace(resources, progress=None), like=method.encoded,
+            )  # fmt: skip
+        except (RecipeError, UsageError) as error:
+            found.append(Baseline(replace(facts, reason=str(error)), None))
+            continue
+        facts = replace(facts, n_candidates=held_out.search.n_candidates, chosen=held_out.search.chosen)
+        found.append(Baseline(facts, Validation.of(held_out, study)))
+    return found or None
+
+
+PAST_SHARE = 0.7
+FEWEST_CASES = 5
+
+
+def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, str]:
+    """Rows of the first 70 % and of what came after, whole days and whole groups on one side.
+
+    A group that reaches over the cut belongs to the past; so does a row without a date.
+
+    `cut`: first day of what came after, YYYY-MM-DD.
+    """
+    days = np.asarray(cohort.time).astype("datetime64[D]")
+    known = ~np.isnat(days)
+    first = days.copy()
+    if groups is not None:
+        place = np.unique(groups, return_inverse=True)[1].ravel()
+        first_of = np.full(place.max() + 1, np.datetime64("9999-12-31"))
+        np.minimum.at(first_of, place[known], days[known])
+        first = first_of[place]
+    if not known.any():
+        raise UsageError("no row has a date")
+    cut = np.sort(first[known])[min(int(PAST_SHARE * known.sum()), known.sum() - 1)]
+    after = known & (first >= cut)
+    return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
+
+
+def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]) -> Later | Forward:
+    """Hold rows out of the past alone, and score what came after: what a rule is then judged on.
+
+    `hold_out`: the whole training but for the threshold, on the rows it is given.
+    """
+    cohort, task, groups = study.sample, study.task, study.groups
+    try:
+        past, later, cut = split_by_time(cohort, groups)
+        facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)
+        cases = task.is_watched(labels_of(cohort))
+        fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
+        if fewest < FEWEST_CASES:
+            reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+            return replace(facts, classes={}, reason=reason)
+        # The whole table's labels were judged already; of the past alone some may be rare.
+        cases = cohort.y(task.positive) if task.positive else np.zeros(cohort.n_rows)
+        others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []
+        known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
+        earlier, held_out = hold_out(replace(cohort.take(past), contract=known, rows=np.arange(len(past))))
+        if earlier.task.classes != task.classes:
+            raise UsageError("not all classes occur")
+        # Of the past alone other classes may be the rare ones: it answers for those of all rows.
+        own = replace(earlier.task, watched=task.watched)
+        own = watchable(own, earlier.target, earlier.groups, earlier.folds)
+        earlier, test = replace(earlier, task=own), cohort.take(later)
+        scores = held_out.ensemble.decisions(held_out.encoder.transform(test))[:, own.watched_columns]
+        truth = own.is_watched(labels_of(test))
+    except (UsageError, CohortError, RecipeError) as error:
+        return Forward(reason=f"training on the past alone failed: {error}")
+    # As the rows stand among all, so that they are judged in one order now and from the stored model.
+    order = np.argsort(earlier.sample.rows)
+    return Later(
+        facts=facts,
+        past=HeldOutScores(
+            held_out.recipe.name,
+            own,
+            Validation.of(held_out, earlier).take(order),
+            _trained(held_out, own)[order],
+        ),
+        later=Validation.elsewhere(scores, truth, None if groups is None else groups[later]),
+        past_rows=past,
+        later_rows=later,
+    )
+
+
+@dataclass(frozen=True)
+class ByLesions:
+    """What was chosen by lesions."""
+
+    rule: Rule  # The threshold, as a rule.
+    facts: LesionFacts
+    held_out: HeldOut  # With the maps' scores in the place of decisions.
+
+
+def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
+    """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
+    if cohort.coordinates is None or cohort.group is None:
+        raise UsageError("--lesions is of voxels: it needs the patient (`--group`) and x, y, z")
+    if rule.name != "min_sensitivity":
+        raise UsageError("--lesions goes with --min-sensitivity, which then counts lesions")
+    if repeats not in (None, 1):
+        raise UsageError("--lesions deals the folds once; leave --repeats out")
+
+
+def by_lesions(study: Study, held_out: HeldOut) -> ByLesions:
+    """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
+
+    Every voxel of a patient is scored, also those that are not among the rows trained on, by the machine of
+    the fold that the patient was held out in.
+
+    Raises UsageError: several classes are told apart, there are fewer patients than folds, or too few
+    lesions.
+    """
+    cohort, sample = study.cohort, study.sample
+    if study.task.kind != "binary":
+        raise UsageError("--lesions tells one class from the rest; name it with --positive")
+    if study.groups is not sample.group:
+        raise UsageError("--lesions is validated patient by patient: give fewer --folds, or more patients")
+    fold = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
+    group, positive = np.asarray(cohort.group), study.task.target(labels_of(cohort)) == 1
+    rows = [np.flatnonzero(group == name) for name in fold]
+    patients = []
+    for at, number in zip(rows, fold.values(), strict=True):
+        part = cohort.take(at)
+        scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
+        patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
+    threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
+    scores = np.empty(cohort.n_rows)
+    for at, each in zip(rows, patients, strict=True):
+        scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
+    order = np.argsort(cohort.rows)
+    place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
+    return ByLesions(
+        rule=Rule("threshold", threshold, prevalence=study.rule.prevalence),
+        facts=facts,
+        held_out=replace(held_out, decisions=scores[place][None, :, None]),
+    )

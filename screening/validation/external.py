@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,21 +11,22 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
+from screening.documents.attention import of_validation
 from screening.documents.external_validation import ClassElsewhere, ExternalValidation, Promise
-from screening.documents.figures import Ends, OperatingPoint, Ranking, Rule
+from screening.documents.figures import OperatingPoint, Ranking
 from screening.documents.model import FORMAT_VERSION, ModelDocument
-from screening.documents.reason import Reason
 from screening.documents.shape import plain
 from screening.documents.stored import run_model_in, source_in
-from screening.documents.validation import Calibration, Difference, OperatingPointFacts
+from screening.documents.validation import OperatingPointFacts
 from screening.errors import CohortError, UsageError
-from screening.page.external_validation import render_validation
+from screening.page.page import render_validation
 from screening.sources.readers import Source
 from screening.spelling import first_of
+from screening.statistics.intervals import independent_difference
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
-from screening.validation.judge import Fixed, HeldOutScores, chosen, judge
+from screening.validation.judge import Fixed, HeldOutScores, check_promise, judge, refuse_too_few
 from screening.validation.task import Task, known_labels
 from screening.validation.validation import Validation
 
@@ -40,7 +41,7 @@ def validate(
     cohort: Cohort | Readable,
     *,
     label: str | None = None,
-    positive: str | Sequence[str] | None = None,
+    positive: str | None = None,
     command: str | None = None,
 ) -> ExternalValidation:
     """Try a model's thresholds and chances on another cohort, and say what its rule would choose there.
@@ -54,8 +55,8 @@ def validate(
         been read by it.
     label : str, optional
         Column that says who was a case; the contract's by default.
-    positive : str or sequence of str, optional
-        Label values that count as a case, where this cohort writes them otherwise than training did.
+    positive : str, optional
+        Label value of a case (or several, "A+B"), where this cohort writes it otherwise than training did.
     command : str, optional
         The command line, to be stated on the page.
 
@@ -91,24 +92,23 @@ def validate(
     if not batches:
         raise UsageError("the cohort has no rows that can be scored")
     rows = joined(batches)
-    refuse_trained_on(model, rows, source, refused)
+    refuse_trained_on(model, rows, source)
     task, target, cases = _truth(model, rows, column, positive)
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
     held = _scores(model, task, rows, target, scored)
-    rules = [point.rule for point in facts.operating_points if point.label in task.watched]
-    judgement = judge(held, rules, facts.training.seed)
     promised = [point for point in facts.operating_points if point.label in task.watched]
-    classes, points = {}, []
-    for promise, point in zip(promised, judgement.points, strict=True):
-        name = promise.label
-        classes[name] = _class_elsewhere(
-            facts, promise, point, judgement.figures.summary[name], held, task.watched.index(name)
+    judgement = judge(held, [point.rule for point in promised], facts.training.seed)
+    classes = {
+        promise.label: _class_elsewhere(facts, promise, judgement.figures.summary[promise.label], held, point)
+        for promise, point in zip(promised, judgement.points, strict=True)
+    }
+    points = [
+        OperatingPointFacts(
+            label=promise.label, chosen_by=promise.chosen_by, reason=promise.reason, **vars(point)
         )
-        points.append(
-            OperatingPointFacts(label=name, chosen_by=promise.chosen_by, reason=promise.reason, **vars(point))
-        )
-    signs = dependence(source, rows.contract)
-    return ExternalValidation(
+        for promise, point in zip(promised, judgement.points, strict=True)
+    ]
+    found = ExternalValidation(
         model=run_model_in(model.sealed | {"id": model.id, "digest": model.digest}),
         source=source_in(source.to_dict()),
         label=column,
@@ -118,16 +118,14 @@ def validate(
         operating_points=points,
         figures=judgement.figures,
         classes=classes,
-        attention=[
-            *_not_kept(facts, classes, judgement.points, judgement.figures.summary),
-            *_chances_off(facts, judgement.figures.calibration),
-            *reasons(signs),
-        ],
+        attention=(),
         command=command,
         versions=versions(),
         format_version=FORMAT_VERSION,
         sha256="",
     )
+    signs = reasons(dependence(source, rows.contract))
+    return replace(found, attention=[*of_validation(found), *signs])
 
 
 def write_validation(found: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
@@ -151,15 +149,14 @@ def _batches(
             "read_cohort(source, model.contract, label=...), or give its file"
         )
     rows = replace(cohort, values=cohort.values.only(wanted))
-    if model.lesions is None:
-        return cohort.source, [rows], cohort.refused, list(cohort.notes)
-    names = np.asarray(rows.group)
-    return cohort.source, [rows.take(names == name) for name in np.unique(names)], cohort.refused, []
+    batches = [rows]
+    if model.lesions is not None:
+        names = np.asarray(rows.group)
+        batches = [rows.take(names == name) for name in np.unique(names)]
+    return cohort.source, batches, cohort.refused, list(cohort.notes)
 
 
-def refuse_trained_on(
-    model: Model, rows: Cohort, source: Source, refused: Mapping[str, int] | None = None
-) -> None:
+def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     """UsageError where rows, or their patients, are among those that the model was trained on."""
     trained_on = {file.sha256 for file in model.facts.training.source.files}
     same_file = any(file.sha256 in trained_on for file in source.files)
@@ -180,7 +177,7 @@ def refuse_trained_on(
 
 
 def _truth(
-    model: Model, rows: Cohort, column: str, positive: str | Sequence[str] | None
+    model: Model, rows: Cohort, column: str, positive: str | None
 ) -> tuple[Task, np.ndarray, list[str]]:
     """The question with the watched classes that occur, the rows' classes, and which labels are cases."""
     task = Task.of(model.facts.task)
@@ -193,8 +190,8 @@ def _truth(
     if positive is not None and task.kind != "binary":
         raise UsageError("--positive: the model tells several classes apart; label them as in training")
     if positive is not None:
-        cases = replace(rows, contract=rows.contract.with_roles(label=column)).positives(positive)
-        target = np.isin(label, cases).astype(np.int64)
+        labelled = replace(rows, contract=rows.contract.with_roles(label=column))
+        cases, target = list(labelled.positives(positive)), labelled.y(positive)
     else:
         cases = list(task.positive or task.watched)
         remedy = "correct them, or say which are cases with --positive"
@@ -216,23 +213,12 @@ def _scores(
     scores = decisions[:, task.watched_columns]
     watched = target[:, None] == np.asarray(task.watched_codes)
     thresholds = dict(zip(model.watched, model.thresholds, strict=True))
-    validation = Validation(
-        scores=scores,
-        repeats=scores[None],
-        fold=np.zeros(len(scores), dtype=int),
-        watched=watched,
-        own=np.zeros(watched.shape, dtype=bool),
-        predicted=None if task.kind == "binary" else decisions.argmax(axis=1),
-        groups=rows.group,
-        n_settings=1,
-    )
+    classes = (model.predicted(decisions), target) if task.kind == "multi" else (None, None)
     return HeldOutScores(
         recipe=facts.recipe.name,
         task=task,
-        validation=validation,
+        validation=Validation.elsewhere(scores, watched, rows.group, *classes),
         trained=None,
-        target=target,
-        one_class=False,
         subgroups=rows.subgroups,
         shares={name: prevalence_range(watched[:, m], rows.group) for m, name in enumerate(task.watched)},
         fixed=Fixed(
@@ -245,115 +231,40 @@ def _scores(
 def _class_elsewhere(
     facts: ModelDocument,
     promise: OperatingPointFacts,
-    point: OperatingPoint,
     ranking: Ranking,
     held: HeldOutScores,
-    m: int,
+    point: OperatingPoint,
 ) -> ClassElsewhere:
     """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
     past = facts.validation.summary[promise.label]
     area = {name: getattr(past, name) for name in ("auroc", "auroc_low", "auroc_high")}
     at_share = rates(promise.sensitivity_ends, promise.specificity_ends, point.prevalence)
     local, reason = None, None
-    rule = replace(promise.rule, prevalence=None)
-    if rule.name == "threshold":
-        reason = "the threshold was given by hand, not chosen by a rule"
-    else:
-        try:
-            local = _local(held, rule, m, facts.training.seed)
-        except UsageError as error:
-            reason = str(error)
+    try:
+        local = _local(held, promise, facts.training.seed)
+    except UsageError as error:
+        reason = str(error)
     return ClassElsewhere(
         promise=Promise(
             rule=promise.rule, threshold=promise.threshold, prevalence=point.prevalence, **area, **at_share
         ),
         differences={
-            "sensitivity": _difference(point.sensitivity_ends, promise.sensitivity_ends),
-            "specificity": _difference(point.specificity_ends, promise.specificity_ends),
-            "auroc": _difference(ranking.auroc_ends, past.auroc_ends),
+            "sensitivity": independent_difference(point.sensitivity_ends, promise.sensitivity_ends),
+            "specificity": independent_difference(point.specificity_ends, promise.specificity_ends),
+            "auroc": independent_difference(ranking.auroc_ends, past.auroc_ends),
         },
         local=local,
         local_reason=reason,
     )
 
 
-def _local(held: HeldOutScores, rule: Rule, m: int, seed: int) -> OperatingPoint:
-    name, validation = held.task.watched[m], held.validation
-    alone = replace(
-        validation,
-        scores=validation.scores[:, [m]],
-        repeats=validation.repeats[:, :, [m]],
-        watched=validation.watched[:, [m]],
-    )
-    (point,) = chosen(held.recipe, replace(held.task, watched=(name,)), alone, None, [rule], seed)
+def _local(held: HeldOutScores, promise: OperatingPointFacts, seed: int) -> OperatingPoint:
+    """The operating point that the model's rule chooses here; UsageError where it keeps none."""
+    rule, name = replace(promise.rule, prevalence=None), promise.label
+    if rule.name == "threshold":
+        raise UsageError("the model's threshold was given by hand, not chosen by a rule")
+    m, task = held.task.watched.index(name), replace(held.task, watched=(name,))
+    refuse_too_few(task, held.validation.watched[:, [m]], [rule])
+    point = held.validation.operating_point(m, rule, seed)
+    check_promise(task, [point])
     return point
-
-
-def _difference(found: Ends, promised: Ends) -> Difference:
-    """Found minus promised, of other patients, with its 95 % interval (Newcombe 1998, method 10)."""
-    if None in found or None in promised:
-        return Difference(difference=None, low=None, high=None)
-    (value, low, high), (past, past_low, past_high) = (np.array(ends, float) for ends in (found, promised))
-    gap = float(value - past)
-    return Difference(
-        difference=gap,
-        low=gap - float(np.hypot(value - low, past_high - past)),
-        high=gap + float(np.hypot(high - value, past - past_low)),
-    )
-
-
-def _not_kept(
-    facts: ModelDocument,
-    classes: Mapping[str, ClassElsewhere],
-    points: Sequence[OperatingPoint],
-    summary: Mapping[str, Ranking],
-) -> list[Reason]:
-    """Figures that are shown to be lower here than promised."""
-    found = []
-    for (name, one), point in zip(classes.items(), points, strict=True):
-        which = f" of {name}" if facts.multi else ""
-        for figure, words, seen, past in (
-            ("sensitivity", "Sensitivity", point.sensitivity, one.promise.sensitivity),
-            ("specificity", "Specificity", point.specificity, one.promise.specificity),
-            ("auroc", "AUROC", summary[name].auroc, one.promise.auroc),
-        ):
-            high = one.differences[figure].high
-            if high is not None and high < 0:
-                seen_words, past_words = (
-                    f"{value or 0:.2f}" if figure == "auroc" else f"{value or 0:.0%}"
-                    for value in (seen, past)
-                )
-                said = f"{words}{which} is {seen_words} here; validation at training promised {past_words}."
-                found.append(
-                    Reason(
-                        "promise_not_kept", said, None, seen, past,
-                        remedy="Look at the threshold that this cohort would choose, and at subgroups and "
-                        "units, before the model is used here.",
-                    )
-                )  # fmt: skip
-    return found
-
-
-def _chances_off(facts: ModelDocument, calibration: Mapping[str, Calibration]) -> list[Reason]:
-    """Chances that are shown to be too high or too low here on the whole, or too sure."""
-    found = []
-    for name, one in calibration.items():
-        which = f" of {name}" if facts.multi else ""
-        ratio, slope = one.observed_expected, one.slope_high
-        said = []
-        if ratio is not None and not ratio.low <= 1 <= ratio.high:
-            side = "low" if ratio.value > 1 else "high"
-            said.append(
-                f"are too {side} here: {ratio.value:.2f} times as many cases were seen as they add up to"
-            )
-        if slope is not None and slope < 1:
-            said.append(f"are too extreme here (calibration slope {one.slope or 0:.2f})")
-        if said:
-            found.append(
-                Reason(
-                    "chance_misfit", f"Chances{which} {' and '.join(said)}.", None,
-                    ratio.value if ratio else one.slope,
-                    remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
-                )
-            )  # fmt: skip
-    return found

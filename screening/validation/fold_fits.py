@@ -33,7 +33,7 @@ class EncodedRows:
     """Encoded rows that the machines of a recipe learn from."""
 
     recipe: Recipe
-    n_classes: int
+    n_outputs: int  # columns of decisions
     x: np.ndarray  # (n_rows, n_encoded)
     target: np.ndarray
     groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
@@ -43,7 +43,7 @@ class EncodedRows:
     def to_travel(self) -> EncodedRows:
         """The same for workers: what stands together is told by numbers, and no name travels."""
         groups = None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
-        return EncodedRows(self.recipe, self.n_classes, self.x, self.target, groups, self.distances)
+        return EncodedRows(self.recipe, self.n_outputs, self.x, self.target, groups, self.distances)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""
@@ -107,13 +107,13 @@ class EncodedRows:
             return [self.decisions(each, x) for each in machines]
         found = decisions_of([each.passes_kept for each in kernel_machines], x)
         return [
-            oriented(each.scores_from(own), each, self.recipe.machine, self.n_classes)
+            oriented(each.scores_from(own), each, self.recipe.machine, self.n_outputs)
             for each, own in zip(kernel_machines, found, strict=True)
         ]
 
     def decisions(self, machine: Estimator, x: np.ndarray) -> np.ndarray:
-        """Of encoded rows, higher for more suspicious, shape (n_rows, 1) or (n_rows, n_classes)."""
-        return oriented_decisions(machine, x, self.recipe.machine, self.n_classes)
+        """Of encoded rows, higher for more suspicious, shape (n_rows, n_outputs)."""
+        return oriented_decisions(machine, x, self.recipe.machine, self.n_outputs)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class EncodedCohort(EncodedRows):
         encoder = Encoder(cohort.contract).fit(learned)
         x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
         distances = kernel_cache.Distances(x, memory)
-        return cls(recipe, len(task.classes), x, target, groups, distances, encoder)
+        return cls(recipe, task.n_outputs, x, target, groups, distances, encoder)
 
     def by(self, recipe: Recipe) -> EncodedCohort | None:
         """The same rows for another recipe; None where it encodes them by others."""
@@ -150,8 +150,9 @@ MOST_IN_FULL = 20_000_000
 
 @dataclass(frozen=True)
 class FoldFit:
-    """The machines of one fold, one a setting, and their decisions on the rows held out."""
+    """Machines of one fold, one a setting, and their decisions on the rows held out."""
 
+    settings: Sequence[int]  # which of all that are tried
     rows: np.ndarray
     machines: list[Estimator]
     # to choose by, as `EncodedRows.tried` has them; of one setting, what its machine says by itself
@@ -168,15 +169,15 @@ class FoldFit:
 
     @classmethod
     def from_arrays(
-        cls, arrays: dict[str, np.ndarray], recipe: Recipe, settings: Sequence[Parameters]
+        cls, arrays: dict[str, np.ndarray], recipe: Recipe, lot: Sequence[int], tried: Sequence[Parameters]
     ) -> FoldFit:
-        """Inverse of ``arrays``."""
+        """Inverse of ``arrays``; the fit is of a lot of those tried."""
         machines = [
-            build(recipe, **setting).restore(under(arrays, f"{at}/machine/"))
-            for at, setting in enumerate(settings)
+            build(recipe, **tried[number]).restore(under(arrays, f"{at}/machine/"))
+            for at, number in enumerate(lot)
         ]
-        decisions = [arrays[f"{at}/decisions"] for at in range(len(settings))]
-        return cls(arrays["rows"], machines, decisions, (arrays["seconds"][0], arrays["seconds"][1]))
+        decisions = [arrays[f"{at}/decisions"] for at in range(len(lot))]
+        return cls(lot, arrays["rows"], machines, decisions, (arrays["seconds"][0], arrays["seconds"][1]))
 
 
 def fit_folds(
@@ -187,63 +188,49 @@ def fit_folds(
     cluster: Cluster | None = None,
     kept: Path | None = None,
 ) -> Iterator[FoldFit]:
-    """Fit every fold at each setting, and give them in the order of the folds.
+    """Fit every fold at each setting, in the order of the folds.
 
     `dealt` (n_rows,) is the fold that each row is held out in. `jobs` folds are fitted side by side here;
     workers of a cluster take those settings of a fold that share their kernel, and what they fitted waits in
     the private folder `kept`, for a command that is killed.
     """
-    folds = range(int(dealt.max()) + 1)
-    if cluster is None:
-        yield from in_parallel(fit_fold, [(encoded, dealt, fold, settings) for fold in folds], jobs=jobs)
-        return
-    rows, lots = encoded.to_travel(), _lots(encoded.recipe, settings)
-    pieces = [(fold, [settings[at] for at in lot]) for fold in folds for lot in lots]
-    places = None if kept is None else _places(kept, rows, dealt, pieces, len(settings))
-    known = [
-        None if places is None else _known(place, encoded.recipe, own)
-        for place, (_, own) in zip(places or [Path()] * len(pieces), pieces, strict=True)
-    ]
-    waiting = [
-        (rows, dealt, *piece, len(settings)) for piece, fit in zip(pieces, known, strict=True) if fit is None
-    ]
-    results = in_parallel(fit_fold, waiting, cluster=cluster, shared=[rows, dealt])
-    for fold in folds:
-        parts = []
-        for number in range(fold * len(lots), (fold + 1) * len(lots)):
-            fit = known[number]
-            if fit is None:
-                fit = next(results)
-                if places is not None:
-                    finished.keep(places[number], fit.arrays())
-            parts.append(fit)
-        yield _joined(parts, lots)
+    rows, lots = encoded, [list(range(len(settings)))]
+    if cluster is not None:
+        rows, lots = encoded.to_travel(), _lots(encoded.recipe, settings)
+    pieces = [(fold, lot) for fold in range(int(dealt.max()) + 1) for lot in lots]
+    places = [] if kept is None else _places(kept, rows, dealt, pieces, settings)
+    known: dict[int, FoldFit] = {}
+    for number, place in enumerate(places):
+        if arrays := finished.take(place):
+            known[number] = FoldFit.from_arrays(arrays, encoded.recipe, pieces[number][1], settings)
+    waiting = [(rows, dealt, *piece, settings) for number, piece in enumerate(pieces) if number not in known]
+    results = in_parallel(fit_fold, waiting, jobs=jobs, cluster=cluster, shared=[rows, dealt])
+    for number in range(len(pieces)):
+        fit = known.get(number) or next(results)
+        if places and number not in known:
+            finished.keep(places[number], fit.arrays())
+        yield fit
 
 
 def fit_fold(
-    encoded: EncodedRows,
-    dealt: np.ndarray,
-    fold: int,
-    settings: Sequence[Parameters],
-    n_settings: int | None = None,
+    encoded: EncodedRows, dealt: np.ndarray, fold: int, lot: Sequence[int], settings: Sequence[Parameters]
 ) -> FoldFit:
-    """Fit a fold at each setting; `n_settings` are all that are tried, where these are a part of them."""
+    """Fit a fold at a lot of the settings that are tried."""
     held_out = dealt == fold
     rows = np.flatnonzero(held_out)
     x = np.ascontiguousarray(encoded.x[rows])
-    competing = n_settings or len(settings)
+    alone, tried = len(settings) == 1, [settings[number] for number in lot]
     began = time.perf_counter()
-    machines, decisions = encoded.tried(np.flatnonzero(~held_out), settings, x if competing > 1 else None)
+    machines, decisions = encoded.tried(np.flatnonzero(~held_out), tried, None if alone else x)
     fitted = time.perf_counter()
     own = encoded.decisions(machines[0], x)
     scored = time.perf_counter() - fitted
-    if competing == 1:
+    if alone:
         decisions = [own]
-    if encoded.x.shape[0] * own.shape[1] * competing > MOST_IN_FULL:
+    if encoded.x.shape[0] * own.shape[1] * len(settings) > MOST_IN_FULL:
         decisions = [each.astype(np.float32) for each in decisions]
-    return FoldFit(
-        rows, machines, decisions, ((fitted - began) / len(settings), 1000 * scored / max(len(rows), 1))
-    )
+    seconds = (fitted - began) / len(tried), 1000 * scored / max(len(rows), 1)
+    return FoldFit(lot, rows, machines, decisions, seconds)
 
 
 def _lots(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
@@ -255,32 +242,16 @@ def _lots(recipe: Recipe, settings: Sequence[Parameters]) -> list[list[int]]:
 
 
 def _places(
-    kept: Path, rows: EncodedRows, dealt: np.ndarray, pieces: Sequence[tuple[int, list[Parameters]]], n: int
+    kept: Path,
+    rows: EncodedRows,
+    dealt: np.ndarray,
+    pieces: Sequence[tuple[int, list[int]]],
+    settings: Sequence[Parameters],
 ) -> list[Path]:
     """The file of each piece of a fold, by everything that it depends on."""
     content = hashlib.sha256(rows.x.tobytes() + rows.target.tobytes() + dealt.tobytes())
     content.update(b"" if rows.groups is None else rows.groups.tobytes())
-    told = [rows.recipe.text, rows.recipe.parameters, rows.n_classes, rows.distances.memory, n]
-    names = [digest_of_json([content.hexdigest(), *told, *piece])[:24] for piece in pieces]
+    told = [content.hexdigest(), rows.recipe.text, rows.recipe.parameters, rows.n_outputs]
+    told += [rows.distances.memory, len(settings)]
+    names = [digest_of_json([*told, fold, [settings[at] for at in lot]])[:24] for fold, lot in pieces]
     return [kept / f"{name}.npz" for name in names]
-
-
-def _known(place: Path, recipe: Recipe, settings: Sequence[Parameters]) -> FoldFit | None:
-    arrays = finished.take(place)
-    return None if arrays is None else FoldFit.from_arrays(arrays, recipe, settings)
-
-
-def _joined(parts: Sequence[FoldFit], lots: Sequence[Sequence[int]]) -> FoldFit:
-    """The parts of a fold, each with a lot of its settings, as one."""
-    at = [number for lot in lots for number in lot]
-    order = np.argsort(at)
-    machines = [machine for part in parts for machine in part.machines]
-    decisions = [each for part in parts for each in part.decisions]
-    weights = [len(lot) for lot in lots]
-    seconds = np.average([part.seconds for part in parts], axis=0, weights=weights)
-    return FoldFit(
-        parts[0].rows,
-        [machines[i] for i in order],
-        [decisions[i] for i in order],
-        (float(seconds[0]), float(seconds[1])),
-    )

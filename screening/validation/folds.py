@@ -1,4 +1,4 @@
-"""How rows are dealt out: folds that never split a patient, sub-samples that keep the rare class.
+"""How rows are held out: a study's folds, which never split a patient, and sub-samples with the rare class.
 
 Everything goes by a keyed hash of the row's id, never by its place: the same rows in another order are dealt
 alike.
@@ -6,16 +6,22 @@ alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold
 
-from screening.cohort.cohort import Cohort
+from screening.cohort.cohort import Cohort, labels_of
+from screening.documents.model import Leak
 from screening.errors import UsageError
 from screening.machines.ensembles import occurrence
+from screening.sources.readers import Source
 from screening.statistics.tally import units_of
+from screening.statistics.threshold_search import DEFAULT_RULE, Rule
+from screening.validation.task import Task, watchable
 
 SLABS_PER_FOLD = 4
 # Up to so many rows the folds are dealt three times where nobody says how often.
@@ -23,12 +29,40 @@ CHEAP_ROWS, CHEAP_REPEATS = 5_000, 3
 
 
 @dataclass(frozen=True)
-class Units:
-    """What must stay on one side of a split, and how many folds that leaves."""
+class Study:
+    """What is asked of a method, or of several: the rows, the question, the rule and the folds."""
 
-    groups: np.ndarray | None  # (n_rows,); None where rows are independent
-    folds: int
-    notes: tuple[str, ...] = ()  # what had to be invented or given up
+    # cohort, sample: all rows, without what is known only after the outcome; and those that are trained and
+    # validated on.
+    cohort: Cohort
+    sample: Cohort
+    task: Task
+    rule: Rule  # with the prevalence that the sample no longer shows
+    fold: np.ndarray  # int, (n_repeats, n_rows): the fold that each row of the sample is held out in
+    groups: np.ndarray | None  # what no fold splits; None where rows are independent
+    # Whether the caller asked for the repeats. Otherwise machines with a factor are dealt once: each of
+    # them costs its own time at every scoring, while plain ones average to a single machine.
+    repeats_asked: bool = True
+    params: Mapping[str, object] = field(default_factory=dict)  # what the caller fixed
+    search: int | None = None  # settings that compete; each recipe's own number if None
+    seed: int = 0  # of folds and candidates
+    leaks: Sequence[Leak] = ()  # columns that may be the answer itself
+    notes: Sequence[str] = ()  # what has to be said of all this
+
+    @property
+    def folds(self) -> int:
+        """How many folds there are in a repeat."""
+        return int(self.fold.max()) + 1
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """The class of each row of the sample."""
+        return self.task.target(labels_of(self.sample))
+
+    def to_travel(self) -> Study:
+        """The same for workers, which need not know where the rows come from."""
+        rows = replace(self.sample, source=Source([]), display=None)
+        return replace(self, cohort=rows, sample=rows)
 
 
 def keys(names: np.ndarray, seed: int) -> np.ndarray:
@@ -63,9 +97,10 @@ def _told_apart(hashes: np.ndarray, seed: int) -> np.ndarray:
     return hashes ^ np.append(np.uint64(0), keys(numbers, seed))[copy]
 
 
-def units(cohort: Cohort, target: np.ndarray, folds: int) -> Units:
-    """The contract's group where there are enough of them, slabs of voxels, or rows of their own.
+def units(cohort: Cohort, target: np.ndarray, folds: int) -> tuple[np.ndarray | None, int, tuple[str, ...]]:
+    """What no fold splits, how many folds that leaves, and what had to be invented or given up.
 
+    That is the contract's group where there are enough of them, slabs of voxels, or rows of their own.
     Voxels of fewer patients than folds are cut into slabs along their longest axis, because neighbouring
     voxels are alike. Otherwise there are as many folds as the groups (or the rows) of the rarer class allow.
     UsageError where one group, or one row, holds all of a class.
@@ -73,7 +108,7 @@ def units(cohort: Cohort, target: np.ndarray, folds: int) -> Units:
     n_groups = 0 if cohort.group is None else len(np.unique(cohort.group))
     if n_groups < folds and cohort.coordinates is not None:
         groups, note = _slabs(cohort.coordinates, max(n_groups, 1), folds)
-        return Units(groups, folds, (note,))
+        return groups, folds, (note,)
     holders = _holders(target, cohort.group)
     most = min(folds, n_groups or folds, *(holders if len(holders) == 2 else [folds]))
     if most < 2:
@@ -84,11 +119,11 @@ def units(cohort: Cohort, target: np.ndarray, folds: int) -> Units:
             "at least two are needed, and more for figures worth having"
         )
     if most == folds:
-        return Units(cohort.group, folds)
+        return cohort.group, folds, ()
     few = f"{n_groups} group(s)" if most == n_groups else (
         f"{min(holders)} " + ("row(s)" if cohort.group is None else "group(s)") + " of the rarer class"
     )  # fmt: skip
-    return Units(cohort.group, most, (f"{few} for {folds} folds: validated by {most} folds instead",))
+    return cohort.group, most, (f"{few} for {folds} folds: validated by {most} folds instead",)
 
 
 def _slabs(coordinates: np.ndarray, n_patients: int, folds: int) -> tuple[np.ndarray, str]:
@@ -140,31 +175,49 @@ def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, fold
     return fold
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How rows are held out."""
-
-    fold: np.ndarray  # int, (n_repeats, n_rows)
-    folds: int
-    groups: np.ndarray | None
-    # Whether the caller asked for the repeats. Otherwise machines with a factor are dealt once: each of
-    # them costs its own time at every scoring, while plain ones average to a single machine.
-    asked: bool = True
-
-
-def planned(cohort: Cohort, target: np.ndarray, kept: Units, repeats: int | None, seed: int) -> Plan:
+def planned(
+    sample: Cohort,
+    task: Task,
+    folds: int,
+    repeats: int | None,
+    seed: int,
+    *,
+    rule: Rule = DEFAULT_RULE,
+    cohort: Cohort | None = None,
+    params: Mapping[str, object] | None = None,
+    search: int | None = None,
+    notes: Sequence[str] = (),
+) -> Study:
     """Deal a cohort's rows to folds, each repeat anew: as often as asked, or three times where that is cheap.
 
     Three take away some of what one deal of the folds does to the printed specificity: at 500 rows its root
     mean square error is .036 with one and .028 with three for the conformal one-class machine, .028 with
-    either for two-class machines (docs/benchmarks.md); more gain nothing.
+    either for two-class machines (docs/benchmarks.md); more gain nothing. `cohort` are all rows where the
+    sample is a part of them.
     """
-    times = repeats or (CHEAP_REPEATS if cohort.n_rows <= CHEAP_ROWS else 1)
-    dealt = []
-    for seeded in range(seed, seed + times):
-        order = row_keys(cohort, seeded) if kept.groups is None else keys(kept.groups, seeded)
-        dealt.append(deal(target, kept.groups, order, kept.folds))
-    return Plan(np.array(dealt), kept.folds, kept.groups, asked=repeats is not None)
+    target = task.target(labels_of(sample))
+    groups, number, few = units(sample, target, folds)
+    task = watchable(task, target, groups, folds)
+    times = repeats or (CHEAP_REPEATS if sample.n_rows <= CHEAP_ROWS else 1)
+    return Study(
+        cohort=sample if cohort is None else cohort,
+        sample=sample,
+        task=task,
+        rule=rule,
+        fold=np.array([dealt(sample, target, groups, number, seed + again) for again in range(times)]),
+        groups=groups,
+        repeats_asked=repeats is not None,
+        params=params or {},
+        search=search,
+        seed=seed,
+        notes=[*notes, *task.notes, *few],
+    )
+
+
+def dealt(cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int) -> np.ndarray:
+    """`deal` by the ids of rows, or of their groups."""
+    order = row_keys(cohort, seed) if groups is None else keys(groups, seed)
+    return deal(target, groups, order, folds)
 
 
 def sub_sample(

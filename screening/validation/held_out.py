@@ -9,31 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
-from screening.documents.validation import SearchFacts
+from screening.documents.validation import Platt, SearchFacts
 from screening.errors import RecipeError, UsageError
 from screening.kernels import kernel_cache
+from screening.machines.base import Estimator
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, Pooling
 from screening.parallel import Cluster
 from screening.recipes.building import build
-from screening.recipes.loading import members_for, tells_apart
+from screening.recipes.loading import members_for
 from screening.recipes.recipe import ALWAYS, Recipe
+from screening.statistics.calibration import fit_platt
 from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
-from screening.validation.folds import Plan
+from screening.validation.folds import Study
 from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
-from screening.validation.task import Task
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Effort:
+class Resources:
     """How the work of holding rows out is done; none of it changes a figure."""
 
     jobs: int = -1  # threads; -1 for one a core
@@ -42,16 +43,9 @@ class Effort:
     progress: Progress | None = None  # called with (fits finished, fits in all)
     cluster: Cluster | None = None  # workers that fit in place of the threads
     kept: Path | None = None  # private folder where what they fitted waits until all is done
-    # Of the same cohort for another recipe: its encoding and distances are used again where they serve.
-    like: EncodedCohort | None = None
-
-    def encoded(self, cohort: Cohort, recipe: Recipe, task: Task, plan: Plan) -> EncodedCohort:
-        """The cohort's rows as a recipe learns from them."""
-        known = None if self.like is None else self.like.by(recipe)
-        return known or EncodedCohort.of(cohort, recipe, task, plan.groups, self.memory)
 
 
-EFFORT = Effort()
+ALONE = Resources()
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,16 @@ class HeldOut:
         """The machines of the first so many repeats."""
         assert isinstance(self.ensemble, FoldEnsemble)
         kept = len(self.ensemble.machines) // len(self.fold) * repeats
-        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_classes)
+        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_outputs)
+
+    @cached_property
+    def class_chances(self) -> list[Platt]:
+        """Of several classes the chance of each against the rest, at its share of these rows."""
+        decisions, target = self.decisions.mean(axis=0, dtype=float), self.encoded.target
+        if decisions.shape[1] == 1:
+            return []
+        own, weight = target[:, None] == np.arange(decisions.shape[1]), np.ones(len(target))
+        return [fit_platt(scores, mine, weight) for scores, mine in zip(decisions.T, own.T, strict=True)]
 
     @property
     def encoder(self) -> Encoder:
@@ -91,53 +94,55 @@ class HeldOut:
 
 
 def hold_out(
-    cohort: Cohort,
+    study: Study,
     recipe: Recipe,
-    task: Task,
-    plan: Plan,
     candidates: Sequence[Parameters],
-    effort: Effort = EFFORT,
+    resources: Resources = ALONE,
+    like: EncodedCohort | None = None,
 ) -> HeldOut:
     """Decide on every row by machines that have not seen it, at every setting, and choose the setting.
 
     The settings compete in the first repeat, the first candidate being the default; further repeats are
-    fitted at the chosen setting alone. RecipeError where no setting is fit to be used (`choose_setting`).
+    fitted at the chosen setting alone. `like` are the same rows encoded for another recipe: its encoding and
+    distances are used again where they serve. RecipeError where no setting is fit to be used
+    (`choose_setting`).
     """
-    encoded = effort.encoded(cohort, recipe, task, plan)
-    most = kernel_cache.side_by_side(rows_held(candidates, cohort.n_rows), effort.memory)
-    jobs, progress = min(effective_n_jobs(effort.jobs), most), effort.progress
-    total = plan.folds * (len(candidates) + len(plan.fold) - 1)
+    encoded = encoded_for(study, recipe, resources, like)
+    n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
+    most = kernel_cache.side_by_side(rows_held(candidates, n_rows), resources.memory)
+    jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
+    total = study.folds * (len(candidates) + len(study.fold) - 1)
     finished = 0
 
     def run(deal: int, settings: Sequence[Parameters]) -> list[FoldFit]:
         nonlocal finished
-        fits = fit_folds(encoded, plan.fold[deal], settings, jobs, effort.cluster, effort.kept)
-        results = []
-        for result in fits:
-            results.append(result)
-            finished += len(settings)
+        fits = []
+        for fit in fit_folds(encoded, study.fold[deal], settings, jobs, resources.cluster, resources.kept):
+            fits.append(fit)
+            finished += len(fit.settings)
             if progress is not None:
                 progress(finished, total)
-        return results
+        return fits
 
     first = run(0, candidates)
-    matrix = np.stack([_in_row_order(first, at) for at in range(len(candidates))])
+    matrix = np.stack([_of_setting(first, at)[1] for at in range(len(candidates))])
     search = choose_setting(
-        recipe.search.criterion, recipe.name, candidates, matrix, encoded.target, plan.fold[0]
+        recipe.search.criterion, recipe.name, candidates, matrix, encoded.target, study.fold[0]
     )
     at = candidates.index(dict(search.chosen))
-    machines = [each.machines[at] for each in first]
-    decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, first, at)]
-    repeat = plan.asked or FoldEnsemble(machines, recipe.machine, len(task.classes)).averages
+    machines = _of_setting(first, at)[0]
+    decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, study.fold[0], machines)]
+    repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).averages
     if not repeat and progress is not None:
         progress(finished, finished)
-    for deal in range(1, len(plan.fold)) if repeat else ():
-        again = run(deal, [candidates[at]])
-        decisions.append(_in_row_order(again, 0))
-        machines += [each.machines[0] for each in again]
-    dealt = plan.fold[: len(decisions)]
-    ensemble = FoldEnsemble(machines, recipe.machine, len(task.classes))
-    learned = encoded.learnable(np.arange(cohort.n_rows))
+    for deal in range(1, len(study.fold)) if repeat else ():
+        again, decided = _of_setting(run(deal, [candidates[at]]), 0)
+        decisions.append(decided)
+        machines += again
+    dealt = study.fold[: len(decisions)]
+    ensemble = FoldEnsemble(machines, recipe.machine, n_outputs)
+    learned = encoded.learnable(np.arange(n_rows))
+    weights = [len(fit.settings) for fit in first]
     return HeldOut(
         decisions=np.stack(decisions),
         fold=dealt,
@@ -146,68 +151,86 @@ def hold_out(
         encoded=encoded,
         search=search,
         sv_share=ensemble.support_share(
-            [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(plan.folds)]
+            [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(study.folds)]
         ),
-        seconds=tuple(float(np.mean([each.seconds[i] for each in first])) for i in (0, 1)),  # type: ignore[arg-type]
+        seconds=tuple(np.average([fit.seconds for fit in first], axis=0, weights=weights).tolist()),
     )
 
 
-def _by_themselves(encoded: EncodedCohort, folds: Sequence[FoldFit], at: int) -> np.ndarray:
+def encoded_for(
+    study: Study, recipe: Recipe, resources: Resources, like: EncodedCohort | None
+) -> EncodedCohort:
+    """The sample's rows as a recipe learns from them."""
+    known = None if like is None else like.by(recipe)
+    return known or EncodedCohort.of(study.sample, recipe, study.task, study.groups, resources.memory)
+
+
+def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
+    """A setting's machines in the order of the folds, and their decisions in that of the rows."""
+    own = [(fit, fit.settings.index(at)) for fit in fits if at in fit.settings]
+    decisions = _placed([fit.rows for fit, _ in own], [fit.decisions[place] for fit, place in own])
+    return [fit.machines[place] for fit, place in own], decisions
+
+
+def _by_themselves(encoded: EncodedCohort, fold: np.ndarray, machines: Sequence[Estimator]) -> np.ndarray:
     """What the machines of one setting say of the rows held out, to the bit as they will say it again."""
-    return _placed(
-        folds,
-        [encoded.decisions(each.machines[at], np.ascontiguousarray(encoded.x[each.rows])) for each in folds],
-    )
+    rows = [np.flatnonzero(fold == number) for number in range(len(machines))]
+    own = [
+        encoded.decisions(machine, np.ascontiguousarray(encoded.x[held]))
+        for machine, held in zip(machines, rows, strict=True)
+    ]
+    return _placed(rows, own)
 
 
-def _in_row_order(folds: Sequence[FoldFit], at: int) -> np.ndarray:
-    return _placed(folds, [each.decisions[at] for each in folds])
-
-
-def _placed(folds: Sequence[FoldFit], decisions: Sequence[np.ndarray]) -> np.ndarray:
+def _placed(rows: Sequence[np.ndarray], decisions: Sequence[np.ndarray]) -> np.ndarray:
     parts = np.concatenate(decisions)
     whole = np.empty_like(parts)
-    whole[np.concatenate([each.rows for each in folds])] = parts
+    whole[np.concatenate(rows)] = parts
     return whole
 
 
 def held_out_by(
-    sample: Cohort,
+    study: Study,
     recipe: Recipe,
-    task: Task,
-    plan: Plan,
     *,
-    params: Mapping[str, object],
-    search: int | None,
-    seed: int = 0,
-    effort: Effort = EFFORT,
+    params: Mapping[str, object] | None = None,
+    resources: Resources = ALONE,
+    like: EncodedCohort | None = None,
 ) -> HeldOut:
     """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
 
-    `params` are fixed by the caller; of a blend only what every kernel machine takes (landmarks). `search`
-    settings compete, of every member of a blend; the recipe's own number if None. RecipeError or UsageError
-    where the recipe, or every member of a blend, cannot be fitted on this cohort.
+    `params` are fixed by the caller, the study's if None; of a blend only what every kernel machine takes
+    (landmarks). As many settings compete as the study says, of every member of a blend. RecipeError or
+    UsageError where the recipe, or every member of a blend, cannot be fitted on this cohort.
     """
+    params = study.params if params is None else params
     if recipe.machine != "blend":
-        candidates = candidates_of(recipe, dict(params), search, seed)
-        return hold_out(sample, recipe, task, plan, candidates, effort)
+        candidates = candidates_of(recipe, dict(params), study.search, study.seed)
+        return hold_out(study, recipe, candidates, resources, like)
     for name in params:
         if name not in ALWAYS:
             build(recipe, **{name: params[name]})
-    n_positive = int((task.target(labels_of(sample)) == 1).sum())
+    n_positive = int((study.target == 1).sum())
     parts: list[HeldOut] = []
     notes = []
-    members = members_for(recipe, tells_apart(recipe, sample), n_positive)
+    members = members_for(recipe, study.task.kind, n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
-    encoded = effort.encoded(sample, recipe if encode_all else members[0], task, plan)
+    encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
     for j, member in enumerate(members):
         own = {name: value for name, value in params.items() if name in member.names}
-        candidates = candidates_of(member, own, search, seed)
-        step = None if effort.progress is None else _part(effort.progress, j, len(members))
-        # However the rows were encoded, for this member they stay so.
-        own_effort = replace(effort, progress=step, like=replace(encoded, recipe=member))
+        candidates = candidates_of(member, own, study.search, study.seed)
+        step = None if resources.progress is None else _part(resources.progress, j, len(members))
         try:
-            parts.append(hold_out(sample, member, task, plan, candidates, own_effort))
+            # However the rows were encoded, for this member they stay so.
+            parts.append(
+                hold_out(
+                    study,
+                    member,
+                    candidates,
+                    replace(resources, progress=step),
+                    replace(encoded, recipe=member),
+                )
+            )
         except (RecipeError, UsageError) as error:
             notes.append(f"member {member.name} left out: {error}")
     if not parts:

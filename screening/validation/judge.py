@@ -7,9 +7,8 @@ so no page can show figures of two rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -28,35 +27,26 @@ from screening.documents.validation import (
 from screening.errors import RecipeError, UsageError
 from screening.sources.columns import Columns
 from screening.statistics.calibration import calibrate, calibration_elsewhere
-from screening.statistics.operating_point import Rule
+from screening.statistics.operating_point import FLAG_EVERYTHING, Rule
 from screening.statistics.performance import at_local_prevalence, per_class, performance
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
-from screening.validation.checks import check_model, check_promise, refuse_too_few
-from screening.validation.outcome import Outcome, Truth, measured, outcome_of
+from screening.statistics.threshold_search import pick
 from screening.validation.paired import difference, differences, independent_units, resampled
+from screening.validation.search import FARTHEST_APART, ROUNDING, apart
 from screening.validation.task import Task
-from screening.validation.validation import Validation
+from screening.validation.validation import Outcome, Validation, measured
 
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a blend, by itself.
-
-    Parameters
-    ----------
-    recipe, title : str
-    validation : Validation
-        Its own held-out scores.
-    slope, intercept : ndarray, shape (n_watched,)
-        From its scores to the log odds that the blend averages.
-    weight : ndarray, shape (n_watched,)
-        Its share of the blend.
-    """
+    """A member of a blend, by itself."""
 
     recipe: str
     title: str
-    validation: Validation
+    validation: Validation  # its own held-out scores
+    # slope, intercept, weight: shape (n_watched,), from its scores to the log odds that the blend averages,
+    # and its share of it
     slope: np.ndarray
     intercept: np.ndarray
     weight: np.ndarray
@@ -72,116 +62,51 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Later:
-    """A training on the past alone, and its scores of what came after; without them for `facts.reason`.
+    """A training on the past alone, and its scores of what came after."""
 
-    Parameters
-    ----------
-    facts : Forward
-        The cut and the numbers of rows; figures of no class yet.
-    recipe : str
-    task : Task
-        Of the past, which may watch fewer classes.
-    past : Validation
-        Held-out scores of the past rows.
-    trained : ndarray, shape (n_past, n_watched)
-        Scores of the past rows by the stored machines.
-    scores, watched : ndarray, shape (n_later, n_watched)
-    groups : ndarray, shape (n_later,), or None
-    past_rows, later_rows : ndarray of int
-        Where either stands among all rows.
-    """
-
-    facts: Forward
-    recipe: str
-    task: Task
-    past: Validation
-    trained: np.ndarray
-    scores: np.ndarray
-    watched: np.ndarray
-    groups: np.ndarray | None
+    facts: Forward  # the cut and the numbers of rows; figures of no class yet
+    past: HeldOutScores  # whose task may watch fewer classes
+    later: Validation
+    # where either stands among all rows
     past_rows: np.ndarray
     later_rows: np.ndarray
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """What was chosen before these rows were seen: it is tried on them, and nothing is chosen by them.
+    """What was chosen before these rows were seen: it is tried on them, and nothing is chosen by them."""
 
-    Parameters
-    ----------
-    thresholds : ndarray, shape (n_watched,)
-    calibration : mapping from class to Calibration
-    """
-
-    thresholds: np.ndarray
+    thresholds: np.ndarray  # (n_watched,)
     calibration: Mapping[str, Calibration]
 
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """All that a model is judged by; no rule was asked to make it.
-
-    Parameters
-    ----------
-    recipe : str
-    task : Task
-    validation : Validation
-        Scores of the method itself.
-    trained : ndarray, shape (n_rows, n_watched), or None
-        Scores of the same rows by the stored machines, which have seen them; None of another cohort's rows.
-    target : ndarray of int, shape (n_rows,)
-    one_class : bool
-        Whether nothing was learned from positives.
-    subgroups : Columns of text, or None
-    shares : mapping from class to Share
-        Of each watched class in the whole table, of which the rows may be a sample.
-    prevalence : float, optional
-        As the caller or the contract states it.
-    members : sequence of Member
-    baselines : sequence of Baseline, or None
-        None where no comparison was asked for.
-    later : Later or Forward, optional
-        A Forward says why there is none; None where the table has no dates.
-    fixed : Fixed, optional
-        Of another cohort than the model's: what the model had chosen.
-    """
+    """All that a model is judged by; no rule was asked to make it."""
 
     recipe: str
     task: Task
-    validation: Validation
+    validation: Validation  # scores of the method itself
+    # (n_rows, n_watched), of the same rows by the stored machines, which have seen them; None of another
+    # cohort's rows
     trained: np.ndarray | None
-    target: np.ndarray
-    one_class: bool
-    subgroups: Columns | None
-    shares: Mapping[str, Share]
-    prevalence: float | None = None
+    # of each watched class in the whole table, of which the rows may be a sample
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    one_class: bool = False  # whether nothing was learned from positives
+    subgroups: Columns | None = None  # text
+    prevalence: float | None = None  # as the caller or the contract states it
     members: Sequence[Member] = ()
-    baselines: Sequence[Baseline] | None = None
+    baselines: Sequence[Baseline] | None = None  # None where no comparison was asked for
+    # a Forward says why there is none; None where the table has no dates
     later: Later | Forward | None = None
-    fixed: Fixed | None = None
-
-    @cached_property
-    def truth(self) -> Truth:
-        """What the rows really are."""
-        several = self.target if self.task.kind == "multi" else None
-        return Truth(self.validation.watched, several, len(self.task.classes))
+    fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Every figure of one rule, by watched class.
+    """Every figure of one rule."""
 
-    Parameters
-    ----------
-    points : list of OperatingPoint
-        In the order of the watched classes.
-    figures : Figures
-    members : list of BlendMember
-    comparison : BesideFacts or None
-    forward : Forward or None
-    """
-
-    points: list[OperatingPoint]
+    points: list[OperatingPoint]  # in the order of the watched classes
     figures: Figures
     members: list[BlendMember]
     comparison: BesideFacts | None
@@ -201,25 +126,13 @@ class Judgement:
 def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
 
-    Where thresholds and chances are fixed, nothing is chosen: they are tried on these rows.
-
-    Parameters
-    ----------
-    held : HeldOutScores
-    rules : sequence of Rule
-        One a watched class; with the prevalence that holds where the model is used.
-    seed : int
-
-    Raises
-    ------
-    UsageError
-        Only flagging every row could keep a rule.
-    RecipeError
-        The machines do not do on their own rows what they promise of others.
+    `rules`, one a watched class, have the prevalence that holds where the model is used. Where thresholds and
+    chances are fixed, nothing is chosen: they are tried on these rows. UsageError where only flagging every
+    row could keep a rule, RecipeError where the machines do not do on their own rows what they promise.
     """
     task, validation = held.task, held.validation
     if held.fixed is None:
-        points = chosen(held.recipe, task, validation, held.trained, rules, seed)
+        points = _chosen(held, rules, seed)
         summary = {name: validation.ranking(m, seed) for m, name in enumerate(task.watched)}
     else:
         seen = observed(validation, held.fixed.thresholds)
@@ -245,14 +158,14 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
                 held.fixed.calibration[name], scores, positive, validation.groups
             )
     confusion, rows = None, None
-    if validation.predicted is not None:
-        confusion, rows = per_class(held.target, validation.predicted, task.classes)
+    if validation.predicted is not None and validation.target is not None:
+        confusion, rows = per_class(validation.target, validation.predicted, task.classes)
     groups = validation.groups
     return Judgement(
         points=points,
         figures=Figures(
             grouped=groups is not None,
-            n_rows=len(held.target),
+            n_rows=len(validation.fold),
             n_positive=int(validation.watched.any(axis=1).sum()),
             n_groups=None if groups is None else len(np.unique(groups)),
             prevalence=held.shares,
@@ -271,24 +184,16 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     )
 
 
-def chosen(
-    recipe: str,
-    task: Task,
-    validation: Validation,
-    trained: np.ndarray | None,
-    rules: Sequence[Rule],
-    seed: int,
-) -> list[OperatingPoint]:
-    """The operating points of the rules, one a watched class; refused as `judge` refuses them."""
-    refuse_too_few(task, validation.watched, rules)
-    points = [validation.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
-    check_promise(task, points)
-    if trained is not None:
-        check_model(recipe, task, points, validation, trained)
+def _chosen(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
+    refuse_too_few(held.task, held.validation.watched, rules)
+    points = held.validation.operating_points(rules, seed)
+    check_promise(held.task, points)
+    assert held.trained is not None, "of another cohort nothing is chosen"
+    check_model(held.recipe, held.task, points, held.validation, held.trained)
     return points
 
 
-def observed(validation: Validation, thresholds: np.ndarray) -> list[Observed]:
+def observed(validation: Validation, thresholds: Iterable[float]) -> list[Observed]:
     """What thresholds chosen elsewhere do to rows, one a watched class."""
     return [
         performance(validation.scores[:, m], validation.watched[:, m], threshold, validation.groups)
@@ -325,22 +230,15 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
     later = held.later
     if not isinstance(later, Later):
         return later
-    own = dict(zip(held.task.watched, rules, strict=True))
-    watched = later.task.watched
+    own, watched = dict(zip(held.task.watched, rules, strict=True)), later.past.task.watched
     try:
-        asked = [own[name] for name in watched]
-        points = chosen(later.recipe, later.task, later.past, later.trained, asked, seed)
+        points = _chosen(later.past, [own[name] for name in watched], seed)
     except (UsageError, RecipeError) as error:
         return replace(later.facts, reason=f"training on the past alone failed: {error}")
+    seen = observed(later.later, [point.threshold for point in points])
     classes = {
-        name: LaterClass(
-            rule=rule,
-            **_of(
-                LaterClass,
-                performance(later.scores[:, m], later.watched[:, m], points[m].threshold, later.groups),
-            ),
-        )
-        for m, (name, rule) in enumerate(zip(watched, asked, strict=True))
+        name: LaterClass(rule=own[name], **_of(LaterClass, one))
+        for name, one in zip(watched, seen, strict=True)
     }
     return replace(later.facts, classes=classes)
 
@@ -352,19 +250,22 @@ def _comparison(
     if held.baselines is None:
         return None
     shared = [_shared(rule, point) for rule, point in zip(rules, points, strict=True)]
-    own = outcome_of(held.validation, points)
+    own = Outcome(held.validation, points)
     rows = []
     for baseline in held.baselines:
-        found = baseline.validation
-        if found is None:
+        if baseline.validation is None:
             rows.append(baseline.facts)
             continue
-        chosen = [found.operating_point(m, rule, seed) for m, rule in enumerate(shared)]
-        outcome = outcome_of(found, chosen)
-        figures, gaps = _compared(own, outcome, held.truth, held.validation.groups, seed)
-        thresholds = outcome.thresholds.tolist()
-        rows.append(replace(baseline.facts, thresholds=thresholds, figures=figures, differences=gaps))
-    figures = _figures(own, held.truth)
+        other = Outcome(baseline.validation, baseline.validation.operating_points(shared, seed))
+        rows.append(
+            replace(
+                baseline.facts,
+                thresholds=other.thresholds.tolist(),
+                figures=_figures(other),
+                differences=_differences(own, other, seed),
+            )
+        )
+    figures = _figures(own)
     return BesideFacts(rules=list(rules), rule=shared[0], n_watched=len(points), figures=figures, beside=rows)
 
 
@@ -376,27 +277,117 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
     return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
-def _figures(outcome: Outcome, truth: Truth) -> dict[str, float | None]:
+def _figures(outcome: Outcome) -> dict[str, float | None]:
     figures = {name: figure.value for name, figure in outcome.figures.items()}
-    several = {} if truth.target is None else {"macro_recall": _recall(outcome, truth)}
+    several = {} if outcome.validation.target is None else {"macro_recall": _recall(outcome)}
     return figures | several
 
 
-def _compared(
-    own: Outcome, other: Outcome, truth: Truth, groups: np.ndarray | None, seed: int
-) -> tuple[dict[str, float | None], dict[str, Difference]]:
-    """Figures of another method, and what the method's own are above them."""
-    figures, gaps = _figures(other, truth), differences(own, other, truth, groups)
-    if truth.target is not None:
-        pair = {"own": own, "other": other}
-        draws = resampled(pair, dict.fromkeys(pair, truth), groups, 0.9, seed=seed)
+def _differences(own: Outcome, other: Outcome, seed: int) -> dict[str, Difference]:
+    """What the method's own figures are above another's."""
+    gaps = differences(own, other)
+    if own.validation.target is not None:
+        mine, theirs = (figures["macro_recall"] for figures in resampled([own, other], 0.9, seed=seed))
         gaps["macro_recall"] = difference(
-            (_recall(own, truth), figures["macro_recall"] or 0.0),
-            (draws["own"]["macro_recall"], draws["other"]["macro_recall"]),
-            independent_units(truth, groups),
+            (_recall(own), _recall(other)), (mine, theirs), independent_units(own.validation)
         )
-    return figures, gaps
+    return gaps
 
 
-def _recall(outcome: Outcome, truth: Truth) -> float:
-    return float(measured(outcome, truth, 0.9)["macro_recall"][0])
+def _recall(outcome: Outcome) -> float:
+    return float(measured(outcome, 0.9)["macro_recall"][0])
+
+
+# Training cases flagged may fall short of the promise by this many standard errors, and by so much.
+ERRORS_SHORT, SHORT = 3.0, 0.05
+
+REMEDY = (
+    "try another recipe (logistic, svm_weighted), more settings with --search, or fewer columns with --drop"
+)
+
+
+def refuse_too_few(task: Task, watched: np.ndarray, rules: Sequence[Rule]) -> None:
+    """Refuse a sensitivity that no method could promise from so few cases, before any is trained.
+
+    `watched` (n_rows, n_watched) says of which class the rows to train on are cases; the UsageError names the
+    class, its cases and how many the rule needs.
+    """
+    for name, positive, rule in zip(task.watched, watched.T, rules, strict=True):
+        if rule.name != "min_sensitivity":
+            continue
+        m, n = int(positive.sum()), int((~positive).sum())
+        # The best there could be: beside flagging everything, all cases and nobody else.
+        if pick(rule, np.array([m, m]), np.array([n, 0]), design=1.0) == 0:
+            raise UsageError(_too_few(name, m, rule))
+
+
+def check_promise(task: Task, points: Sequence[OperatingPoint]) -> None:
+    """Refuse a rule that only flagging every row can keep.
+
+    The UsageError names the class, its cases and how many the rule needs.
+    """
+    for name, point in zip(task.watched, points, strict=True):
+        if point.threshold > FLAG_EVERYTHING or point.rule.name != "min_sensitivity":
+            continue
+        asked, m = point.rule.value or 0.0, point.n_positive
+        if point.rule.confidence is None and asked <= _most(m, point.rule):
+            raise UsageError(
+                f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as "
+                "most others, and no threshold parts them. Add a column that tells them apart, ask for less "
+                "with --min-sensitivity, or take another rule such as --g-mean"
+            )
+        raise UsageError(_too_few(name, m, point.rule))
+
+
+def _too_few(name: str, m: int, rule: Rule) -> str:
+    asked = rule.value or 0.0
+    sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
+    return (
+        f"{m} case(s) of {name} are too few to promise sensitivity {asked:g}{sure}: every row would be "
+        f"flagged. Bring {_needed(rule)} cases or more, or ask for less: --min-sensitivity "
+        f"{np.floor(100 * _most(m, rule)) / 100:g}, or another rule such as --max-flag-rate 0.1"
+    )
+
+
+def _most(m: int, rule: Rule) -> float:
+    """The sensitivity that a threshold at the lowest of m cases promises."""
+    return 1 - 1 / (m + 1) if rule.confidence is None else float((1 - rule.confidence) ** (1 / m))
+
+
+def _needed(rule: Rule) -> str:
+    """How many cases promise what is asked with a threshold at the lowest."""
+    asked = rule.value or 0.0
+    if asked >= 1:
+        return "more"
+    cases = 1 / (1 - asked) - 1 if rule.confidence is None else np.log(1 - rule.confidence) / np.log(asked)
+    return str(int(np.ceil(cases - 1e-9)))
+
+
+def check_model(
+    recipe: str, task: Task, points: Sequence[OperatingPoint], validation: Validation, own: np.ndarray
+) -> None:
+    """Refuse a model that does not do on its own rows what it promises of others (RecipeError).
+
+    That is where scores are constant or not finite, folds lie apart, or training cases are not flagged. `own`
+    (n_rows, n_watched) are scores of the training rows by the model as it will be stored.
+    """
+    for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
+        scores, positive = own[:, m], validation.watched[:, m]
+        which = f" of {name}" if task.kind == "multi" else ""
+        for words, values in (("", scores), (" on held-out rows", validation.scores[:, m])):
+            if not np.isfinite(values).all():
+                raise RecipeError(f"recipe {recipe}: its scores{which}{words} are not finite; {REMEDY}")
+            if np.ptp(values) <= ROUNDING * np.abs(values).max():
+                raise RecipeError(
+                    f"recipe {recipe}: it scores all rows alike{which}{words} (but for rounding); {REMEDY}"
+                )
+        if apart(validation.repeats[0, ~positive, m], validation.fold[~positive]) > FARTHEST_APART:
+            raise RecipeError(f"recipe {recipe}: the machines of its folds lie apart{which}; {REMEDY}")
+        found = float(np.mean(scores[positive] >= point.threshold))
+        promised = point.sensitivity or 0.0
+        error = np.sqrt(promised * (1 - promised) / positive.sum())
+        if found < promised - max(ERRORS_SHORT * error, SHORT):
+            raise RecipeError(
+                f"recipe {recipe}: it promises to find {promised:.0%} of new cases{which} and flags "
+                f"{found:.0%} of its own training cases; {REMEDY}"
+            )

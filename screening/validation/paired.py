@@ -6,7 +6,7 @@ groups. At equal true sensitivity nothing narrow holds: say "at these thresholds
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from screening.statistics.intervals import design_effect, percentiles, students_
 from screening.statistics.predictive_intervals import between_folds, widening
 from screening.statistics.ranking import placements, spread
 from screening.statistics.tally import fewest_units, group_codes
-from screening.validation.outcome import Outcome, Truth, measured
+from screening.validation.validation import Outcome, Validation, measured
 
 DRAWS = 1000
 MOST = 50_000
@@ -23,58 +23,43 @@ MOST = 50_000
 
 _CELLS_AT_ONCE = 4_000_000
 
-Draws = dict[str, dict[str, np.ndarray]]
-
 
 def resampled(
-    methods: Mapping[str, Outcome],
-    truths: Mapping[str, Truth],
-    groups: np.ndarray | None,
-    asked: float,
-    *,
-    seed: int = 0,
-    draws: int = DRAWS,
-) -> Draws:
+    methods: Sequence[Outcome], asked: float, *, seed: int = 0, draws: int = DRAWS
+) -> list[dict[str, np.ndarray]]:
     """Figures of every method, (draws,) each, in the same bootstrap samples of groups (or rows).
 
     The fitted models are kept: the spread is that of new rows, not of training on another cohort. Of very
     many rows (``MOST``) only some are resampled, about the figures of all: intervals are then a little wide.
     """
     rng = np.random.default_rng(seed)
-    kept, stands = _standing(truths.values(), rng)
-    whole = (methods, truths)
-    n_rows = len(next(iter(truths.values())).watched)
-    if len(kept) < n_rows:
-        place = np.full(n_rows, -1)
-        place[kept] = np.arange(len(kept))
-        methods = {name: outcome.among(place) for name, outcome in methods.items()}
-        truths = {name: truth.take(kept) for name, truth in truths.items()}
-        groups = None if groups is None else groups[kept]
+    kept, stands = _standing([method.validation.watched for method in methods], rng)
+    some = methods
+    if thinned := len(kept) < len(methods[0].validation.fold):
+        some = [Outcome(method.validation.take(kept), method.points) for method in methods]
+    groups = some[0].validation.groups
     codes = np.arange(len(kept)) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
     n_units = int(codes.max()) + 1
-    parts: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in methods}
+    parts: list[list[dict[str, np.ndarray]]] = [[] for _ in some]
     step = max(1, min(draws, _CELLS_AT_ONCE // len(kept)))
     for start in range(0, draws, step):
         size = min(step, draws - start)
         weights = stands * rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=size)[:, codes]
-        for name, outcome in methods.items():
-            parts[name].append(measured(outcome, truths[name], asked, weights))
-    drawn = {
-        name: {figure: np.concatenate([part[figure] for part in found]) for figure in found[0]}
-        for name, found in parts.items()
-    }
-    if len(kept) < n_rows:
-        for name, figures in drawn.items():
-            of_all = measured(whole[0][name], whole[1][name], asked)
-            of_some = measured(methods[name], truths[name], asked, stands[None])
-            for figure in figures:
-                figures[figure] += of_all[figure] - of_some[figure]
+        for part, method in zip(parts, some, strict=True):
+            part.append(measured(method, asked, weights))
+    drawn = [
+        {figure: np.concatenate([each[figure] for each in part]) for figure in part[0]} for part in parts
+    ]
+    for figures, whole, thin in zip(drawn, methods, some, strict=True) if thinned else ():
+        of_all, of_some = measured(whole, asked), measured(thin, asked, stands[None])
+        for figure in figures:
+            figures[figure] += of_all[figure] - of_some[figure]
     return drawn
 
 
-def _standing(truths: Iterable[Truth], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _standing(truths: Sequence[np.ndarray], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers, and how many rows each stands for: all of a side, or ``MOST`` drawn from it."""
-    watched = np.any([truth.watched.any(axis=1) for truth in truths], axis=0)
+    watched = np.any([watched.any(axis=1) for watched in truths], axis=0)
     stands = np.zeros(len(watched))
     for side in (np.flatnonzero(watched), np.flatnonzero(~watched)):
         few = side if len(side) <= MOST else rng.choice(side, MOST, replace=False)
@@ -83,9 +68,9 @@ def _standing(truths: Iterable[Truth], rng: np.random.Generator) -> tuple[np.nda
     return kept, stands[kept]
 
 
-def independent_units(truth: Truth, groups: np.ndarray | None) -> int:
+def independent_units(validation: Validation) -> int:
     """Groups (rows, where there are none) of the class that has the fewest of them."""
-    return min(fewest_units(positive, groups) for positive in truth.watched.T)
+    return min(fewest_units(positive, validation.groups) for positive in validation.watched.T)
 
 
 def difference(
@@ -102,23 +87,22 @@ def difference(
     )
 
 
-def differences(
-    method: Outcome, other: Outcome, truth: Truth, groups: np.ndarray | None
-) -> dict[str, Difference]:
+def differences(method: Outcome, other: Outcome) -> dict[str, Difference]:
     """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
 
     Over several watched classes means, of the ends of intervals too, as if all classes erred together. A
     difference of sensitivity has no interval: both thresholds were chosen for one and the same.
     """
-    n_settings = max(method.n_settings, other.n_settings)
+    own, others = method.validation, other.validation
+    n_settings, groups = max(own.n_settings, others.n_settings), own.groups
     found: dict[str, list[Difference]] = {"auroc": [], "sensitivity": [], "specificity": []}
-    for m, positive in enumerate(truth.watched.T):
-        pair = method.scores[:, m], other.scores[:, m]
+    for m, positive in enumerate(own.watched.T):
+        pair = own.scores[:, m], others.scores[:, m]
         found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
-        clear, others = (~each.flagged[~positive, m] for each in (method, other))
+        clear, others_clear = (~each.flagged[~positive, m] for each in (method, other))
         units = None if groups is None else groups[~positive]
-        found["specificity"].append(specificity_difference(clear, others, method.fold[~positive], units))
-        gap = method.facts.sensitivity[m] - other.facts.sensitivity[m]
+        found["specificity"].append(specificity_difference(clear, others_clear, own.fold[~positive], units))
+        gap = float(method.points[m].sensitivity or 0.0) - float(other.points[m].sensitivity or 0.0)
         found["sensitivity"].append(Difference(difference=gap, low=None, high=None))
     return {name: _mean_of(classes) for name, classes in found.items()}
 

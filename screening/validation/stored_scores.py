@@ -27,13 +27,9 @@ Arrays = dict[str, np.ndarray]
 
 
 def columns_of(held: HeldOutScores, thresholds: np.ndarray) -> Arrays:
-    """The scores as columns, each of shape (n_rows,); `from_columns` takes them back.
+    """The scores as columns, each of shape (n_rows,); `held_out_scores` takes them back.
 
-    Parameters
-    ----------
-    held : HeldOutScores
-    thresholds : ndarray, shape (n_watched,)
-        In use: with several watched classes `score` is the largest excess over them.
+    `thresholds` (n_watched,) are in use: of several watched classes `score` is the largest excess over them.
     """
     task, validation = held.task, held.validation
     names = task.score_columns
@@ -53,13 +49,7 @@ def columns_of(held: HeldOutScores, thresholds: np.ndarray) -> Arrays:
 
 
 def held_out_scores(model: Model) -> HeldOutScores:
-    """The held-out scores that a stored model was judged by.
-
-    Raises
-    ------
-    ModelError
-        The model holds none.
-    """
+    """The held-out scores that a stored model was judged by; ModelError where it holds none."""
     table, facts = model.held_out, model.facts
     task, grouped = Task.of(facts.task), facts.validation.grouped
     names = task.score_columns
@@ -75,6 +65,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
         predicted=None,
         groups=table["unit" if "unit" in table else "group"] if grouped else None,
         n_settings=facts.validation.search.n_candidates,
+        target=target if task.kind == "multi" else None,
     )
     subgroups = {
         name.removeprefix("subgroup:"): values
@@ -87,7 +78,6 @@ def held_out_scores(model: Model) -> HeldOutScores:
         task=task,
         validation=_read("", table, names, whole),
         trained=_stacked("trained:", table, names),
-        target=target,
         one_class=facts.validation.encoded_by == "negatives",
         subgroups=Columns(subgroups, table.n_rows) if subgroups else None,
         shares=facts.validation.prevalence,
@@ -176,21 +166,23 @@ def _baselines(
 
 def _later_columns(later: Later, n_rows: int) -> Arrays:
     """Scores of the past rows by a training on them alone, and of the later ones; NaN for all others."""
-    names = later.task.score_columns
+    names, validation = later.past.task.score_columns, later.past.validation
     past, after = later.past_rows, later.later_rows
     fold = np.full(n_rows, -1)
-    fold[past] = later.past.fold
+    fold[past] = validation.fold
     found: Arrays = {"past:fold": fold}
-    parts = _kept("past:", later.past, names) | _named("past:trained:", names, later.trained)
+    parts = _kept("past:", validation, names)
+    if later.past.trained is not None:
+        parts |= _named("past:trained:", names, later.past.trained)
     for name, values in parts.items():
         found[name] = np.full(n_rows, -1 if values.dtype.kind in "iu" else np.nan, dtype=values.dtype)
         found[name][past] = values
-    for name, values in _named("later:", names, later.scores).items():
+    for name, values in _named("later:", names, later.later.scores).items():
         found[name] = np.full(n_rows, np.nan)
         found[name][after] = values
-    if later.past.groups is not None:
+    if validation.groups is not None:
         found["past:unit"] = np.full(n_rows, None, dtype=object)
-        found["past:unit"][past] = later.past.groups
+        found["past:unit"][past] = validation.groups
     return found
 
 
@@ -207,6 +199,7 @@ def _later(facts: ModelDocument, table: Columns, task: Task, whole: Validation) 
         whole,
         fold=rows["past:fold"],
         watched=whole.watched[past][:, known],
+        target=None if whole.target is None else whole.target[past],
         own=whole.own[past][:, known],
         groups=rows.get("past:unit"),
         n_settings=1,
@@ -214,13 +207,17 @@ def _later(facts: ModelDocument, table: Columns, task: Task, whole: Validation) 
     names = own.score_columns
     return Later(
         facts=replace(forward, classes={}, reason=None),
-        recipe=facts.recipe.name,
-        task=own,
-        past=_read("past:", rows, names, described),
-        trained=_stacked("past:trained:", rows, names),
-        scores=_stacked("later:", table.take(after), names),
-        watched=whole.watched[after][:, known],
-        groups=None if whole.groups is None else whole.groups[after],
+        past=HeldOutScores(
+            facts.recipe.name,
+            own,
+            _read("past:", rows, names, described),
+            _stacked("past:trained:", rows, names),
+        ),
+        later=Validation.elsewhere(
+            _stacked("later:", table.take(after), names),
+            whole.watched[after][:, known],
+            None if whole.groups is None else whole.groups[after],
+        ),
         past_rows=past,
         later_rows=after,
     )

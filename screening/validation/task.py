@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,12 +21,19 @@ class Task:
 
     kind: str  # "binary" or "multi"
     label: str  # name of the label column
-    # label values that count as positive; empty for a multi-class task without `--positive`
+    # the classes that were named to be found; empty for a multi-class task without `--positive`
     positive: tuple[str, ...]
-    # binary: ("negative", name of the positive class); else the label values, sorted as text
+    # binary: ("negative", name of the positive class); else all classes, sorted as text
     classes: tuple[str, ...]
     watched: tuple[str, ...]  # the classes that get an operating point and can flag a row
+    # label values of a class that several were joined to, by its name; any other has its own name
+    joined: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of decisions: one a class, or one that tells the positive class from the rest."""
+        return 1 if self.kind == "binary" else len(self.classes)
 
     @property
     def watched_codes(self) -> list[int]:
@@ -47,9 +55,10 @@ class Task:
 
         CohortError where a row's label is not one of a multi-class model's classes.
         """
+        labels = [self.joined.get(name, (name,)) for name in self.classes]
         if self.kind == "binary":
-            return np.isin(label, self.positive).astype(np.int64)
-        position = {name: i for i, name in enumerate(self.classes)}
+            return np.isin(label, labels[1]).astype(np.int64)
+        position = {text: code for code, texts in enumerate(labels) for text in texts}
         codes = np.array([position.get(text, -1) for text in label], dtype=np.int64)
         if (codes < 0).any():
             rows = ", ".join(str(row + 1) for row in np.flatnonzero(codes < 0)[:5])
@@ -71,13 +80,14 @@ class Task:
             positive=list(self.positive),
             classes=list(self.classes),
             watched=list(self.watched),
+            joined=self.joined or None,
         )
 
     @classmethod
     def of(cls, facts: TaskFacts) -> Task:
         """Read back what `facts` wrote."""
         lists = tuple(facts.positive), tuple(facts.classes), tuple(facts.watched)
-        return cls(facts.kind, facts.label, *lists)
+        return cls(facts.kind, facts.label, *lists, facts.joined or {})
 
 
 NAMED_ROWS = 5
@@ -89,7 +99,7 @@ def known_labels(facts: ModelDocument, contract: Contract, rows: Cohort, remedy:
     Raises CohortError: a label that training never met: as a case that is spelled otherwise, it would count
     as none.
     """
-    known = list(dict.fromkeys([*facts.training.n_by_class, *contract.positive, *contract.negative]))
+    known = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
     texts, place = np.unique(labels_of(rows), return_inverse=True)
     meant = [text and same_label(text, known) for text in texts.tolist()]
     strange = np.array([name is None for name in meant])[place]
@@ -103,14 +113,14 @@ def known_labels(facts: ModelDocument, contract: Contract, rows: Cohort, remedy:
     return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[place]
 
 
-def ask(cohort: Cohort, multi_class: bool) -> Task:
+def ask(cohort: Cohort, several: bool) -> Task:
     """Turn a cohort's label column, and what its contract says of it, into a Task.
 
-    A `multi_class` recipe separates all classes rather than one from the rest: the contract's positive values
-    then name the classes to watch; without them the rare classes are watched. UsageError where there is no
-    label column, one class only, a positive value that does not occur, or more than two classes for a binary
-    recipe without a positive value; CohortError where a row has no label: it would count as one without the
-    condition.
+    Where `several` classes are told apart rather than one from the rest, the contract's positive values name
+    the classes to watch; without them the rare classes are watched. UsageError where there is no label
+    column, one class only, a positive value that does not occur, or another number of positive classes than
+    one for a recipe that tells one from the rest; CohortError where a row has no label: it would count as one
+    without the condition.
     """
     classes, column = cohort.classes, cohort.contract.label or "label"
     untold = 0 if cohort.label is None else int((cohort.label == "").sum())
@@ -121,22 +131,27 @@ def ask(cohort: Cohort, multi_class: bool) -> Task:
         )
     if len(classes) < 2:
         raise UsageError(f"column {column}: there must be rows of at least two classes")
-    named = (
-        tuple(cohort.positives()) if cohort.contract.positive or len(classes) == 2 or not multi_class else ()
-    )
-    if set(named) == set(classes):
+    positives = cohort.positives() if cohort.contract.positive or len(classes) == 2 or not several else {}
+    rest = [name for name in classes if not any(name in labels for labels in positives.values())]
+    if not rest:
         raise UsageError(f"column {column}: every class is named positive; leave one out")
+    named, joined = tuple(positives), {name: labels for name, labels in positives.items() if len(labels) > 1}
     guessed = () if cohort.contract.positive else (f"{', '.join(named)} (say otherwise with --positive)",)
-    if not multi_class:
-        name = " or ".join(named)
+    if not several:
+        if len(named) > 1:
+            raise UsageError(
+                f"{', '.join(named)} are to be watched, and this recipe tells one class from the rest: join "
+                f"them with --positive {'+'.join(named)}, or take a recipe that gives each its own score "
+                "(auto, random_forest, logistic, one_vs_rest, ...)"
+            )
         notes = tuple(f"positive class taken to be {text}" for text in guessed)
-        return Task("binary", column, named, ("negative", name), (name,), notes)
+        return Task("binary", column, named, ("negative", *named), named, joined, notes)
     watched = named
     if not named:
         watched = _rare(classes, np.array([np.count_nonzero(cohort.label == name) for name in classes]))
         guessed = (f"{', '.join(watched)} (say otherwise with --positive)",)
     notes = tuple(f"watched classes taken to be the rare ones: {text}" for text in guessed)
-    return Task("multi", column, named, tuple(classes), watched, notes)
+    return Task("multi", column, named, tuple(sorted([*named, *rest])), watched, joined, notes)
 
 
 def watchable(task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int) -> Task:

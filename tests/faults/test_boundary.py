@@ -173,15 +173,6 @@ def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
     assert run_code("review", desk / "run", tmp_path / "v.json", "--ledger", desk / "screening.db") == 3
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["postgresql://h:port/x", "sqlite://host/x", "sqlite:///x?mode=memory", "mysql://x", "x://", "://"],
-)
-def test_a_bad_url_of_a_ledger_is_a_usage_error(url):
-    with pytest.raises(UsageError):
-        open_ledger(url, make=True)
-
-
 def test_a_database_that_is_not_ours_is_refused_unchanged(tmp_path):
     path = tmp_path / "theirs.db"
     with closing(sqlite3.connect(path)) as connection:

@@ -1,18 +1,17 @@
-"""Nobody stands out: crowds of at least five, bands in place of values, ranks in place of scores."""
+"""Nobody stands out: groups of at least five patients, bands in place of values, small counts suppressed."""
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeVar
 
-from screening.documents.figures import BEYOND_SCORES
-from screening.documents.model import ModelDocument
 from screening.documents.shape import Range
 
+Name = TypeVar("Name", bound=Hashable)
+
 LEAST = 5
-"""Patients that must share what a copy shows of any of them; and the smallest count that it tells."""
+"""Patients that must share what a copy shows of any of them; and the smallest count that it shows."""
 
 
 def crowds(facts: Sequence[frozenset[Hashable]], owners: Sequence[Hashable]) -> list[list[int]]:
@@ -22,7 +21,7 @@ def crowds(facts: Sequence[frozenset[Hashable]], owners: Sequence[Hashable]) -> 
     among equals, until five patients stand together; what is left over at the end joins the group with which
     it shares most (k-member clustering, Byun et al. 2007).
 
-    `facts` say what could be told of each row, the most suspicious first, `owners` whose row it is: rows of
+    `facts` say what could be shown of each row, the most suspicious first, `owners` whose row it is: rows of
     one patient hide nobody. Each row number is in one group; there is none where there are fewer than five
     patients.
     """
@@ -53,9 +52,9 @@ def smallest(shown: Sequence[Hashable], owners: Sequence[Hashable]) -> int | Non
     return min(map(len, sharing.values())) if sharing else None
 
 
-def told(counts: Mapping[str, int]) -> dict[str, int]:
+def suppress_small(counts: Mapping[Name, int]) -> dict[Name, int]:
     """Leave out counts below five, and one more where the sum would give a single one away."""
-    ordered = sorted((n, name) for name, n in counts.items() if n)
+    ordered = sorted(((n, name) for name, n in counts.items() if n), key=lambda pair: pair[0])
     hidden = [(n, name) for n, name in ordered if n < LEAST]
     if hidden and sum(n for n, _ in hidden) < LEAST:
         hidden = ordered[: len(hidden) + 1]
@@ -79,73 +78,26 @@ def at_least(value: float) -> float:
     return min(even_step(5 * value), 1.0) if value > 0 else 0.0
 
 
+def step_of(learned: Range | None, values: Sequence[float] = ()) -> float:
+    """The step of a feature's bands: a fifth of its range, or of the values' span if that is more."""
+    low, high = learned or (None, None)
+    spans = [high - low] if low is not None and high is not None else []
+    spans.append(max(values, default=0.0) - min(values, default=0.0))
+    return even_step(max(spans) or max(map(abs, values), default=0.0) or 1.0)
+
+
 def band(values: Sequence[float], step: float) -> tuple[float, float]:
     """Return the ends of the band in which all values lie: multiples of the step, and nobody's own."""
     low = math.floor(min(values) / step)
     return low * step, (math.floor(max(values) / step) + 1) * step
 
 
-def widened(usual: Range | None, step: float) -> Range | None:
+def widened(seen: Range | None, step: float) -> Range | None:
     """A range learned from patients with its ends moved outwards to multiples of a step."""
-    if usual is None:
+    if seen is None:
         return None
-    low, high = usual
+    low, high = seen
     return (
         None if low is None else math.floor(low / step) * step,
         None if high is None else math.ceil(high / step) * step,
     )
-
-
-def step_of(usual: Range | None, values: Sequence[float]) -> float:
-    """The step of a feature's bands: a fifth of its usual range, or of the values' span if that is more."""
-    low, high = usual or (None, None)
-    spans = [high - low] if low is not None and high is not None else []
-    spans.append(max(values, default=0.0) - min(values, default=0.0))
-    return even_step(max(spans) or max(map(abs, values), default=0.0) or 1.0)
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """Where a score lies among the thresholds of a class's curve, from 0 (below all) to 100 (above all).
-
-    `knots` ascend; between two of them the rank is a straight line. `origin` is what a stored score is
-    counted from: the class's threshold where several classes are watched.
-    """
-
-    knots: Sequence[float]
-    origin: float | None = None
-
-    def of_threshold(self, value: float) -> float:
-        """The rank of a threshold; one beyond all scores stands for none, and stays."""
-        if abs(value) >= BEYOND_SCORES:
-            return value
-        right = bisect.bisect_left(self.knots, value)
-        if right in (0, len(self.knots)):
-            return 0.0 if right == 0 else 100.0
-        low, high = self.knots[right - 1], self.knots[right]
-        return round(100 * (right - 1 + (value - low) / (high - low)) / (len(self.knots) - 1), 1)
-
-    def of_score(self, score: float) -> float:
-        """The rank of a stored score, counted from the rank of what the score is counted from."""
-        return round(self._above(score), 1)
-
-    def of_change(self, score: float, change: float) -> float:
-        """How many ranks a change of the score is worth."""
-        return round(self._above(score) - self._above(score - change), 1)
-
-    def _above(self, score: float) -> float:
-        if self.origin is None:
-            return self.of_threshold(score)
-        return self.of_threshold(self.origin + score) - self.of_threshold(self.origin)
-
-
-def ranks_of(model: ModelDocument) -> Mapping[str, Ranks]:
-    """The ranks of each watched class."""
-    several = len(model.operating_points) > 1
-    found = {}
-    for point in model.operating_points:
-        curve = model.validation.curves.get(point.label)
-        knots = {each for each in (curve.threshold if curve else ()) if each is not None}
-        finite = sorted(each for each in knots if math.isfinite(each) and abs(each) < BEYOND_SCORES)
-        found[point.label] = Ranks(finite, point.threshold if several else None)
-    return found

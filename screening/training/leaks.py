@@ -1,4 +1,4 @@
-"""A model that is too good: which columns would explain it, and what becomes of its figures without them."""
+"""Columns that may be the answer itself, and a model that is too good: what would explain it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,101 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.model import Leak
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
+from screening.sources.columns import absent, coded
 from screening.statistics.ranking import auroc
-from screening.training.planning import column_alone
-from screening.validation.folds import Plan
+from screening.validation.folds import Study
 from screening.validation.held_out import held_out_by
 from screening.validation.task import Task
 from screening.validation.validation import Validation
+
+# A single value that ranks this well is rarely a value known beforehand.
+SUSPICIOUS = 0.99
+# A category with more levels than this, most rows having one of their own, is a name.
+MANY_LEVELS, OWN_LEVEL = 20, 0.5
+# A column whose being missing alone ranks at least this well says how patients were cared for.
+MISSING_TELLS = 0.65
+
+
+def leaks(cohort: Cohort, task: Task) -> list[Leak]:
+    """Columns to look at before the model is believed.
+
+    No patient's value is in them.
+    """
+    label = np.asarray(cohort.label, dtype=object)
+    watched = task.is_watched(label)
+    found = []
+    for name, feature in cohort.contract.features.items():
+        values = cohort.values[name]
+        gone = absent(values)
+        if feature.type == "category":
+            levels = len(set(values[~gone].tolist()))
+            if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
+                words = f"{name}: {levels} categories, nearly one a row, like an id"
+                found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
+                continue
+        best = max((column_alone(cohort, name, positive) for positive in watched.T), default=0.5)
+        if best > SUSPICIOUS:
+            words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
+            found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
+    for name in cohort.contract.features:
+        gone = absent(cohort.values[name]).astype(float)
+        best = max((_either_way(gone, positive) for positive in watched.T), default=0.5)
+        if best >= MISSING_TELLS:
+            words = (
+                f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"
+            )
+            found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
+    return found
+
+
+def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
+    """AUROC of one column by itself, whichever way it points; missing values rank in the middle."""
+    values = cohort.values[name]
+    if cohort.contract.features[name].type == "category":
+        return _of_levels(values, positive)
+    gone = absent(values)
+    return _either_way(np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values), positive)
+
+
+def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:
+    """How well a category ranks alone: each half of the rows by the shares of cases in the other half.
+
+    Its own rows would make any category of many levels rank well.
+
+    `values`, shape (n_rows,): texts, None where missing, which counts as a level. `positive`, shape
+    (n_rows,).
+    """
+    if positive.all() or not positive.any():
+        return 0.5
+    level = coded(values)[1]
+    half = np.random.default_rng(0).permutation(len(values)) % 2
+    ranked = np.empty(len(values))
+    for mine in (0, 1):
+        theirs = half != mine
+        cases, rows = (
+            np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
+        )
+        ranked[~theirs] = ((cases + positive.mean()) / (rows + 1))[level[~theirs]]
+    return auroc(ranked, positive)
+
+
+def _either_way(values: np.ndarray, positive: np.ndarray) -> float:
+    if positive.all() or not positive.any() or np.ptp(values) == 0:
+        return 0.5
+    area = auroc(values, positive)
+    return max(area, 1 - area)
+
+
+def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
+    """The cohort without the columns that its contract says exist only after the outcome, and their names."""
+    features = cohort.contract.features
+    late = [name for name, feature in features.items() if feature.available == "after"]
+    if not late:
+        return cohort, []
+    kept = {name: feature for name, feature in features.items() if name not in late}
+    contract = cohort.contract.model_copy(update={"features": kept})
+    return replace(cohort, contract=contract, values=cohort.values.only(kept)), late
+
 
 # A column alone with this AUROC at least, and this share of what the model has above chance, carries it.
 STRONG, CARRIES = 0.85, 0.95
@@ -54,14 +143,13 @@ BEFORE = re.compile(
 PARTS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])|[\W_]+")
 
 
-def too_good(cohort: Cohort, task: Task, plan: Plan, validation: Validation, seed: int) -> list[Leak]:
+def too_good(study: Study, validation: Validation) -> list[Leak]:
     """What would explain a ranking that is too good to be true, one leak a watched class.
 
-    `cohort`: the rows that were held out.
-    `validation`: what the model says of them.
+    `validation`: what the model says of the rows that were held out.
     Gives each with the AUROC that is left without the columns it names, or the model's where nothing is.
     """
-    found = []
+    found, cohort, task = [], study.sample, study.task
     for m, name in enumerate(task.watched):
         scores, positive = validation.scores[:, m], validation.watched[:, m]
         whole = auroc(scores, positive)
@@ -79,7 +167,7 @@ def too_good(cohort: Cohort, task: Task, plan: Plan, validation: Validation, see
         telling = [column for column in ranked if alone[column] >= TELLING]
         # What is left without one column may be too good still: then more of them explain it.
         for columns in filter(None, (carrying[:MOST_COLUMNS], (telling or ranked)[:MOST_COLUMNS])):
-            left = _without(cohort, columns, name, positive, plan, seed)
+            left = _without(study, columns, name, positive)
             if left is None or left <= NEARLY_PERFECT:
                 break
         which = name if task.kind == "multi" else ""
@@ -116,20 +204,19 @@ def _said(columns: Sequence[str], alone: Sequence[float], whole: float, cleared:
     return f"{', '.join(columns)}: alone AUROC {each}, {model}"
 
 
-def _without(
-    cohort: Cohort, columns: Sequence[str], name: str, positive: np.ndarray, plan: Plan, seed: int
-) -> float | None:
+def _without(study: Study, columns: Sequence[str], name: str, positive: np.ndarray) -> float | None:
     """AUROC of logistic regression on the same folds without some columns; None where nothing is left."""
+    cohort = study.sample
     kept = {column: feature for column, feature in cohort.contract.features.items() if column not in columns}
     if not kept:
         return None
     contract = cohort.contract.model_copy(update={"features": kept})
     label = np.where(positive, "1", "0").astype(object)
     fewer = replace(cohort, contract=contract, values=cohort.values.only(kept), label=label)
-    task = Task("binary", contract.label or "label", ("1",), ("negative", name), (name,))
-    once = replace(plan, fold=plan.fold[:1])
+    task = Task("binary", "label", (name,), ("negative", name), (name,), joined={name: ("1",)})
+    once = replace(study, sample=fewer, task=task, fold=study.fold[:1], params={}, search=1)
     try:
-        held_out = held_out_by(fewer, load_recipe("logistic"), task, once, params={}, search=1, seed=seed)
+        held_out = held_out_by(once, load_recipe("logistic"))
     except (RecipeError, UsageError):
         return None
     return float(auroc(held_out.decisions.mean(axis=0, dtype=float)[:, 0], positive))

@@ -1,0 +1,35 @@
+"""What every night begins with, done once: the server that nights are forked from imports this module.
+
+No thread may run in it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import sqlalchemy.dialects.sqlite  # noqa: F401
+
+import screening.scoring.score
+import screening.storage.loading
+import screening.storage.signing  # noqa: F401
+from screening.documents.model import ModelDocument, SourceFacts
+from screening.documents.run import RunModel
+from screening.documents.shape import schema
+from screening.kernels import Gaussian
+from screening.kernels.pairwise import weighted_sum
+from screening.kernels.threads import limit_threads
+from screening.page.site_templates import names_given
+from screening.remedies import REMEDIES  # noqa: F401
+
+
+def prepare() -> None:
+    """Have numba load its compiler's tables, Jinja compile the page, and pydantic the documents."""
+    nothing = np.zeros((1, 1))
+    with limit_threads(1):
+        for dtype in (np.float32, np.float64):
+            weighted_sum(Gaussian(1.0), nothing, nothing, nothing, dtype=dtype)
+    names_given("run")
+    for document in (ModelDocument, RunModel, SourceFacts):
+        schema(document)
+
+
+prepare()
