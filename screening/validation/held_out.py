@@ -275,7 +275,8 @@ def blended(
     light = np.flatnonzero(pooling.weights.max(axis=1) < LEAST_WEIGHT)
     if len(encoded.x) > MANY_ROWS and len(light):
         left = [f"member {parts[m].recipe.name} is not kept: it adds next to nothing" for m in light]
-        return blended(recipe, encoded, np.delete(parts, light).tolist(), (*notes, *left))
+        kept = [part for m, part in enumerate(parts) if m not in light]
+        return blended(recipe, encoded, kept, (*notes, *left))
     widest = max(parts, key=lambda part: part.search.n_candidates)
     return HeldOut(
         decisions=pooling.pooled(decisions),
