@@ -274,7 +274,7 @@ def blended(
     pooling = Pooling.of(decisions.mean(axis=0, dtype=float), positive)
     light = np.flatnonzero(pooling.weights.max(axis=1) < LEAST_WEIGHT)
     if len(encoded.x) > MANY_ROWS and len(light):
-        left = [f"member {parts[m].recipe.name} is not kept: it adds next to nothing" for m in light]
+        left = [f"member {parts[m].recipe.name} is not kept: it adds next to nothing" for m in light.tolist()]
         kept = [part for m, part in enumerate(parts) if m not in light]
         return blended(recipe, encoded, kept, (*notes, *left))
     widest = max(parts, key=lambda part: part.search.n_candidates)
