@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
 
-from screening.cohort.id_hash import kept_half, keyed_lots
+from screening.cohort.ids import kept_half, keyed_lots
 from screening.errors import UsageError
 from screening.ledger import Verdict, history, open_ledger, record_threshold, record_verdicts
 from screening.ledger.database import TABLES, VERDICTS

@@ -66,7 +66,7 @@ def train(
     repeats: options.Repeats = None,
     max_rows: Annotated[int | None, typer.Option(help="Train on a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
     memory: options.Memory = None,
     beside: Annotated[
@@ -212,7 +212,7 @@ def compare(
     repeats: options.Repeats = None,
     max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
     templates: Templates = None,
     as_json: AsJson = False,
@@ -319,7 +319,7 @@ def validate(
 
 def threshold(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
+    model: options.ModelAnew,
     reason: Annotated[str, typer.Option(help="Why, in words; every page will show it.")],
     min_sensitivity: options.MinSensitivity = None,
     max_flag_rate: options.MaxFlagRate = None,
@@ -365,7 +365,7 @@ def threshold(
 
 
 def approve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
+    model: options.ModelAnew,
     by: Annotated[str, typer.Option(metavar="NAME", help="Who answers for its use.")],
     reason: Annotated[
         str | None, typer.Option(help="Why; required where validation says it is not fit for use.")
@@ -448,7 +448,7 @@ def retrain(
     review_by: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="Day on which to review it; else in two years.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    jobs: options.Jobs = -1,
     memory: options.Memory = None,
     sign: options.Sign = None,
     templates: Templates = None,

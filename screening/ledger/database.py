@@ -9,7 +9,7 @@ threshold or champion has part 0 alone. A part can be written anew without one p
 body null), by an entry `forget` or `purge` that names it (`audit.rewrite`); then the chain still holds.
 `runs`, `cases` and `verdicts` hold the same for asking; `--verify` compares them with the contents.
 Patients are named in `cases`, `verdicts` and part 1 of contents, and nowhere else; `drift.who` of a run's
-part 1 holds keyed hashes of them (`screening.cohort.id_hash.keyed_lots`, by the digest of the run's model).
+part 1 holds keyed hashes of them (`screening.cohort.ids.keyed_lots`, by the digest of the run's model).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.cohort.id_hash import kept_lot
+from screening.cohort.ids import kept_lot
 from screening.documents.drift import without_unit
 from screening.documents.tables import listed, table, word
 from screening.errors import UsageError

@@ -37,16 +37,9 @@ def render_history(told: Mapping[str, object], templates: Path | None = None) ->
         "history.html.j2",
         {
             "banner": {"title": "The nights so far", "kind": "from the ledger", "date": ""},
-            "facts": [
-                ("Runs", shown.count(len(found.runs))),
-                ("Audit trail", shown.plural(trail.entries, "entry", "entries")),
-                ("Its head", shown.text(trail.head)),
-                ("Followed from its start", "yes, unbroken" if trail.verified else "not this time"),
-            ],
+            "history": found,
             "questions": [_question(one, found.runs, n) for n, one in enumerate(found.series)],
-            "changes": found.threshold_changes,
-            "models": model_rows(found),
-            "models_of": models_of,
+            "models": model_changes(found),
         },
         templates=templates,
         styles=("report.css", "stacked.css", "history.css"),
@@ -166,11 +159,7 @@ def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dic
         "figures": _figures(series),
         "attention": _attention(used),
         "charts": charts(series, used, number) if len(used) > 1 else [],
-        "control": [
-            (_controlled(chart, used, number), *_phases_and_signals(chart))
-            for chart in series.control
-            if len(used) > 1
-        ],
+        "control": [(chart, _controlled(chart, used, number)) for chart in series.control if len(used) > 1],
         "runs": mine[::-1],
     }
 
@@ -304,13 +293,6 @@ def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> A
     return axes
 
 
-def _phases_and_signals(chart: ControlChart) -> tuple[list[str], list[str]]:
-    return (
-        [_phase_words(phase) for phase in chart.phases],
-        [shown.text(reason.words, 300) for reason in chart.signals],
-    )
-
-
 def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
     nights = [night for night, point in enumerate(phase.points, start=start) if point.high is not None]
     held = [point for point in phase.points if point.high is not None]
@@ -319,21 +301,6 @@ def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
     axes.line(nights, [phase.centre] * len(nights), "centre")
     for side in ("low", "high"):
         axes.line(nights, [getattr(point, side) for point in held], "limit")
-
-
-def _phase_words(phase: Phase) -> str:
-    first, nights = shown.name(phase.points[0].night), shown.plural(phase.baseline, "night")
-    since = f"From {first}" + ("" if phase.began == "first night" else f" ({phase.began})")
-    if phase.centre is None or phase.spread is None:
-        return f"{since}: no limits yet, {nights} of the 10 that they need."
-    how = f"centre {shown.percent(phase.centre)} and limits from the first {nights}"
-    how += ", held since" if phase.frozen else ", until there are 20 trial limits that still move"
-    kind = (
-        "p-chart"
-        if phase.spread == 1
-        else f"Laney’s p′ chart, limits {shown.ratio(phase.spread)} times as wide"
-    )
-    return f"{since}: {how}; {kind}."
 
 
 def _axes(
@@ -373,23 +340,11 @@ def _limit(found: ScoreCounts) -> float | None:
     return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and m else None
 
 
-def model_rows(found: HistoryDocument) -> list[tuple[Promotion | Retraining | Retirement, str, str, str]]:
-    """What became of models and series, in order: promoted, trained again, closed; then models and reason."""
-    rows: list[tuple[Promotion | Retraining | Retirement, str, str, str]] = [
-        *(
-            (one, "promoted", models_of(one.model_before, one.model_after), one.reason)
-            for one in found.promotions
-        ),
-        *(
-            (one, "trained again", models_of(one.champion, one.model),
-             f"on {shown.count(one.trained_on.taken)} judged rows too; in force once promoted")
-            for one in found.retrainings
-        ),
-        *((one, "retired", "", one.reason) for one in found.retirements),
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: row[0].entry)
-
-
-def models_of(before: str | None, after: str) -> str:
-    """One model in the place of another, by the first digits of both."""
-    return f"{(before or 'none')[:12]} → {after[:12]}"
+def model_changes(found: HistoryDocument) -> list[tuple[str, Promotion | Retraining | Retirement]]:
+    """What became of models and series, in order."""
+    changes: list[tuple[str, Promotion | Retraining | Retirement]] = [
+        *(("promoted", one) for one in found.promotions),
+        *(("trained again", one) for one in found.retrainings),
+        *(("retired", one) for one in found.retirements),
+    ]
+    return sorted(changes, key=lambda change: change[1].entry)

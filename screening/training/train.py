@@ -12,7 +12,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import dependence, reasons, refuse_dependent
 from screening.cohort.encoding import Encoder
-from screening.cohort.id_hash import row_number_ids
+from screening.cohort.ids import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.documents.validation import Beside, Forward, LesionFacts
