@@ -57,7 +57,7 @@ def test_held_out_rows_are_weighted_by_average_precision_and_put_on_log_odds(coh
     mean = np.average(standardised, axis=0, weights=weights)[:, None]
 
     expected = LogisticRegression(C=1e6).fit(mean, ill).decision_function(mean)
-    assert np.allclose(both.validation.set_index("id")["score"][ids], expected, atol=1e-2)
+    assert np.allclose(both.validation.set_index("id")["score"][ids], expected, rtol=1e-2, atol=1e-2)
 
 
 def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
