@@ -7,6 +7,7 @@ from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score
 
 from screening import read_cohort, train
+from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.machines.base import class_log_odds
 from screening.scoring.score import score
@@ -92,3 +93,18 @@ def test_several_classes_without_a_named_one_watch_the_rare_under_a_baseline_too
 def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(tmp_path, recipe):
     with pytest.raises(UsageError, match=r"A, B are to be watched.*--positive A\+B, or take a recipe .*auto"):
         model_of(tmp_path, recipe, ["A", "B"])
+
+
+def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
+    """Rare in the past alone may be another class: the temporal validation is of those that are watched."""
+    rng, late = np.random.default_rng(0), np.arange(600) > 420
+    shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])
+    kind = np.array([rng.choice(["none", "A", "B"], p=share) for share in shares])
+    table = pd.DataFrame({"kind": kind, "of_A": rng.normal(kind == "A"), "of_B": rng.normal(kind == "B")})
+    table["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(600), unit="D")
+
+    past = read_cohort(table, Contract(time="day"), label="kind", need_label=True)
+    model = train(past, "logistic", **QUICK)
+
+    assert (kind[~late] == "B").mean() < 0.5 / 3 < (kind[~late] == "A").mean()
+    assert model.watched == list(model.facts.validation.forward.classes) == ["A"]

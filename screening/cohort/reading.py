@@ -37,7 +37,7 @@ def read_cohort(
     label : str, optional
         Column that says who was a case; like all roles it goes before the contract's.
     positive : str or sequence of str, optional
-        Label values to find.
+        Label values to find, each a class of its own; "A+B" joins A and B into one.
     id : str, optional
         Column that names a row.
     group : str, optional

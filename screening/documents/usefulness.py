@@ -93,7 +93,7 @@ def _not_compared(other: Beside | None) -> Iterator[Reason]:
         yield Reason(
             "not_compared",
             "No other method was trained on the same folds, so what a simpler one does is not known.",
-            remedy="Train with --beside svm,logistic.",
+            remedy="Train with --beside logistic,random_forest.",
         )
 
 
