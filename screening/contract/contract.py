@@ -212,7 +212,7 @@ class Contract(BaseModel):
     capacity : int, optional
         Reviews that a night has room for; more flagged than that is said at the head of the page.
     review_sample : int
-        New cases marked by lot on each night, to be judged whatever their rank (needs a ledger).
+        Size of each night's random audit of flagged cases without a verdict (needs a ledger).
     known_days : int
         How long a confirmed case is known when it is flagged again.
     verdicts_need : list of {"site", "initials"}

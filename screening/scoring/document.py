@@ -161,7 +161,6 @@ def night_of(
             "promised": _promised(run.model),
             "review_by": due.isoformat() if (due := review_due(run.model, model.trained)) else None,
         },
-        recognisable=recognisable,
         known_days=contract.known_days,
         draw=contract.review_sample,
         attention=decided,
