@@ -261,9 +261,9 @@ def held_out_by(
 def blended(
     recipe: Recipe, encoded: EncodedCohort, parts: Sequence[HeldOut], notes: tuple[str, ...]
 ) -> HeldOut:
-    """The weighted mean of the log odds that members' held-out decisions stand for, and of their machines.
+    """The weighted mean of members' held-out decisions, and of their machines.
 
-    Members that learned from one class alone know no odds: their standardised decisions weigh alike.
+    Members that learned from one class alone know no odds and weigh alike.
     """
     repeats = min(len(part.decisions) for part in parts)
     decisions = np.stack([part.decisions[:repeats] for part in parts], axis=-2)
