@@ -10,6 +10,7 @@ from screening import read_cohort, train
 from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.machines.base import class_log_odds
+from screening.machines.forests import RandomForest
 from screening.scoring.score import score
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
@@ -42,6 +43,18 @@ def test_class_log_odds_are_those_of_the_probabilities():
     np.testing.assert_allclose(found[sure], np.log(p[sure] / (1 - p[sure])), rtol=1e-6)
     assert np.isfinite(found).all()
     np.testing.assert_array_equal(class_log_odds(logs[:, :2]), logs[:, 1] - logs[:, 0])
+
+
+def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
+    """Rounding would spread them, and folds that are all but alike would seem to lie apart."""
+    x = np.random.default_rng(0).normal(size=(300, 4))
+    y = np.digitize(x[:, 0], [-0.8, 0, 0.8])
+    forest = RandomForest(n_estimators=50).fit(x, y)
+
+    none = forest.predict_proba(x)[:, 3] == 0
+
+    assert none.sum() > 20
+    assert len(np.unique(forest.decision_function(x)[none, 3])) == 1
 
 
 @pytest.mark.parametrize("recipe", ["auto", "random_forest", "balanced_forest", "logistic", "one_vs_rest"])

@@ -134,7 +134,6 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
         {
             member.recipe: bool(own >= member.classes[classes[i]].threshold)
             for member, own in zip(members, scores[i], strict=True)
-            if member.classes[classes[i]].weight > 0
         }
         for i in rows
     ]
